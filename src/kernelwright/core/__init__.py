@@ -1,0 +1,1 @@
+"""Contracts every layer shares: errors, verdicts, candidates, records, seeds. No torch."""

@@ -1,0 +1,41 @@
+"""A candidate: Triton source that claims to compute a program, preceded by its plan."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KernelPlan:
+    """One kernel: what it fuses and how it loops. Printed as the comment above the kernel."""
+
+    kernel: str
+    """Name of the `@triton.jit` function."""
+    fuses: tuple[str, ...]
+    """Operator names in program order."""
+    loop: str
+    """"pointwise", "one_pass", "looped", "two_pass", "matmul" ..."""
+    tiles: dict[str, int] = field(default_factory=dict)
+    """Tile sizes in elements, e.g. {"BLOCK_M": 128}; with num_warps and num_stages."""
+    precision: str = "ieee"
+    """Of tl.dot: "ieee", "tf32", "tf32x3", "bf16x3"; "ieee" where there is none."""
+    why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    source: str
+    """Python text that defines `fused_operator(...)` (or `ModelNew`) and its kernels."""
+    plan: tuple[KernelPlan, ...] = ()
+    origin: str = "teacher"
+    """Who wrote it: "teacher", a model's name, "file" ..."""
+
+    @property
+    def schedule(self) -> str:
+        """One line that tells candidates of one fragment apart."""
+        return " | ".join(
+            f"{k.loop} {k.precision} " + " ".join(f"{n}={v}" for n, v in sorted(k.tiles.items()))
+            for k in self.plan
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)

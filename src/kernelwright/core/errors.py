@@ -1,0 +1,47 @@
+"""Errors are for us; verdicts are for candidates.
+
+KernelwrightError
+  UsageError       what the user gave is wrong: bad file, bad option, unsupported input   exit code 2
+  InfraError       our side broke: the sandbox, the driver, a limit of ours               exit code 3
+    GuestLost      a guest died for a reason that is not the candidate's
+
+A candidate that fails to compile, crashes, hangs or cheats raises nothing here: it becomes a
+`Verdict` (core/verdict.py).
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class KernelwrightError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class UsageError(KernelwrightError, ValueError):
+    """What the user gave is wrong. The message says what, where (file:line) and what to do."""
+
+    def __init__(
+        self, message: str, *, file: str | None = None, line: int | None = None, remedy: str = ""
+    ) -> None:
+        where = "" if file is None else f"{file}:{line}: " if line else f"{file}: "
+        super().__init__(f"{where}{message}" + (f"\n  remedy: {remedy}" if remedy else ""))
+        self.message, self.file, self.line, self.remedy = message, file, line, remedy
+
+
+class InfraError(KernelwrightError, RuntimeError):
+    """Our side broke. Never turn this into a verdict or a reward."""
+
+
+class GuestLost(InfraError):
+    """A guest process died for a reason that is not the candidate's."""
+
+
+@contextmanager
+def infra(what: str) -> Iterator[None]:
+    """Name the step of ours that broke; let our own errors through untouched."""
+    try:
+        yield
+    except KernelwrightError:
+        raise
+    except Exception as error:
+        raise InfraError(f"{what}: {type(error).__name__}: {error}") from error

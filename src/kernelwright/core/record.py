@@ -1,0 +1,69 @@
+"""Records: one JSON object a line, and the environment every run's first record carries."""
+
+import json
+import platform
+import subprocess
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import UsageError
+
+Record = dict[str, Any]
+
+
+def append(path: Path, records: Iterable[Record]) -> None:
+    """Add records to a JSONL file, creating it and its folder; keys keep their order."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        for record in records:
+            file.write(json.dumps(record, allow_nan=False) + "\n")
+
+
+def read(path: Path) -> Iterator[Record]:
+    """Yield the records of a JSONL file.
+
+    Raises:
+        UsageError: a line is not a JSON object; names file and line.
+    """
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UsageError(f"not JSON: {error}", file=str(path), line=number) from error
+            if not isinstance(record, dict):
+                raise UsageError("a record must be a JSON object", file=str(path), line=number)
+            yield record
+
+
+def version_of(package: str) -> str | None:
+    """Installed version of a distribution, without importing it."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def environment(packages: Iterable[str] = ("kernelwright", "torch", "triton", "numpy")) -> Record:
+    """Versions, GPU, driver and commit, gathered without importing torch."""
+    return {
+        "python": platform.python_version(),
+        "versions": {name: version_of(name) for name in packages},
+        "gpu": _first_line(
+            ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+        ),
+        "commit": _first_line(
+            ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short=12", "HEAD"]
+        ),
+    }
+
+
+def _first_line(command: list[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.strip().splitlines()
+    return lines[0] if done.returncode == 0 and lines else None

@@ -1,0 +1,150 @@
+"""What the judge found about one candidate.
+
+A `Verdict` is plain data: it goes into records as JSON and comes back unchanged, and everything
+downstream of the judge (search, rewards, reports) reads it and nothing else.
+"""
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Stage(StrEnum):
+    """How far a candidate came. An accepted one ends at `ACCEPTED`."""
+
+    STATIC = "static"
+    """The source alone: syntax, required names, the mode's rules."""
+    COMPILE = "compile"
+    """Loading the source and compiling its kernels."""
+    RUN = "run"
+    """Calling it on inputs."""
+    COMPARE = "compare"
+    """Its outputs against the fp64 oracle."""
+    PROBE = "probe"
+    """Poison, unchanged inputs, launches of own kernels."""
+    TIMING = "timing"
+    ACCEPTED = "accepted"
+
+
+class Code(StrEnum):
+    """Why judging ended. Exactly one applies to a verdict."""
+
+    OK = "ok"
+    SYNTAX_ERROR = "syntax_error"
+    MISSING_ENTRY = "missing_entry"
+    """Neither `fused_operator` nor `ModelNew` is defined, or the wrong one of the two."""
+    NO_KERNEL = "no_kernel"
+    """No `@triton.jit` function in the source."""
+    FORBIDDEN = "forbidden"
+    """A static rule of the mode is broken; the message names rule and line."""
+    LOAD_ERROR = "load_error"
+    """The source raised while it was imported or `ModelNew` was constructed."""
+    COMPILE_ERROR = "compile_error"
+    RUNTIME_ERROR = "runtime_error"
+    CRASHED = "crashed"
+    """The guest process died (signal, exit) while it ran the candidate."""
+    TIMEOUT = "timeout"
+    OUT_OF_MEMORY = "out_of_memory"
+    OUT_OF_BOUNDS = "out_of_bounds"
+    """The interpreter saw a load or store outside the arguments' storages."""
+    MALFORMED = "malformed"
+    """The guest's answer does not follow the protocol."""
+    WRONG_STRUCTURE = "wrong_structure"
+    """Number, shape, dtype or memory layout of outputs differ from the reference's."""
+    WRONG_VALUES = "wrong_values"
+    NOT_FINITE = "not_finite"
+    """NaN or infinity where the reference is finite."""
+    UNWRITTEN = "unwritten"
+    """Poison shows through: part of an output was never written."""
+    STATE_DIFFERS = "state_differs"
+    """Buffers after the call (running statistics) differ from the reference's."""
+    INPUT_CHANGED = "input_changed"
+    ALIASED = "aliased"
+    """An output shares memory with an input where the reference's does not."""
+    NOT_LAUNCHED = "not_launched"
+    """No own kernel ran in the judged calls."""
+    LIBRARY_COMPUTE = "library_compute"
+    """`pure` mode: PyTorch computed something in the judged calls."""
+    IMPLAUSIBLE_TIME = "implausible_time"
+    """Reported times contradict the host's clock or the physics floor."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ErrorFigures:
+    """Errors against the fp64 oracle, the worst over all shapes, seeds and outputs."""
+
+    max_candidate: float
+    """max |y - oracle| / (|oracle| + rms(oracle)), over elements."""
+    max_reference: float
+    rms_candidate: float
+    """rms(y - oracle) / rms(oracle)."""
+    rms_reference: float
+    max_allowed: float
+    rms_allowed: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timing:
+    """Times of one callable, in milliseconds, cold L2; interval is a 95% bootstrap of the median."""
+
+    median_ms: float
+    low_ms: float
+    high_ms: float
+    num_samples: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    accepted: bool
+    stage: Stage
+    code: Code
+    message: str
+    mode: str
+    """"pure" or "hybrid"."""
+    precision: str
+    """"strict", "tf32" or "kernelbench"."""
+    device: str
+    """GPU name, or "cpu-interpreter"."""
+    line: int | None = None
+    """Line of the candidate the message is about."""
+    errors: ErrorFigures | None = None
+    times: dict[str, Timing] = field(default_factory=dict)
+    """"candidate" and "reference"; empty on CPU, where speed is never measured."""
+    launches: dict[str, int] = field(default_factory=dict)
+    """Own kernels seen to launch in one judged call: name -> count."""
+    library_share: float | None = None
+    """Share of the candidate's GPU time outside its own kernels (hybrid mode, CUDA only)."""
+    cases: tuple[str, ...] = ()
+    """The shape x input family x seed cases that were judged, in order."""
+    checks: tuple[str, ...] = ()
+    """Probes that passed, in order: what this acceptance rests on."""
+    isolation: str = ""
+    """Guards in force in the guest, e.g. "rlimits+netns+landlock"."""
+    advice: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.accepted != (self.code is Code.OK) or self.accepted != (
+            self.stage is Stage.ACCEPTED
+        ):
+            raise ValueError(f"accepted, stage and code contradict each other: {self}")
+
+    @property
+    def speedup(self) -> float | None:
+        """reference / candidate median time; None where time was not measured."""
+        if "candidate" not in self.times or "reference" not in self.times:
+            return None
+        return self.times["reference"].median_ms / self.times["candidate"].median_ms
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "speedup": self.speedup}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        values = {k: v for k, v in values.items() if k != "speedup"}
+        values["stage"], values["code"] = Stage(values["stage"]), Code(values["code"])
+        if values.get("errors"):
+            values["errors"] = ErrorFigures(**values["errors"])
+        values["times"] = {k: Timing(**t) for k, t in values.get("times", {}).items()}
+        for key in ("cases", "checks", "advice"):
+            values[key] = tuple(values.get(key, ()))
+        return cls(**values)

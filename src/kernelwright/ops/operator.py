@@ -1,0 +1,147 @@
+"""The operator record: every fact about one operator, once.
+
+The lowering, the shape rules, the program sampler, the teacher and the reports read these records;
+none keeps a list of its own. Families register theirs in `ops/<family>.py`; `ops.registry` holds
+the table.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from math import prod
+from typing import Any
+
+DTYPE_BYTES = {
+    "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
+    "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
+}  # fmt: skip
+"""Dtypes a program may hold -> bytes an element."""
+
+
+class Layout(StrEnum):
+    """Order of a dense tensor's dimensions in memory."""
+
+    CONTIGUOUS = "contiguous"
+    CHANNELS_LAST = "channels_last"
+    """(N, C, *spatial) stored as (N, *spatial, C); rank 4 and 5 only."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """Shape, dtype and memory layout of a dense tensor."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    layout: Layout = Layout.CONTIGUOUS
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def num_bytes(self) -> int:
+        return self.numel * DTYPE_BYTES[self.dtype]
+
+
+class Kind(StrEnum):
+    """What a parameter of an operator holds."""
+
+    TENSOR = "tensor"
+    TENSOR_OR_SCALAR = "tensor_or_scalar"
+    """A number may stand in for the tensor: torch.add(x, 2.0)."""
+    OPTIONAL_TENSOR = "optional_tensor"
+    TENSORS = "tensors"
+    """A sequence of one or more tensors: torch.cat."""
+    ATTRIBUTE = "attribute"
+    """A compile-time value: int, float, bool, str, None or a tuple of ints."""
+
+
+REQUIRED: Any = object()
+"""Default of a parameter that has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Param:
+    name: str
+    """The keyword of the PyTorch callable."""
+    kind: Kind
+    default: Any = REQUIRED
+    domain: tuple[Any, ...] = ()
+    """Values a sampler may draw for an attribute; empty where shapes decide."""
+
+
+class Domain(StrEnum):
+    """Values a tensor argument must be drawn from, for defined and finite results."""
+
+    ANY = "any"
+    POSITIVE = "positive"
+    """Bounded away from 0: log, sqrt, rsqrt, pow with a fractional exponent."""
+    NONZERO = "nonzero"
+    UNIT = "unit"
+    """In (0, 1): probabilities."""
+    LOG_PROB = "log_prob"
+    """Log-probabilities: kl_div's first argument."""
+    INDEX = "index"
+    """Integers into a dimension; the bound comes from the operator's `index_bound`."""
+    SIGN = "sign"
+    """-1 or +1: hinge targets."""
+    BOOL = "bool"
+
+
+class Numerics(StrEnum):
+    """How rounding enters; the judge and the teacher choose precision by it."""
+
+    EXACT = "exact"
+    """Moves or selects values: bit-equal or wrong."""
+    POINTWISE = "pointwise"
+    """A few ulp an element."""
+    REDUCTION = "reduction"
+    """Grows with the reduced length; order of summation is free."""
+    CONTRACTION = "contraction"
+    """Dot products: tensor-core modes apply."""
+    RANDOM = "random"
+    """Draws from the device's generator."""
+
+
+Bound = Mapping[str, Any]
+"""A call's parameters by name: TensorType, tuple of TensorType, number, None or attribute."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operator:
+    name: str
+    """Unique; the key in records, plans and reports: "softmax"."""
+    family: str
+    """The file it lives in: "pointwise", "reduction", "normalization" ..."""
+    call: str
+    """The PyTorch callable as canonical text prints it: "torch.softmax", "F.linear"."""
+    params: tuple[Param, ...]
+    """In call order. Leading tensor parameters print positionally, the rest by keyword."""
+    types: Callable[[Bound], tuple[TensorType, ...]]
+    """Shape rule: output types. Raises ValueError, saying why, on inputs the operator refuses."""
+    flops: Callable[[Bound, tuple[TensorType, ...]], int]
+    """Floating-point operations; one an element for any pointwise function."""
+    numerics: Numerics
+    aten: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """ATen overloads that lower to it -> {ATen argument: our parameter}, only where names differ.
+    An empty parameter name drops the argument."""
+    domains: Mapping[str, Domain] = field(default_factory=dict)
+    """Tensor parameter -> domain, where it is not ANY."""
+    index_bound: Callable[[Bound], int] | None = None
+    """For Domain.INDEX parameters: exclusive upper bound of the values."""
+    num_outputs: int = 1
+
+    def bytes_moved(self, bound: Bound, outputs: tuple[TensorType, ...]) -> int:
+        """Bytes if every input is read once and every output written once."""
+        total = sum(t.num_bytes for t in outputs)
+        for value in bound.values():
+            tensors = value if isinstance(value, tuple) else (value,)
+            total += sum(t.num_bytes for t in tensors if isinstance(t, TensorType))
+        return total
+
+    def param(self, name: str) -> Param:
+        return next(p for p in self.params if p.name == name)

@@ -1,0 +1,5 @@
+"""Pointwise operators: unary, binary and ternary functions of broadcast arguments."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()

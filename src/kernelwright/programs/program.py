@@ -1,0 +1,150 @@
+"""A program: a flat DAG of operator calls over typed values.
+
+Values have names: inputs `x0, x1, ...`, results `t0, t1, ...`. Calls are in execution order. The
+canonical text (programs/text.py) is this and nothing more.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.ops.operator import Operator, TensorType
+from kernelwright.ops.registry import operators
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A use of a value, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """How `get_inputs` makes an input: the text of the draw, as data."""
+
+    kind: str
+    """"randn", "rand", "ones", "zeros", "randint" or "sign" (random -1 and +1)."""
+    low: float = 0.0
+    high: float = 1.0
+    """randint draws from [low, high); rand from [low, high); randn scales by high and adds low."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    name: str
+    type: TensorType
+    init: Init = Init("randn")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operator call. `args` holds every parameter that is not at its default, in the
+    operator's order; tensors are `Ref`s (or tuples of them)."""
+
+    op: str
+    """Name of an operator record, or an ATen overload ("aten.sort.default"): an extern call."""
+    args: tuple[tuple[str, Any], ...]
+    outputs: tuple[str, ...]
+    types: tuple[TensorType, ...]
+
+    @property
+    def is_extern(self) -> bool:
+        """No record: opaque, never fused, kept in PyTorch and named in reports."""
+        return self.op not in operators()
+
+    @property
+    def operator(self) -> Operator:
+        return operators()[self.op]
+
+    def arg(self, name: str) -> Any:
+        """Value of a parameter, its default where the call does not give it."""
+        for key, value in self.args:
+            if key == name:
+                return value
+        return self.operator.param(name).default
+
+    def refs(self) -> Iterator[str]:
+        """Names of the values it reads, in argument order, repeats included."""
+        for _, value in self.args:
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, Ref):
+                    yield item.name
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    inputs: tuple[Input, ...]
+    calls: tuple[Call, ...]
+    outputs: tuple[str, ...]
+    """Names of the returned values; inputs may be among them."""
+    _types: Mapping[str, TensorType] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        types: dict[str, TensorType] = {}
+        for value in self.inputs:
+            _declare(types, value.name, value.type)
+        for call in self.calls:
+            for name in call.refs():
+                if name not in types:
+                    raise ValueError(f"{call.op} reads {name!r} before it is made")
+            for name, made in zip(call.outputs, call.types, strict=True):
+                _declare(types, name, made)
+        for name in self.outputs:
+            if name not in types:
+                raise ValueError(f"output {name!r} is never made")
+        object.__setattr__(self, "_types", types)
+
+    def type_of(self, name: str) -> TensorType:
+        return self._types[name]
+
+    def bound(self, call: Call) -> dict[str, Any]:
+        """The call's parameters as the operator's rules take them: types in place of refs."""
+        values = {p.name: p.default for p in call.operator.params}
+        for key, value in call.args:
+            if isinstance(value, Ref):
+                value = self._types[value.name]
+            elif isinstance(value, tuple) and any(isinstance(item, Ref) for item in value):
+                value = tuple(self._types[item.name] for item in value)
+            values[key] = value
+        return values
+
+    def producer(self) -> dict[str, int]:
+        """Result name -> index of the call that makes it."""
+        return {name: i for i, call in enumerate(self.calls) for name in call.outputs}
+
+    def users(self) -> dict[str, list[int]]:
+        """Value name -> indices of the calls that read it, ascending."""
+        table: dict[str, list[int]] = {name: [] for name in self._types}
+        for i, call in enumerate(self.calls):
+            for name in dict.fromkeys(call.refs()):
+                table[name].append(i)
+        return table
+
+    def flops(self) -> int:
+        return sum(
+            c.operator.flops(self.bound(c), c.types) for c in self.calls if not c.is_extern
+        )
+
+    def bytes_unfused(self) -> int:
+        """Device-memory traffic if every call reads its inputs and writes its outputs once."""
+        total = 0
+        for call in self.calls:
+            if not call.is_extern:
+                total += call.operator.bytes_moved(self.bound(call), call.types)
+                continue
+            names = (*dict.fromkeys(call.refs()), *call.outputs)
+            total += sum(self._types[name].num_bytes for name in names)
+        return total
+
+    def bytes_fused(self) -> int:
+        """Traffic of one perfect kernel: each input read once, each output written once."""
+        return sum(i.type.num_bytes for i in self.inputs) + sum(
+            self._types[name].num_bytes for name in dict.fromkeys(self.outputs)
+        )
+
+
+def _declare(types: dict[str, TensorType], name: str, made: TensorType) -> None:
+    if name in types:
+        raise ValueError(f"{name!r} is made twice")
+    types[name] = made

@@ -1,0 +1,94 @@
+"""The layers of docs/architecture.md, as tests: imports go strictly down, start is light."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SRC = Path(__file__).parents[1] / "src" / "kernelwright"
+
+# Lowest first. A package may import packages on a strictly lower line, never its own line.
+LAYERS = [
+    {"core"},
+    {"ops", "timing", "rewards"},
+    {"programs"},
+    {"synth", "teacher", "policy", "sandbox"},
+    {"verify"},
+    {"data", "library"},
+    {"search", "train"},
+    {"compile", "bench", "report"},
+    {"cli"},
+]
+LEVEL = {package: level for level, line in enumerate(LAYERS) for package in line}
+TOP = len(LAYERS)
+HEAVY = {
+    "trl": {"train"},
+    "accelerate": {"train"},
+    "ortools": {"synth"},
+    "ray": {"sandbox"},
+    "vllm": {"policy"},
+    "openai": {"policy"},
+}
+"""Third-party names that live in one folder each."""
+NO_TORCH = {"core", "rewards", "report"}
+GUEST_MAY_IMPORT = {"core", "timing", "sandbox"}
+"""What runs beside hostile code; every judgement is verify's."""
+
+
+def imports(src: Path) -> Iterator[tuple[str, str, str]]:
+    """(where, our package, dotted module) for every import, lazy and TYPE_CHECKING ones too."""
+    for path in sorted(src.rglob("*.py")):
+        name = path.relative_to(src)
+        if len(name.parts) == 1:
+            continue  # kernelwright/__init__.py is the top
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{name}:{node.lineno}: write imports in full"
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                continue
+            for module in modules:
+                yield f"{name}:{node.lineno}", name.parts[0], module
+
+
+def violations(src: Path) -> list[str]:
+    found = []
+    for where, here, module in imports(src):
+        top, _, rest = module.partition(".")
+        there = rest.split(".")[0]
+        if top == "kernelwright" and there != here:
+            if LEVEL.get(there, TOP) >= LEVEL[here] and there != "__version__":
+                found.append(f"{where} reaches up to {there or 'kernelwright'}")
+            if here == "sandbox" and there not in GUEST_MAY_IMPORT:
+                found.append(f"{where} brings {there} beside hostile code")
+        if here not in HEAVY.get(top, {here}) or (top == "torch" and here in NO_TORCH):
+            found.append(f"{where} may not import {top}")
+    return found
+
+
+def test_imports_only_go_down():
+    assert violations(SRC) == []
+
+
+def test_the_check_sees_hidden_imports(tmp_path):
+    bad = tmp_path / "core" / "bad.py"
+    bad.parent.mkdir()
+    bad.write_text("def f():\n    from kernelwright import verify\n    import torch, trl\n")
+    assert violations(tmp_path) == [
+        "core/bad.py:2 reaches up to verify",
+        "core/bad.py:3 may not import torch",
+        "core/bad.py:3 may not import trl",
+    ]
+
+
+def test_every_package_has_a_layer():
+    packages = {path.parent.name for path in SRC.glob("*/__init__.py")}
+    assert packages <= LEVEL.keys()
+
+
+def test_importing_the_package_and_the_cli_loads_no_torch():
+    code = "import sys, kernelwright, kernelwright.cli.main; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
