@@ -1,0 +1,5 @@
+"""Losses and similarities."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()
