@@ -1,0 +1,91 @@
+"""Merging the sources of several candidates into one module without name clashes."""
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    imports: tuple[str, ...]
+    """Import statements, each once, in order of first use."""
+    body: str
+    """Every kernel and wrapper, comments kept."""
+    entries: tuple[str, ...]
+    """For each merged source, the new name of its `fused_operator`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    names: tuple[str, ...]
+    text: str
+
+
+def merge(sources: Sequence[tuple[str, str]]) -> Merged:
+    """Join (wanted entry name, source) pairs; equal sources are emitted once.
+
+    Top-level names that another source already took get a number; the entry `fused_operator` of
+    each source becomes its wanted name. Comments above a definition travel with it.
+    """
+    imports: dict[str, None] = {}
+    taken: set[str] = set()
+    texts: list[str] = []
+    entries: list[str] = []
+    emitted: dict[str, str] = {}
+    for wanted, source in sources:
+        if source not in emitted:
+            source_imports, pieces = _split(source)
+            imports |= dict.fromkeys(source_imports)
+            renames = {
+                name: _free(wanted if name == "fused_operator" else name, taken)
+                for piece in pieces
+                for name in piece.names
+            }
+            texts += [_rename(piece.text, renames) for piece in pieces]
+            emitted[source] = renames["fused_operator"]
+        entries.append(emitted[source])
+    return Merged(tuple(imports), "\n\n\n".join(texts), tuple(entries))
+
+
+def _split(source: str) -> tuple[list[str], list[_Piece]]:
+    lines = source.splitlines()
+    imports, pieces = [], []
+    end = 0  # lines already consumed
+    for node in ast.parse(source).body:
+        text = "\n".join(lines[end : node.end_lineno]).strip("\n")
+        end = node.end_lineno or end
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports.append(ast.unparse(node))
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            pieces.append(_Piece((node.name,), text))
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = tuple(t.id for t in targets if isinstance(t, ast.Name))
+            pieces.append(_Piece(names, text))
+    return imports, pieces
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 2, name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    taken.add(free)
+    return free
+
+
+def _rename(text: str, renames: dict[str, str]) -> str:
+    """Replace uses and definitions of names by position, so that layout and comments stay."""
+    edits: list[tuple[int, int, str]] = []  # (line, column, old name), all ASCII
+    nodes = list(ast.walk(ast.parse(text)))
+    shadowed = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.Name) and node.id in renames.keys() - shadowed:
+            edits.append((node.lineno, node.col_offset, node.id))
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in renames:
+            keyword = "def " if isinstance(node, ast.FunctionDef) else "class "
+            edits.append((node.lineno, node.col_offset + len(keyword), node.name))
+    lines = text.splitlines()
+    for row, column, old in sorted(edits, reverse=True):
+        line = lines[row - 1]
+        lines[row - 1] = line[:column] + renames[old] + line[column + len(old) :]
+    return "\n".join(lines)

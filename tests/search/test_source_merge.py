@@ -1,0 +1,65 @@
+"""Merged sources keep their comments and mean what they meant apart."""
+
+import numpy as np
+
+from kernelwright.search.source_merge import merge
+
+FIRST = '''"""Plan text."""
+import numpy as np
+
+SCALE = 2.0
+
+
+# plan: doubles
+def kernel(x):
+    return x * SCALE  # doubled
+
+
+def fused_operator(x):
+    return [kernel(x)]
+'''
+SECOND = FIRST.replace("2.0", "3.0").replace("doubles", "triples")
+SHADOW = '''import math
+
+
+SCALE = 5.0
+
+
+def kernel(x, SCALE):
+    return x * SCALE
+
+
+def fused_operator(x):
+    return [kernel(x, 7.0) + math.floor(SCALE)]
+'''
+
+
+def run(merged):
+    scope = {}
+    exec("\n".join(merged.imports) + "\n" + merged.body, scope)
+    return [scope[entry](1.0)[0] for entry in merged.entries]
+
+
+def test_clashing_names_are_kept_apart():
+    merged = merge([("fused_a", FIRST), ("fused_b", SECOND)])
+    assert run(merged) == [2.0, 3.0]
+    assert merged.entries == ("fused_a", "fused_b")
+    assert merged.imports == ("import numpy as np",)
+
+
+def test_comments_travel_with_their_definition():
+    body = merge([("a", FIRST), ("b", SECOND)]).body
+    assert "# plan: doubles\ndef kernel(x):" in body
+    assert "# plan: triples\ndef kernel_2(x):" in body
+    assert "# doubled" in body
+
+
+def test_equal_sources_are_emitted_once():
+    merged = merge([("a", FIRST), ("b", FIRST)])
+    assert merged.entries == ("a", "a")
+    assert merged.body.count("def kernel") == 1
+
+
+def test_a_parameter_that_shadows_a_renamed_name_stays():
+    merged = merge([("a", FIRST), ("b", SHADOW)])
+    assert np.allclose(run(merged), [2.0, 12.0])
