@@ -1,0 +1,225 @@
+"""The comparison accepts rounding and refuses sabotage, whatever the scale of the answer."""
+
+import pytest
+import torch
+
+from kernelwright.core.verdict import Code
+from kernelwright.verify.compare import Expected, compare, worse
+
+SCALES = [1e-6, 1.0, 1e6]
+
+
+def matmul_case(scale=1.0, rows=64, inner=256, columns=96):
+    """fp32 operands with the expected values of their product."""
+    generator = torch.Generator().manual_seed(7)
+    a = scale * torch.randn(rows, inner, generator=generator)
+    b = torch.randn(inner, columns, generator=generator)
+    oracle = a.double() @ b.double()
+    return (
+        a,
+        b,
+        Expected(
+            native=(a @ b,),
+            oracle=(oracle,),
+            tf32=((truncated(a).double() @ truncated(b).double()),),
+        ),
+    )
+
+
+def truncated(x):
+    """fp32 with 10 mantissa bits, as TF32 hardware reads it."""
+    return (x.view(torch.int32) & -(1 << 13)).view(torch.float32)
+
+
+def missing_row(y):
+    return torch.cat([y[:-1], torch.zeros_like(y[-1:])])
+
+
+def with_one(element):
+    def spoil(y):
+        y = y.clone()
+        y[3, 5] = element(y)
+        return y
+
+    return spoil
+
+
+SABOTAGE = {
+    "zeros": torch.zeros_like,
+    "sign_flipped": torch.neg,
+    "scaled_5_percent": lambda y: y * 1.05,
+    "scaled_a_thousandth": lambda y: y * 1.001,
+    "last_row_missing": missing_row,
+    "one_nan": with_one(lambda y: torch.nan * y[3, 5]),
+    "one_infinity": with_one(lambda y: torch.inf * y[3, 5]),
+    "one_wrong_element": with_one(lambda y: y[3, 5] + 0.01 * y.std()),
+    "rows_reversed": lambda y: y.flip(0),
+    "shifted_by_one": lambda y: y.roll(1),
+    "through_fp16_mantissa": lambda y: torch.ldexp(
+        torch.frexp(y).mantissa.half().float(), torch.frexp(y).exponent
+    ),
+}
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("spoil", SABOTAGE.values(), ids=SABOTAGE)
+def test_strict_refuses_wrong_answers_at_every_scale(spoil, scale):
+    a, b, expected = matmul_case(scale)
+    assert compare((a @ b,), expected, "strict").mismatch is None
+    mismatch = compare((spoil(a @ b),), expected, "strict").mismatch
+    assert mismatch is not None
+    assert mismatch.code in (Code.WRONG_VALUES, Code.NOT_FINITE)
+
+
+LOOSE = SABOTAGE.keys() - {"scaled_a_thousandth", "through_fp16_mantissa", "one_wrong_element"}
+
+
+@pytest.mark.parametrize("spoil", sorted(LOOSE))
+def test_tf32_refuses_wrong_answers(spoil):
+    a, b, expected = matmul_case()
+    assert compare((SABOTAGE[spoil](a @ b),), expected, "tf32").mismatch is not None
+
+
+@pytest.mark.parametrize("spoil", sorted(SABOTAGE.keys() - {"through_fp16_mantissa"}))
+def test_kernelbench_refuses_wrong_answers(spoil):
+    a, b, expected = matmul_case()
+    assert compare((SABOTAGE[spoil](a @ b),), expected, "kernelbench").mismatch is not None
+
+
+def test_a_truncated_inner_dimension_is_refused_by_every_policy():
+    a, b, expected = matmul_case()
+    for policy in ("strict", "tf32", "kernelbench"):
+        assert compare((a[:, :-8] @ b[:-8],), expected, policy).mismatch is not None
+
+
+def test_tf32_products_pass_under_tf32_only():
+    a, b, expected = matmul_case()
+    output = (truncated(a) @ truncated(b),)
+    assert compare(output, expected, "tf32").mismatch is None
+    assert compare(output, expected, "strict").mismatch.code is Code.WRONG_VALUES
+
+
+def test_tf32_allows_nothing_more_where_nothing_contracts():
+    x = torch.randn(1000)
+    expected = Expected(native=(x.exp(),), oracle=(x.double().exp(),), tf32=(x.double().exp(),))
+    assert compare((truncated(x).exp(),), expected, "tf32").mismatch is not None
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_another_order_of_summation_is_accepted(scale):
+    a, b, expected = matmul_case(scale)
+    reverse = a.flip(1).contiguous() @ b.flip(0).contiguous()
+    split = sum(a[:, i::4].contiguous() @ b[i::4].contiguous() for i in range(4))
+    one_by_one = torch.zeros(64, 96)
+    for k in range(a.shape[1]):
+        one_by_one.addcmul_(a[:, k : k + 1], b[k : k + 1])
+    for output in (reverse, split, one_by_one):
+        assert compare((output,), expected, "strict").mismatch is None
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_looped_row_sum_is_accepted(scale):
+    x = scale * torch.randn(64, 1 << 15)
+    lanes = torch.zeros(64, 64)
+    for block in x.split(64, dim=1):
+        lanes += block
+    expected = Expected(native=(x.sum(1),), oracle=(x.double().sum(1),))
+    assert compare((lanes.sum(1),), expected, "strict").mismatch is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_types_allow_one_rounding_and_not_two_percent(dtype):
+    x = torch.randn(4096)
+    oracle = x.to(dtype).double().tanh()
+    expected = Expected(native=(oracle.to(dtype),), oracle=(oracle,))
+    assert compare((x.to(dtype).tanh(),), expected, "strict").mismatch is None
+    assert compare(((oracle * 1.02).to(dtype),), expected, "strict").mismatch is not None
+
+
+def test_a_more_accurate_answer_than_the_reference_is_accepted():
+    oracle = torch.randn(1000, dtype=torch.float64)
+    poor = (oracle * (1 + 1e-4 * torch.randn(1000))).float()
+    comparison = compare((oracle.float(),), Expected(native=(poor,), oracle=(oracle,)), "strict")
+    assert comparison.mismatch is None
+    assert comparison.errors.rms_candidate < comparison.errors.rms_reference
+
+
+def test_integers_are_exact_and_may_follow_reference_or_oracle():
+    native, oracle = torch.tensor([1, 2, 3]), torch.tensor([1, 2, 4])
+    expected = Expected(native=(native,), oracle=(oracle,))
+    assert compare((oracle.clone(),), expected, "strict").mismatch is None
+    assert (
+        compare((torch.tensor([1, 1, 3]),), expected, "strict").mismatch.code is Code.WRONG_VALUES
+    )
+
+
+STRUCTURE = {
+    "another_dtype": lambda y: (y.half(),),
+    "another_shape": lambda y: (y[:-1],),
+    "transposed_in_memory": lambda y: (y.t().contiguous().t(),),
+    "two_outputs": lambda y: (y, y),
+    "no_output": lambda y: (y,)[:0],
+}
+
+
+@pytest.mark.parametrize("change", STRUCTURE.values(), ids=STRUCTURE)
+def test_structure_must_be_the_references(change):
+    a, b, expected = matmul_case()
+    assert compare(change(a @ b), expected, "strict").mismatch.code is Code.WRONG_STRUCTURE
+
+
+def test_contiguous_is_accepted_where_the_reference_is_a_view():
+    x = torch.randn(4, 6)
+    expected = Expected(native=(x.t(),), oracle=(x.t().double(),))
+    assert compare((x.t().contiguous(),), expected, "strict").mismatch is None
+    assert compare((x.t().clone(),), expected, "strict").mismatch is None
+
+
+def test_nan_and_infinity_must_be_where_the_reference_has_them():
+    x = torch.tensor([-1.0, 0.0, 4.0])
+    expected = Expected(native=(x.log(),), oracle=(x.double().log(),))  # nan, -inf, 1.39
+    assert compare((x.log(),), expected, "strict").mismatch is None
+    for wrong in ([0.0, -torch.inf, 1.3862944], [torch.nan, torch.inf, 1.3862944]):
+        assert compare((torch.tensor(wrong),), expected, "strict").mismatch.code is Code.NOT_FINITE
+
+
+def test_a_reference_that_overflows_may_be_matched_or_bettered():
+    x = torch.tensor([1.0, 12.0], dtype=torch.float16)
+    oracle = x.double().exp()
+    native = oracle.half()
+    native[1] = torch.inf
+    expected = Expected(native=(native,), oracle=(oracle,))
+    better = torch.tensor([native[0].item(), 65504.0], dtype=torch.float16)
+    for output in (native.clone(), better):
+        assert compare((output,), expected, "strict").mismatch is None
+
+
+def test_an_all_zero_answer_must_be_zero():
+    zero = torch.zeros(8)
+    expected = Expected(native=(zero,), oracle=(zero.double(),))
+    assert compare((zero.clone(),), expected, "strict").mismatch is None
+    assert compare((zero + 1e-9,), expected, "strict").mismatch is not None
+
+
+def test_an_empty_output_is_right():
+    empty = torch.zeros(0, 3)
+    expected = Expected(native=(empty,), oracle=(empty.double(),))
+    assert compare((empty.clone(),), expected, "strict").mismatch is None
+
+
+def test_the_worst_of_several_outputs_is_reported():
+    x = torch.randn(64)
+    expected = Expected(native=(x, x), oracle=(x.double(), x.double()))
+    comparison = compare((x, x * 1.5), expected, "strict")
+    assert comparison.errors.max_candidate > 0.1
+    assert "output 1" in comparison.mismatch.message
+    assert worse(None, comparison.errors) == comparison.errors
+
+
+def test_big_outputs_are_compared_in_full():
+    x = torch.zeros((1 << 22) + 3)
+    x[0] = 1.0
+    expected = Expected(native=(x,), oracle=(x.double(),))
+    spoiled = x.clone()
+    spoiled[-1] = 1e-3
+    assert compare((spoiled,), expected, "strict").mismatch is not None
