@@ -1,5 +1,380 @@
 """Pointwise operators: unary, binary and ternary functions of broadcast arguments."""
 
-from kernelwright.ops.operator import Operator
+from collections.abc import Callable, Mapping
+from typing import Any
 
-OPERATORS: tuple[Operator, ...] = ()
+from kernelwright.ops.operator import (
+    REQUIRED,
+    Bound,
+    Domain,
+    Kind,
+    Numerics,
+    Operator,
+    Param,
+    TensorType,
+)
+from kernelwright.ops.rules import (
+    INPUT,
+    SELF,
+    attribute,
+    broadcast,
+    common,
+    defaults,
+    floating,
+    flops_per_output,
+    is_float,
+    is_int,
+    pointwise_layout,
+    promote,
+    require,
+    tensor,
+)
+
+DtypeRule = Callable[[Bound], str]
+Aten = Mapping[str, Mapping[str, str]]
+
+_TENSOR_KINDS = (Kind.TENSOR, Kind.TENSOR_OR_SCALAR)
+NEGATIVE_SLOPES = (0.01, 0.1, 0.2)
+
+
+# Dtypes of results, each from a call's bound parameters
+
+
+def _operands(b: Bound) -> list[TensorType]:
+    return [value for value in b.values() if isinstance(value, TensorType)]
+
+
+def _keeps(b: Bound) -> str:
+    dtype: str = b["input"].dtype
+    require(dtype != "bool", "not defined for bool")
+    return dtype
+
+
+def _keeps_any(b: Bound) -> str:
+    dtype: str = b["input"].dtype
+    return dtype
+
+
+def _floats(b: Bound) -> str:
+    """Integers become float32."""
+    return floating(b["input"].dtype)
+
+
+def _floats_only(b: Bound) -> str:
+    dtype = common(*_operands(b))
+    require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
+    return dtype
+
+
+def _bits(b: Bound) -> str:
+    dtype = promote(b["input"], b.get("other"))
+    require(not is_float(dtype), f"defined for integers and bool only, not {dtype}")
+    return dtype
+
+
+def _bool(_: Bound) -> str:
+    return "bool"
+
+
+def _promoted(b: Bound) -> str:
+    return promote(b["input"], b["other"])
+
+
+def _sum(b: Bound) -> str:
+    dtype, alpha = _promoted(b), b["alpha"]
+    require(is_float(dtype) or not isinstance(alpha, float), f"alpha {alpha} with dtype {dtype}")
+    return dtype
+
+
+def _difference(b: Bound) -> str:
+    require(not any(t.dtype == "bool" for t in _operands(b)), "not defined for bool")
+    return _sum(b)
+
+
+def _quotient(b: Bound) -> str:
+    mode = b["rounding_mode"]
+    require(mode in (None, "floor", "trunc"), f"rounding_mode {mode!r}")
+    return floating(_promoted(b)) if mode is None else _promoted(b)
+
+
+# Constructors
+
+
+def _pointwise(
+    name: str,
+    call: str,
+    params: tuple[Param, ...],
+    dtype: DtypeRule,
+    aten: Aten,
+    domains: Mapping[str, Domain] | None = None,
+    exact: bool = False,
+) -> Operator:
+    operands = [p.name for p in params if p.kind in _TENSOR_KINDS]
+
+    def types(b: Bound) -> tuple[TensorType, ...]:
+        tensors = [b[key] for key in operands if isinstance(b[key], TensorType)]
+        require(bool(tensors), "every operand is a number")
+        shape = broadcast(*(t.shape for t in tensors))
+        return (TensorType(shape, dtype(b), pointwise_layout(shape, tensors)),)
+
+    return Operator(
+        name=name,
+        family="pointwise",
+        call=call,
+        params=params,
+        types=types,
+        flops=flops_per_output,
+        numerics=Numerics.EXACT if exact else Numerics.POINTWISE,
+        aten=aten,
+        domains=domains or {},
+    )
+
+
+def _unary(
+    name: str,
+    dtype: DtypeRule,
+    *attributes: Param,
+    call: str = "",
+    aten: Aten | None = None,
+    domain: Domain = Domain.ANY,
+    exact: bool = False,
+) -> Operator:
+    return _pointwise(
+        name,
+        call or f"torch.{name}",
+        (INPUT, *attributes),
+        dtype,
+        defaults(name) if aten is None else aten,
+        {} if domain is Domain.ANY else {"input": domain},
+        exact,
+    )
+
+
+def _activation(name: str, dtype: DtypeRule, *attributes: Param, **options: Any) -> Operator:
+    return _unary(name, dtype, *attributes, call=f"F.{name}", **options)
+
+
+def _binary(
+    name: str,
+    dtype: DtypeRule,
+    *attributes: Param,
+    numbers: str = "",
+    second: str = "other",
+    aten: Aten,
+    domains: Mapping[str, Domain] | None = None,
+    exact: bool = False,
+) -> Operator:
+    """`numbers` names the operands a number may stand in for: "", "right" or "both"."""
+    either = Kind.TENSOR_OR_SCALAR
+    left = either if numbers == "both" else Kind.TENSOR
+    right = either if numbers else Kind.TENSOR
+    params = (tensor("input", left), tensor(second, right), *attributes)
+    return _pointwise(name, f"torch.{name}", params, dtype, aten, domains, exact)
+
+
+def _overloads(*names: str, renames: Mapping[str, str] = SELF) -> Aten:
+    """("sub", "subtract") -> their .Tensor and .Scalar overloads."""
+    return {f"aten.{name}.{kind}": renames for name in names for kind in ("Tensor", "Scalar")}
+
+
+def _comparison(name: str, alias: str) -> Operator:
+    return _binary(name, _bool, numbers="right", aten=_overloads(name, alias), exact=True)
+
+
+# The table
+
+_TO_DTYPE = {**SELF, "non_blocking": "", "copy": "", "memory_format": ""}
+_TO_COPY = {
+    **SELF, "layout": "", "device": "", "pin_memory": "", "non_blocking": "", "memory_format": "",
+}  # fmt: skip
+
+
+def _clamp_dtype(b: Bound) -> str:
+    require(b["min"] is not None or b["max"] is not None, "neither min nor max is given")
+    return promote(b["input"], b["min"], b["max"])
+
+
+def _square_dtype(b: Bound) -> str:
+    dtype: str = b["input"].dtype
+    return "int64" if dtype == "bool" else dtype
+
+
+_UNARY = (
+    _unary("relu", _keeps, exact=True),
+    _activation("relu6", _keeps, exact=True),
+    _activation("leaky_relu", _floats_only, attribute("negative_slope", 0.01, *NEGATIVE_SLOPES)),
+    _unary("sigmoid", _floats),
+    _unary("tanh", _floats),
+    _activation("silu", _floats_only),
+    _activation("gelu", _floats_only, attribute("approximate", "none", "none", "tanh")),
+    _unary("selu", _floats_only),
+    _activation(
+        "elu", _floats_only, attribute("alpha", 1.0, 0.5, 1.0, 2.0),
+        aten={"aten.elu.default": {**SELF, "scale": "", "input_scale": ""}},
+    ),
+    _activation("hardsigmoid", _floats_only),
+    _activation(
+        "hardtanh", _keeps, attribute("min_val", -1.0, -1.0, -0.5),
+        attribute("max_val", 1.0, 0.5, 1.0, 2.0), exact=True,
+    ),
+    _activation("hardswish", _floats_only),
+    _activation("mish", _floats_only),
+    _activation(
+        "softplus", _floats_only, attribute("beta", 1.0, 0.5, 1.0, 2.0),
+        attribute("threshold", 20.0, 10.0, 20.0),
+    ),
+    _activation("softsign", _floats, aten={}),
+    _activation("logsigmoid", _floats_only, aten=defaults("log_sigmoid")),
+    _activation(
+        "threshold", _keeps, attribute("threshold", REQUIRED, 0.0, 0.1, 0.5),
+        attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True,
+    ),
+    _activation("celu", _floats_only, attribute("alpha", 1.0, 0.5, 1.0, 2.0)),
+    _unary(
+        "clamp", _clamp_dtype, attribute("min", None, None, -1.0, 0.0),
+        attribute("max", None, 0.5, 1.0), exact=True,
+        aten=defaults("clamp", "clip", "clamp_min", "clamp_max"),
+    ),
+    _unary("exp", _floats),
+    _unary("exp2", _floats, aten=defaults("exp2", "special_exp2")),
+    _unary("expm1", _floats),
+    _unary("log", _floats, domain=Domain.POSITIVE),
+    _unary("log2", _floats, domain=Domain.POSITIVE),
+    _unary("log1p", _floats, domain=Domain.POSITIVE),
+    _unary("sqrt", _floats, domain=Domain.POSITIVE),
+    _unary("rsqrt", _floats, domain=Domain.POSITIVE),
+    _unary("reciprocal", _floats, domain=Domain.NONZERO),
+    _unary("abs", _keeps, exact=True),
+    _unary("neg", _keeps, exact=True, aten=defaults("neg", "negative")),
+    _unary("sign", _keeps_any, exact=True, aten=defaults("sign", "sgn")),
+    _unary("square", _square_dtype),
+    _unary("sin", _floats),
+    _unary("cos", _floats),
+    _unary("tan", _floats, domain=Domain.UNIT),  # its poles are at odd multiples of pi / 2
+    _unary("erf", _floats, aten=defaults("erf", "special_erf")),
+    _unary("floor", _keeps, exact=True),
+    _unary("ceil", _keeps, exact=True),
+    _unary("round", _keeps, exact=True),
+    _unary("isnan", _bool, exact=True),
+    _unary("logical_not", _bool, exact=True),
+    _unary("bitwise_not", _bits, exact=True),
+    _unary(
+        "to_dtype", lambda b: str(b["dtype"]),
+        attribute("dtype", REQUIRED, "float16", "bfloat16", "float32"),
+        call="torch.Tensor.to", exact=True,
+        aten={"aten.to.dtype": _TO_DTYPE, "aten._to_copy.default": _TO_COPY},
+    ),
+)  # fmt: skip
+
+_ALPHA = attribute("alpha", 1, 1, 2, 0.5)
+_ROUNDING = attribute("rounding_mode", None)
+
+_BINARY = (
+    _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add")),
+    _binary("sub", _difference, _ALPHA, numbers="both", aten=_overloads("sub", "subtract")),
+    _binary("rsub", _difference, _ALPHA, numbers="right", aten=_overloads("rsub")),
+    _binary("mul", _promoted, numbers="both", aten=_overloads("mul", "multiply")),
+    _binary(
+        "div", _quotient, _ROUNDING, numbers="both",
+        aten={
+            **_overloads("div", "divide", "true_divide"),
+            **{f"aten.{n}.{k}_mode": SELF for n in ("div", "divide") for k in ("Tensor", "Scalar")},
+        },
+        domains={"other": Domain.NONZERO},
+    ),
+    _binary(
+        "maximum", _promoted, exact=True,
+        aten={
+            "aten.maximum.default": SELF, "aten.max.other": SELF,
+            "aten.clamp_min.Tensor": {**SELF, "min": "other"},
+        },
+    ),
+    _binary(
+        "minimum", _promoted, exact=True,
+        aten={
+            "aten.minimum.default": SELF, "aten.min.other": SELF,
+            "aten.clamp_max.Tensor": {**SELF, "max": "other"},
+        },
+    ),
+    _binary(
+        "pow", lambda b: promote(b["input"], b["exponent"]), numbers="both", second="exponent",
+        aten={f"aten.pow.{kind}": SELF for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
+        domains={"input": Domain.POSITIVE},
+    ),
+    _comparison("eq", "eq"),
+    _comparison("ne", "not_equal"),
+    _comparison("lt", "less"),
+    _comparison("le", "less_equal"),
+    _comparison("gt", "greater"),
+    _comparison("ge", "greater_equal"),
+    *(
+        _binary(name, _bool, exact=True, aten=defaults(name))
+        for name in ("logical_and", "logical_or", "logical_xor")
+    ),
+    *(
+        _binary(name, _bits, numbers="right", exact=True, aten=_overloads(name))
+        for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
+    ),
+)  # fmt: skip
+
+
+def _where_dtype(b: Bound) -> str:
+    require(b["condition"].dtype == "bool", "the condition is not bool")
+    return promote(b["input"], b["other"])
+
+
+def _masked_fill_dtype(b: Bound) -> str:
+    require(b["mask"].dtype == "bool", "the mask is not bool")
+    value = b["value"]
+    require(not isinstance(value, TensorType) or value.rank == 0, "value has dimensions")
+    return _keeps_any(b)
+
+
+def _addcmul_dtype(b: Bound) -> str:
+    dtype = promote(b["input"], b["tensor1"], b["tensor2"])
+    require(dtype != "bool", "not defined for bool")
+    return dtype
+
+
+def _addcdiv_dtype(b: Bound) -> str:
+    require(not is_int(promote(b["tensor1"], b["tensor2"])), "integer division")
+    return _addcmul_dtype(b)
+
+
+_TERNARY = (
+    _pointwise(
+        "where", "torch.where",
+        (
+            tensor("condition"), tensor("input", Kind.TENSOR_OR_SCALAR),
+            tensor("other", Kind.TENSOR_OR_SCALAR),
+        ),
+        _where_dtype, exact=True,
+        aten={f"aten.where.{k}": SELF for k in ("self", "ScalarOther", "ScalarSelf", "Scalar")},
+    ),
+    _pointwise(
+        "lerp", "torch.lerp",
+        (INPUT, tensor("end"), tensor("weight", Kind.TENSOR_OR_SCALAR)),
+        _floats_only, _overloads("lerp"),
+    ),
+    _pointwise(
+        "masked_fill", "torch.masked_fill",
+        (INPUT, tensor("mask"), tensor("value", Kind.TENSOR_OR_SCALAR)),
+        _masked_fill_dtype, _overloads("masked_fill"), exact=True,
+    ),
+    *(
+        _pointwise(
+            name, f"torch.{name}",
+            (
+                INPUT, tensor("tensor1"), tensor("tensor2"),
+                attribute("value", 1, 0.5, 1, 2),
+            ),
+            dtype, defaults(name), domains,
+        )
+        for name, dtype, domains in (
+            ("addcmul", _addcmul_dtype, {}),
+            ("addcdiv", _addcdiv_dtype, {"tensor2": Domain.NONZERO}),
+        )
+    ),
+)  # fmt: skip
+
+OPERATORS: tuple[Operator, ...] = (*_UNARY, *_BINARY, *_TERNARY)

@@ -1,0 +1,5 @@
+"""Indexing operators."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()

@@ -1,0 +1,5 @@
+"""Matrix operators."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()

@@ -1,0 +1,5 @@
+"""Reduction operators."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()

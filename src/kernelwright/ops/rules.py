@@ -1,0 +1,180 @@
+"""Building blocks of shape rules: broadcasting, reduced shapes, dtype promotion, layouts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kernelwright.ops.operator import Bound, Kind, Layout, Param, TensorType
+
+SELF = {"self": "input"}
+"""ATen calls the first tensor `self`; the PyTorch callables call it `input`."""
+
+_FLOATS = ("float16", "bfloat16", "float32", "float64")
+_INTS = ("uint8", "int8", "int16", "int32", "int64")
+
+
+def tensor(name: str, kind: Kind = Kind.TENSOR) -> Param:
+    """A tensor parameter; one of Kind.OPTIONAL_TENSOR is None where it is not given."""
+    if kind is Kind.OPTIONAL_TENSOR:
+        return Param(name=name, kind=kind, default=None)
+    return Param(name=name, kind=kind)
+
+
+def attribute(name: str, default: Any, *domain: Any) -> Param:
+    """A compile-time parameter; `domain` lists values a sampler may draw."""
+    return Param(name=name, kind=Kind.ATTRIBUTE, default=default, domain=domain)
+
+
+INPUT = tensor("input")
+
+
+def defaults(*names: str) -> dict[str, dict[str, str]]:
+    """The .default overloads of ATen operators, for `Operator.aten`."""
+    return {f"aten.{name}.default": SELF for name in names}
+
+
+def require(holds: bool, message: str) -> None:
+    """Raise ValueError(message) unless `holds`: how a shape rule refuses its inputs."""
+    if not holds:
+        raise ValueError(message)
+
+
+# Dimensions and shapes
+
+
+def dim_index(dim: int, rank: int) -> int:
+    """`dim` counted from the front. A tensor of rank 0 has one dimension, 0 or -1."""
+    bound = max(rank, 1)
+    require(-bound <= dim < bound, f"dimension {dim} is out of range for rank {rank}")
+    return dim % bound
+
+
+def dim_indices(dim: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
+    """The dimensions `dim` means, ascending; None and () mean all of them."""
+    if dim is None or dim == ():
+        return tuple(range(rank))
+    wanted = [dim_index(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
+    require(len(set(wanted)) == len(wanted), f"dimensions {dim} name one twice")
+    return tuple(sorted(wanted))
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all `shapes` broadcast to."""
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for sizes in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
+        wide = {size for size in sizes if size != 1}
+        require(len(wide) <= 1, f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def reduced(
+    shape: tuple[int, ...], dim: int | Sequence[int] | None, keepdim: bool
+) -> tuple[int, ...]:
+    """`shape` with the dimensions `dim` reduced to 1, or removed."""
+    gone = dim_indices(dim, len(shape))
+    if keepdim:
+        return tuple(1 if i in gone else size for i, size in enumerate(shape))
+    return tuple(size for i, size in enumerate(shape) if i not in gone)
+
+
+# Dtypes
+
+
+def is_float(dtype: str) -> bool:
+    return dtype in _FLOATS
+
+
+def is_int(dtype: str) -> bool:
+    """An integer dtype; bool is none."""
+    return dtype in _INTS
+
+
+def promote(*values: TensorType | float | None) -> str:
+    """Dtype PyTorch computes in when `values` meet: a higher category (bool < int < float) wins;
+    within one, tensors with dimensions decide over those without, and those over numbers."""
+    groups: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for value in values:
+        if isinstance(value, TensorType):
+            groups[0 if value.rank else 1].append(value.dtype)
+        elif value is not None:
+            groups[2].append(_number_dtype(value))
+    result = ""
+    for group in groups:
+        lower = ""
+        for dtype in group:
+            lower = _join(lower, dtype) if lower else dtype
+        if not result or (lower and _category(lower) > _category(result)):
+            result = _join(result, lower) if result else lower
+    require(bool(result), "no operand has a dtype")
+    return result
+
+
+def common(*tensors: TensorType) -> str:
+    """The one dtype of `tensors`, for operators that do not promote."""
+    dtypes = sorted({t.dtype for t in tensors})
+    require(len(dtypes) == 1, f"dtypes differ: {', '.join(dtypes)}")
+    return dtypes[0]
+
+
+def floating(dtype: str) -> str:
+    """Result of a function that is not defined in the integers: they become float32."""
+    return dtype if is_float(dtype) else "float32"
+
+
+def accumulated(dtype: str) -> str:
+    """Result of a sum or product: int64 for every integer and for bool."""
+    return dtype if is_float(dtype) else "int64"
+
+
+def _number_dtype(value: float) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "int64" if isinstance(value, int) else "float32"
+
+
+def _category(dtype: str) -> int:
+    return 2 if is_float(dtype) else 1 if is_int(dtype) else 0
+
+
+def _join(a: str, b: str) -> str:
+    if _category(a) != _category(b):
+        return max(a, b, key=_category)
+    if {a, b} == {"float16", "bfloat16"}:
+        return "float32"
+    if {a, b} == {"uint8", "int8"}:
+        return "int16"
+    order = ("bool", *_INTS, *_FLOATS)
+    return max(a, b, key=order.index)
+
+
+# Layouts
+
+
+def pointwise_layout(shape: tuple[int, ...], tensors: Sequence[TensorType]) -> Layout:
+    """Layout eager gives a pointwise result of `shape`: the first operand that spans channels
+    and space decides; those that broadcast over either leave it to the next."""
+    for operand in tensors:
+        if operand.layout is Layout.CHANNELS_LAST and operand.shape == shape:
+            return Layout.CHANNELS_LAST
+        _, channels, *space = (*(1,) * (len(shape) - operand.rank), *operand.shape, 1, 1)[:6]
+        if len(shape) in (4, 5) and channels > 1 and max(space, default=1) > 1:
+            return Layout.CONTIGUOUS
+    return Layout.CONTIGUOUS
+
+
+# Work
+
+
+def flops_per_output(_: Bound, outputs: tuple[TensorType, ...]) -> int:
+    return outputs[0].numel
+
+
+def flops_per_input(bound: Bound, _: tuple[TensorType, ...]) -> int:
+    read: TensorType = bound["input"]
+    return read.numel
+
+
+def flops_none(_: Bound, __: tuple[TensorType, ...]) -> int:
+    """Nothing is computed, only moved."""
+    return 0

@@ -1,0 +1,5 @@
+"""Scan operators."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()

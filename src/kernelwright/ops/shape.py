@@ -1,0 +1,5 @@
+"""Shape operators."""
+
+from kernelwright.ops.operator import Operator
+
+OPERATORS: tuple[Operator, ...] = ()

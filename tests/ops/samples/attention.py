@@ -1,0 +1,7 @@
+"""Sample calls of the attention operators."""
+
+from samples import Sample
+
+SAMPLES: tuple[Sample, ...] = ()
+
+BAD: tuple[Sample, ...] = ()

@@ -1,0 +1,7 @@
+"""Sample calls of the convolution operators."""
+
+from samples import Sample
+
+SAMPLES: tuple[Sample, ...] = ()
+
+BAD: tuple[Sample, ...] = ()
