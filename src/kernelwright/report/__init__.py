@@ -1,0 +1,1 @@
+"""Pages and tables, from records alone: no torch, no live objects."""

@@ -1,0 +1,54 @@
+# make demo    the main job on every example; needs Python 3.11+ and nothing else
+# make test    everything CI checks: lint, types, tests
+# make check   lint and types only
+# make format  rewrite the code as ruff wants it
+SHELL := /bin/bash
+PYTHON ?= python3
+export PYTHON
+
+BIN := .venv/bin
+EXAMPLES := $(sort $(wildcard examples/*.py))
+
+.PHONY: demo test check format clean browser
+
+demo: .venv/demo.stamp
+	@for example in $(EXAMPLES); do \
+	    $(BIN)/kernelwright optimize $$example --out demo-out/$$(basename $$example .py) || exit; \
+	done
+	@$(BIN)/kernelwright report demo-out/*/
+
+test: check browser
+	@$(BIN)/python -m pytest -q -rs
+
+check: .venv/dev.stamp
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+format: .venv/dev.stamp
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+clean:
+	rm -rf .venv build dist demo-out .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/demo.stamp: pyproject.toml constraints.txt .ci/venv
+	@echo "installing into .venv ..."
+	@.ci/venv
+	@touch $@
+
+.venv/dev.stamp: pyproject.toml constraints.txt .ci/venv
+	@echo "installing into .venv with the development tools ..."
+	@.ci/venv "[dev]"
+	@touch .venv/demo.stamp $@
+
+# The report page is tested in a real browser where there is one.
+browser:
+	@if ! command -v chromedriver >/dev/null; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        echo "installing chromium ..."; \
+	        { apt-get update && apt-get install -y chromium chromium-driver; } >/dev/null 2>&1 || true; \
+	    fi; \
+	    command -v chromedriver >/dev/null || \
+	        echo "no chromium and chromedriver: the tests of the report page will be skipped"; \
+	fi

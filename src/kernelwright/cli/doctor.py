@@ -1,0 +1,150 @@
+"""`kernelwright doctor`: what works on this machine, and how to get the rest."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.options import JsonOption
+from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.record import Record, environment
+from kernelwright.core.verdict import Verdict
+
+REFERENCE = """\
+import torch
+
+
+def get_inputs():
+    return [torch.randn(64, 96)]
+
+
+def fused_operator(x0):
+    t0 = torch.relu(x0)
+    return [t0]
+"""
+CANDIDATE = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x_ptr, y_ptr, size, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < size)
+    tl.store(y_ptr + at, tl.maximum(x, 0.0), mask=at < size)
+
+
+def fused_operator(x0):
+    y = torch.empty_like(x0)
+    size = x0.numel()
+    relu_kernel[(triton.cdiv(size, 1024),)](x0, y, size, BLOCK=1024)
+    return [y]
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Check:
+    name: str
+    works: bool
+    found: str
+    needed: bool = True
+    """False: `optimize` and `verify` run without it."""
+    remedy: str = ""
+
+
+def command(json: JsonOption = False) -> None:
+    """Check this machine: exit code 0 where `optimize` and `verify` can run, else 3."""
+    facts = environment()
+    with progress("doctor") as report:
+        checks = []
+        for check in _checks(facts):
+            report(check.name)
+            checks.append(check)
+    if json:
+        print_json({"environment": facts, "checks": [asdict(check) for check in checks]})
+    else:
+        _print(checks)
+    if not all(check.works for check in checks if check.needed):
+        raise typer.Exit(3)
+
+
+def _print(checks: list[Check]) -> None:
+    table = Table(box=None, show_header=False)
+    for check in checks:
+        mark = Text("ok", "green") if check.works else Text("--", "red" if check.needed else "dim")
+        table.add_row(mark, check.name, Text(check.found))
+        if check.remedy and not check.works:
+            table.add_row("", "", Text(check.remedy, "yellow"))
+    out.print(table)
+
+
+def _checks(facts: Record) -> Iterator[Check]:
+    versions = facts["versions"]
+    yield Check(name="python", works=sys.version_info >= (3, 11), found=facts["python"])
+    yield _imports("torch", versions["torch"], "pip install 'torch>=2.11'")
+    yield _imports("triton", versions["triton"], "pip install 'triton>=3.6' (Linux only)")
+    has_cuda = _python("import torch; assert torch.cuda.is_available()") is None
+    yield Check(
+        name="gpu",
+        works=has_cuda,
+        found=facts["gpu"] or "none that nvidia-smi sees",
+        needed=False,
+        remedy="without a GPU kernels are checked in Triton's interpreter and compiled for sm_90,"
+        " and speed is not measured; with one, install a CUDA build of torch",
+    )
+    yield from _judge("cpu", "interpreter and compile check")
+    if has_cuda:
+        yield from _judge("cuda", "judging on the GPU")
+
+
+def _imports(module: str, version: str | None, remedy: str) -> Check:
+    """Import in a process of its own: a broken install may abort, and torch is slow to load."""
+    fault = None if version is None else _python(f"import {module}")
+    works = version is not None and fault is None
+    found = fault or version or "not installed"
+    return Check(name=module, works=works, found=found, remedy=remedy)
+
+
+def _python(code: str) -> str | None:
+    """Last line of the error that `code` ends with; None where it runs."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
+    if done.returncode == 0:
+        return None
+    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+
+
+def _judge(device: str, name: str) -> Iterator[Check]:
+    """Have the judge accept a known good kernel: the whole path a candidate takes."""
+    try:
+        verdict = _verdict_on_known_good(device)
+    except (KernelwrightError, ImportError) as error:
+        yield Check(name=name, works=False, found=str(error))
+        return
+    found = f"{verdict.code} on {verdict.device}; checks: {', '.join(verdict.checks) or 'none'}"
+    yield Check(name=name, works=verdict.accepted, found=found, remedy=verdict.message)
+    yield Check(
+        name=f"sandbox ({device})",
+        works=bool(verdict.isolation),
+        found=verdict.isolation or "none",
+        remedy="Linux with user namespaces and Landlock isolates candidates fully",
+    )
+
+
+def _verdict_on_known_good(device: str) -> Verdict:
+    from kernelwright.verify.api import verify
+
+    with TemporaryDirectory(prefix="kernelwright-doctor-") as folder:
+        reference, candidate = Path(folder) / "reference.py", Path(folder) / "candidate.py"
+        reference.write_text(REFERENCE)
+        candidate.write_text(CANDIDATE)
+        return verify(str(reference), candidate, device=device, precision="strict", mode="pure")

@@ -1,0 +1,45 @@
+"""Options that several verbs share."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Device(StrEnum):
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Precision(StrEnum):
+    STRICT = "strict"
+    TF32 = "tf32"
+    KERNELBENCH = "kernelbench"
+
+
+class Mode(StrEnum):
+    PURE = "pure"
+    HYBRID = "hybrid"
+
+
+DeviceOption = Annotated[
+    Device,
+    typer.Option(help="auto: the GPU where there is one, else the CPU interpreter (no times)."),
+]
+PrecisionOption = Annotated[
+    Precision,
+    typer.Option(
+        help="strict: no less accurate than PyTorch's own result; tf32: what TF32 gives;"
+        " kernelbench: that suite's tolerance."
+    ),
+]
+ModeOption = Annotated[
+    Mode,
+    typer.Option(
+        help="pure: all computation in own Triton kernels; hybrid: library calls may stay."
+    ),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print only JSON on stdout; progress stays on stderr.")
+]

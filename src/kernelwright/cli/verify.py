@@ -1,0 +1,92 @@
+"""`kernelwright verify`: judge one candidate against its reference."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.options import (
+    Device,
+    DeviceOption,
+    JsonOption,
+    Mode,
+    ModeOption,
+    Precision,
+    PrecisionOption,
+)
+from kernelwright.core.verdict import Verdict
+
+RefArgument = Annotated[
+    str, typer.Argument(metavar="REF", help="The reference: a file or package.module:factory.")
+]
+CandidateArgument = Annotated[
+    Path, typer.Argument(metavar="CANDIDATE", help="The file with the candidate's kernels.")
+]
+
+
+def command(
+    ref: RefArgument,
+    candidate: CandidateArgument,
+    device: DeviceOption = Device.AUTO,
+    precision: PrecisionOption = Precision.STRICT,
+    mode: ModeOption = Mode.PURE,
+    json: JsonOption = False,
+) -> None:
+    """Judge CANDIDATE against REF: exit code 0 accepted, 1 rejected."""
+    from kernelwright.verify.api import verify
+
+    with progress("verify"):
+        verdict = verify(
+            ref, candidate, device=device.value, precision=precision.value, mode=mode.value
+        )
+    if json:
+        print_json(verdict.to_json())
+    else:
+        _print(verdict)
+    raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _print(verdict: Verdict) -> None:
+    """What was found, then what it rests on."""
+    table = Table(box=None, show_header=False)
+    table.add_column(style="dim")
+    table.add_column()
+    for label, text in _lines(verdict):
+        table.add_row(label, Text(text))
+    word, style = ("accepted", "bold green") if verdict.accepted else ("rejected", "bold red")
+    out.print(f"{word}: {verdict.message}", style=style, markup=False)
+    out.print(table)
+
+
+def _lines(verdict: Verdict) -> list[tuple[str, str]]:
+    lines = [("stage, code", f"{verdict.stage}, {verdict.code}")]
+    if verdict.line is not None:
+        lines.append(("line", str(verdict.line)))
+    lines.append(("rules", f"{verdict.mode}, {verdict.precision}, on {verdict.device}"))
+    if (errors := verdict.errors) is not None:
+        lines.append(("", "candidate / PyTorch / allowed, against fp64"))
+        figures = (errors.max_candidate, errors.max_reference, errors.max_allowed)
+        lines.append(("largest error", " / ".join(f"{e:.2e}" for e in figures)))
+        figures = (errors.rms_candidate, errors.rms_reference, errors.rms_allowed)
+        lines.append(("rms error", " / ".join(f"{e:.2e}" for e in figures)))
+    for name, time in verdict.times.items():
+        lines.append(
+            (f"{name} time", f"{time.median_ms:.4g} ms ({time.low_ms:.4g} to {time.high_ms:.4g})")
+        )
+    if verdict.speedup is not None:
+        lines.append(("speedup", f"{verdict.speedup:.2f}x"))
+    elif verdict.accepted:
+        lines.append(("speedup", "not measured: no GPU"))
+    if verdict.launches:
+        launches = ", ".join(f"{name} x{n}" for name, n in verdict.launches.items())
+        lines.append(("kernels seen", launches))
+    if verdict.library_share is not None:
+        lines.append(("library share", f"{verdict.library_share:.0%} of the GPU time"))
+    lines.append(("cases", str(len(verdict.cases))))
+    lines.append(("checks passed", ", ".join(verdict.checks) or "none"))
+    lines.append(("isolation", verdict.isolation or "none reported"))
+    lines.extend(("advice", text) for text in verdict.advice)
+    return lines
