@@ -8,6 +8,7 @@ from kernelwright.ops.operator import (
     Bound,
     Domain,
     Kind,
+    Layout,
     Numerics,
     Operator,
     Param,
@@ -108,6 +109,7 @@ def _pointwise(
     aten: Aten,
     domains: Mapping[str, Domain] | None = None,
     exact: bool = False,
+    keeps_layout: bool = True,
 ) -> Operator:
     operands = [p.name for p in params if p.kind in _TENSOR_KINDS]
 
@@ -115,7 +117,8 @@ def _pointwise(
         tensors = [b[key] for key in operands if isinstance(b[key], TensorType)]
         require(bool(tensors), "every operand is a number")
         shape = broadcast(*(t.shape for t in tensors))
-        return (TensorType(shape, dtype(b), pointwise_layout(shape, tensors)),)
+        layout = pointwise_layout(shape, tensors) if keeps_layout else Layout.CONTIGUOUS
+        return (TensorType(shape, dtype(b), layout),)
 
     return Operator(
         name=name,
@@ -359,7 +362,7 @@ _TERNARY = (
     _pointwise(
         "masked_fill", "torch.masked_fill",
         (INPUT, tensor("mask"), tensor("value", Kind.TENSOR_OR_SCALAR)),
-        _masked_fill_dtype, _overloads("masked_fill"), exact=True,
+        _masked_fill_dtype, _overloads("masked_fill"), exact=True, keeps_layout=False,
     ),
     *(
         _pointwise(

@@ -1,5 +1,224 @@
-"""Reduction operators."""
+"""Reductions over dimensions, and softmax, which reduces but keeps the shape."""
 
-from kernelwright.ops.operator import Operator
+from collections.abc import Callable, Mapping
 
-OPERATORS: tuple[Operator, ...] = ()
+from kernelwright.ops.operator import REQUIRED, Bound, Numerics, Operator, Param, TensorType
+from kernelwright.ops.rules import (
+    INPUT,
+    SELF,
+    accumulated,
+    attribute,
+    defaults,
+    dim_index,
+    floating,
+    flops_per_input,
+    is_float,
+    reduced,
+    require,
+)
+
+DtypeRule = Callable[[Bound], str]
+Aten = Mapping[str, Mapping[str, str]]
+
+DIM = attribute("dim", None)
+ONE_DIM = attribute("dim", REQUIRED)
+KEEPDIM = attribute("keepdim", False, False, True)
+DTYPE = attribute("dtype", None)
+
+
+# Dtypes of results
+
+
+def _same(b: Bound) -> str:
+    dtype: str = b["input"].dtype
+    return dtype
+
+
+def _one_dim(b: Bound) -> None:
+    require(not isinstance(b["dim"], tuple), f"dim {b['dim']} where one is needed")
+
+
+def _selected(b: Bound) -> str:
+    _one_dim(b)
+    return _same(b)
+
+
+def _prod(b: Bound) -> str:
+    _one_dim(b)
+    return _sum(b)
+
+
+def _sum(b: Bound) -> str:
+    return str(b["dtype"] or accumulated(b["input"].dtype))
+
+
+def _mean(b: Bound) -> str:
+    dtype = str(b["dtype"] or b["input"].dtype)
+    require(is_float(dtype), f"the mean needs a floating-point dtype, not {dtype}")
+    return dtype
+
+
+def _floats_only(b: Bound) -> str:
+    dtype: str = b["input"].dtype
+    require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
+    return dtype
+
+
+def _norm(b: Bound) -> str:
+    require(isinstance(b["ord"], (int, float)), f"ord {b['ord']!r} is no number")
+    dtype = _floats_only(b)
+    return str(b["dtype"] or dtype)
+
+
+def _softmax(b: Bound) -> str:
+    dtype = str(b["dtype"] or b["input"].dtype)
+    require(is_float(dtype), f"defined for floating-point dtypes only, not {dtype}")
+    return dtype
+
+
+def _floats(b: Bound) -> str:
+    return floating(b["input"].dtype)
+
+
+def _truth(b: Bound) -> str:
+    """uint8 stays uint8, a relic of tensors before bool."""
+    require(b["dim"] != (), "no dimension to reduce")
+    return "uint8" if b["input"].dtype == "uint8" else "bool"
+
+
+def _index(b: Bound) -> str:
+    _one_dim(b)
+    require(b["input"].dtype != "bool", "not defined for bool")
+    return "int64"
+
+
+# Constructors
+
+
+def _reduction(
+    name: str,
+    dtype: DtypeRule,
+    *attributes: Param,
+    aten: Aten,
+    call: str = "",
+    exact: bool = False,
+    passes: int = 1,
+    indices: bool = False,
+) -> Operator:
+    """`exact` ones select a value, so they need one; `passes` counts FLOPs an element; with
+    `indices` the positions of the values are a second output."""
+
+    def types(b: Bound) -> tuple[TensorType, ...]:
+        x: TensorType = b["input"]
+        require(not exact or x.numel > 0, f"no elements to select from in shape {x.shape}")
+        shape = reduced(x.shape, b.get("dim"), b.get("keepdim", False))
+        values = TensorType(shape, dtype(b))
+        return (values, TensorType(shape, "int64")) if indices else (values,)
+
+    return Operator(
+        name=name,
+        family="reduction",
+        call=call or f"torch.{name}",
+        params=(INPUT, *attributes),
+        types=types,
+        flops=lambda b, outputs: passes * flops_per_input(b, outputs),
+        numerics=Numerics.EXACT if exact else Numerics.REDUCTION,
+        aten=aten,
+        num_outputs=2 if indices else 1,
+    )
+
+
+def _softmax_like(name: str) -> Operator:
+    def types(b: Bound) -> tuple[TensorType, ...]:
+        x: TensorType = b["input"]
+        dim_index(b["dim"], x.rank)
+        return (TensorType(x.shape, _softmax(b)),)
+
+    return Operator(
+        name=name,
+        family="reduction",
+        call=f"torch.{name}",
+        params=(INPUT, ONE_DIM, DTYPE),
+        types=types,
+        # max, subtract, exp, sum, divide
+        flops=lambda b, outputs: 5 * flops_per_input(b, outputs),
+        numerics=Numerics.REDUCTION,
+        aten={
+            f"aten.{name}.int": SELF,
+            f"aten._{name}.default": {**SELF, "half_to_float": ""},
+        },
+    )
+
+
+def _moment(name: str) -> Operator:
+    """std, var: mean, subtract, square and sum."""
+    aten = {
+        f"aten.{name}.correction": SELF,
+        f"aten.{name}.dim": {**SELF, "unbiased": "correction"},
+        f"aten.{name}.default": {**SELF, "unbiased": "correction"},
+    }
+    attributes = (DIM, attribute("correction", 1, 0, 1), KEEPDIM)
+    return _reduction(name, _floats_only, *attributes, aten=aten, passes=4)
+
+
+OPERATORS: tuple[Operator, ...] = (
+    _reduction(
+        "sum", _sum, DIM, KEEPDIM, DTYPE,
+        aten={"aten.sum.default": SELF, "aten.sum.dim_IntList": SELF},
+    ),
+    _reduction(
+        "mean", _mean, DIM, KEEPDIM, DTYPE,
+        aten={"aten.mean.default": SELF, "aten.mean.dim": SELF},
+    ),
+    *(
+        _reduction(
+            name, _same, attribute("dim", ()), KEEPDIM, aten=defaults(name), exact=True
+        )
+        for name in ("amax", "amin")
+    ),
+    *(
+        _reduction(
+            f"{name}_all", _same, call=f"torch.{name}", aten=defaults(name), exact=True
+        )
+        for name in ("max", "min")
+    ),
+    *(
+        _reduction(
+            name, _selected, ONE_DIM, KEEPDIM,
+            aten={f"aten.{name}.dim": SELF}, exact=True, indices=True,
+        )
+        for name in ("max", "min")
+    ),
+    *(
+        _reduction(name, _index, DIM, KEEPDIM, aten=defaults(name), exact=True)
+        for name in ("argmax", "argmin")
+    ),
+    _reduction(
+        "prod", _prod, DIM, KEEPDIM, DTYPE,
+        aten={"aten.prod.default": SELF, "aten.prod.dim_int": SELF},
+    ),
+    _moment("std"),
+    _moment("var"),
+    _reduction(
+        "norm", _norm, attribute("ord", 2, 1, 2, 3), DIM, KEEPDIM, DTYPE,
+        call="torch.linalg.vector_norm", passes=2,
+        aten={
+            "aten.linalg_vector_norm.default": SELF,
+            **{
+                f"aten.norm.{kind}": {**SELF, "p": "ord"}
+                for kind in ("Scalar", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "ScalarOpt_dtype")
+            },
+        },
+    ),
+    # max, subtract, exp, sum
+    _reduction("logsumexp", _floats, ONE_DIM, KEEPDIM, aten=defaults("logsumexp"), passes=4),
+    *(
+        _reduction(
+            name, _truth, DIM, KEEPDIM, exact=True,
+            aten={f"aten.{name}.{kind}": SELF for kind in ("default", "dim", "dims")},
+        )
+        for name in ("any", "all")
+    ),
+    _softmax_like("softmax"),
+    _softmax_like("log_softmax"),
+)  # fmt: skip

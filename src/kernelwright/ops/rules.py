@@ -49,12 +49,12 @@ def dim_index(dim: int, rank: int) -> int:
 
 
 def dim_indices(dim: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """The dimensions `dim` means, ascending; None and () mean all of them."""
+    """The dimensions `dim` means, ascending; None and () mean all of them. Rank 0 has none."""
     if dim is None or dim == ():
         return tuple(range(rank))
     wanted = [dim_index(d, rank) for d in ((dim,) if isinstance(dim, int) else dim)]
     require(len(set(wanted)) == len(wanted), f"dimensions {dim} name one twice")
-    return tuple(sorted(wanted))
+    return tuple(sorted(wanted)) if rank else ()
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:

@@ -59,7 +59,8 @@ def nhwc(*shape: int) -> TensorType:
 
 def _short(value: Any) -> str:
     if isinstance(value, TensorType):
-        return f"{value.dtype}{list(value.shape)}".replace(" ", "")
+        layout = "" if value.layout is Layout.CONTIGUOUS else f" {value.layout}"
+        return f"{value.dtype}{list(value.shape)}".replace(" ", "") + layout
     if isinstance(value, tuple):
         return "(" + ",".join(map(_short, value)) + ")"
     return str(value)
