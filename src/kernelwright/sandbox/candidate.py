@@ -1,0 +1,169 @@
+"""Guest side: a candidate's source as a loaded module, and its exceptions as data."""
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+import torch
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources, PTXASError
+
+from kernelwright.sandbox.interpreter import OutOfBounds
+
+_MESSAGE_LIMIT = 2_000
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A candidate ready to be called."""
+
+    path: Path
+    entry: str
+    """"fused_operator" or "ModelNew"."""
+    call: Callable[..., object]
+    model: torch.nn.Module | None
+    kernels: tuple[str, ...]
+
+
+class MissingEntry(Exception):
+    """The source defines neither entry point."""
+
+
+def load(source: str, path: Path, init: dict[str, Any] | None) -> Loaded:
+    """Import `source` from `path`; construct `ModelNew` under its seed where it is the entry."""
+    path.write_text(source, encoding="utf-8")
+    module = _import(path)
+    kernels = tuple(name for name, value in vars(module).items() if _is_kernel(value))
+    if callable(entry := vars(module).get("ModelNew")) and init is not None:
+        model = _construct(entry, init)
+        return Loaded(path, "ModelNew", model, model, kernels)
+    if callable(entry := vars(module).get("fused_operator")):
+        return Loaded(path, "fused_operator", entry, None, kernels)
+    wanted = "fused_operator" if init is None else "ModelNew or fused_operator"
+    raise MissingEntry(f"the source does not define {wanted}")
+
+
+def _import(path: Path) -> ModuleType:
+    name = f"candidate_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot import {path.name}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # inspect and dataclasses look a module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_kernel(value: object) -> bool:
+    names = {base.__name__ for base in type(value).__mro__}
+    return bool(names & {"JITFunction", "InterpretedFunction", "Autotuner", "Heuristics"})
+
+
+def _construct(entry: Callable[..., Any], init: dict[str, Any]) -> torch.nn.Module:
+    """Arguments come as the text of a literal, or from the reference's `get_init_inputs`."""
+    if "reference" in init:
+        args, kwargs = _init_inputs(init["reference"])
+    else:
+        args, kwargs = ast.literal_eval(init.get("arguments", "([], {})"))
+    torch.manual_seed(init.get("seed", 0))
+    with torch.device(init.get("device", "cpu")):
+        model = entry(*args, **kwargs)
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError("ModelNew must be a torch.nn.Module")
+    model = model.to(init.get("device", "cpu"))
+    return model.train() if init.get("train", True) else model.eval()
+
+
+def _init_inputs(reference: str) -> tuple[list[Any], dict[str, Any]]:
+    """What `get_init_inputs` returns. Classes and other functions of the reference are left out:
+    the candidate must not find the answer in its own process."""
+    tree = ast.parse(reference)
+    kept = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
+    tree.body = [
+        node
+        for node in tree.body
+        if isinstance(node, kept)
+        or (isinstance(node, ast.FunctionDef) and node.name == "get_init_inputs")
+    ]
+    code: CodeType = compile(tree, "<reference>", "exec")
+    namespace: dict[str, Any] = {"__name__": "reference"}
+    exec(code, namespace)
+    values = namespace["get_init_inputs"]() if "get_init_inputs" in namespace else []
+    if len(values) == 2 and isinstance(values[0], list) and isinstance(values[1], dict):
+        return values[0], values[1]
+    return list(values), {}
+
+
+def fault(error: BaseException, path: Path | None, default: str) -> dict[str, Any]:
+    """An exception of the candidate's as data: kind, type, message, line in its file."""
+    chain = list(_chain(error))
+    root = chain[-1]
+    return {
+        "kind": _kind(chain, default),
+        "type": type(root).__name__,
+        "message": f"{root}"[:_MESSAGE_LIMIT],
+        "line": None if path is None else _line(chain, path),
+    }
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and what caused it, the root cause last."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        yield current
+        current = current.__cause__ or (
+            None if current.__suppress_context__ else current.__context__
+        )
+
+
+def _kind(chain: list[BaseException], default: str) -> str:
+    text = " ".join(f"{error}"[:_MESSAGE_LIMIT] for error in chain)
+    if any(isinstance(error, OutOfBounds) for error in chain):
+        return "out_of_bounds"
+    if "illegal memory access" in text or "misaligned address" in text:
+        return "out_of_bounds"
+    if any(isinstance(error, MemoryError | torch.OutOfMemoryError) for error in chain):
+        return "out_of_memory"
+    if "can't allocate memory" in text or "CUDA out of memory" in text:
+        return "out_of_memory"
+    if any(isinstance(error, CompilationError | OutOfResources | PTXASError) for error in chain):
+        return "compile"
+    if isinstance(chain[0], MissingEntry):
+        return "missing_entry"
+    return default
+
+
+def _line(chain: list[BaseException], path: Path) -> int | None:
+    """Line of the candidate: of the innermost frame in its file, nearest to the root cause."""
+    for error in reversed(chain):
+        if isinstance(error, SyntaxError) and error.filename == str(path):
+            return error.lineno
+        line = None
+        trace = error.__traceback__
+        while trace is not None:
+            generator = trace.tb_frame.f_locals.get("self")
+            if trace.tb_frame.f_code.co_filename == str(path):
+                line = trace.tb_lineno
+            elif isinstance(error, CompilationError) and error.node is not None:
+                line = _compiled_line(generator, error, path) or line
+            trace = trace.tb_next
+        if line is not None:
+            return line
+    return None
+
+
+def _compiled_line(generator: object, error: CompilationError, path: Path) -> int | None:
+    """Triton counts lines from the kernel's `def`; its code generator knows where that is."""
+    if type(generator).__name__ != "CodeGenerator":
+        return None
+    facts = vars(generator)
+    if facts.get("file_name") != str(path):
+        return None
+    return int(facts["begin_line"]) + int(vars(error.node).get("lineno", 1))

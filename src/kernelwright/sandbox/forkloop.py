@@ -1,0 +1,124 @@
+"""The fork server's process: imports torch and Triton once, then forks a guest per request.
+
+Started by `forkserver.ForkServer` as `python -I -c ...` with one end of a socket pair. CUDA is
+never initialised here: a process that did cannot fork guests that use it.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from kernelwright.sandbox import guards
+
+MAX_MESSAGE_BYTES = 1 << 16
+
+
+def main(control_fd: int, role: str) -> None:
+    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
+    control = socket.socket(fileno=control_fd)
+    guards.adopt_orphans()
+    _preload(role)
+    gc.collect()
+    gc.freeze()  # keeps the garbage collector of guests from copying shared pages
+    guests: set[int] = set()
+    _reply(control, {"ready": os.getpid()})
+    while True:
+        text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
+        if not text:
+            return  # guests die with this process
+        message = json.loads(text)
+        if message["op"] == "fork":
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                _become_guest(fds[0], role, message)
+            os.close(fds[0])
+            guests.add(pid)
+            _reply(control, {"pid": pid})
+        else:
+            _reply(control, _reap(message["pid"], guests))
+
+
+def _reply(control: socket.socket, message: dict[str, Any]) -> None:
+    control.send(json.dumps(message).encode())
+
+
+def _preload(role: str) -> None:
+    import torch  # noqa: F401
+    import triton.language  # noqa: F401
+
+    if role == "cpu":
+        from kernelwright.sandbox import interpreter
+
+        interpreter.install()
+    if role != "cuda":
+        from kernelwright.sandbox import stub_gpu
+
+        stub_gpu.install()
+    from kernelwright.sandbox import inside  # noqa: F401
+
+
+def _reap(pid: int, guests: set[int]) -> dict[str, Any]:
+    """Status of a guest that ended; None where it still runs. Ends what it left behind."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    if found == 0:
+        return {"status": None}
+    guests.discard(pid)
+    for orphan in _children() - guests:
+        os.kill(orphan, signal.SIGKILL)
+        os.waitpid(orphan, 0)
+    return {"status": os.waitstatus_to_exitcode(status)}
+
+
+def _children() -> set[int]:
+    path = Path(f"/proc/self/task/{os.getpid()}/children")
+    return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
+
+
+def _become_guest(channel_fd: int, role: str, message: dict[str, Any]) -> None:
+    """In the forked child: confine it, serve the host, never return."""
+    from kernelwright.sandbox import inside
+
+    status = 1
+    try:
+        os.setsid()
+        channel_fd = _keep_only(channel_fd)
+        folder = Path(message["folder"])
+        os.chdir(folder)
+        for name in ("HOME", "TMPDIR", "TRITON_HOME", "CUDA_CACHE_PATH"):
+            os.environ[name] = str(folder)
+        os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(folder / "cache")
+        held = guards.confine(
+            guards.Confinement(
+                folder=folder,
+                cache=Path(message["cache"]) if message["cache"] else None,
+                memory_bytes=message["memory_bytes"],
+                cpu_s=message["cpu_s"],
+                on_gpu=role == "cuda",
+            )
+        )
+        inside.serve(socket.socket(fileno=channel_fd), role, folder, held)
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _keep_only(channel_fd: int) -> int:
+    """Close every descriptor but the channel, moved to a number that cannot be guessed."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(null, standard)
+    target = 100 + int.from_bytes(os.urandom(2), "big") % 800
+    os.dup2(channel_fd, target)
+    os.closerange(3, target)
+    os.closerange(target + 1, 65_536)
+    return target
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])

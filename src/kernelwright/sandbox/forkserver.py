@@ -1,0 +1,162 @@
+"""Host side of the fork server: starts it once per process and role, asks it for guests.
+
+Importing torch and Triton takes 2 s, a forked guest with all its guards some 20 ms: so there is
+one server, started when the first guest is asked for, and a fresh guest per candidate.
+"""
+
+import atexit
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import InfraError
+from kernelwright.sandbox import wire
+from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES
+from kernelwright.sandbox.guest import Guest, Limits
+
+_START_S = 120.0
+_ANSWER_S = 30.0
+
+_ENVIRONMENT = ["PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_DEVICE_ORDER", "CC"]
+"""What guests see of the host's environment."""
+
+
+class ForkServer:
+    """Forks guests that run candidates on `device`: "cpu" (Triton's interpreter), "cuda", or
+    "compile" (no interpreter and no GPU: kernels are compiled, never launched).
+
+    Threads may share one. `shared(device)` gives the one of this process.
+    """
+
+    def __init__(self, device: str = "cpu") -> None:
+        if device not in ("cpu", "cuda", "compile"):
+            raise ValueError(f"no such guest device: {device!r}")
+        self.device = device
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._root: Path | None = None
+        atexit.register(self.close)
+
+    def guest(self, limits: Limits | None = None, *, trusted: bool = False) -> Guest:
+        """A fresh confined process; a context manager.
+
+        Args:
+            trusted: the sources are our own (the teacher's in screening): compiled kernels are
+                kept in a cache that trusted guests share. Others compile into their own folder.
+
+        Raises:
+            InfraError: the server or the guest cannot be started.
+        """
+        limits = limits or Limits()
+        with self._lock:
+            self._start()
+            root = self._root
+        assert root is not None
+        folder = Path(tempfile.mkdtemp(dir=root, prefix="guest-"))
+        ours, theirs = socket.socketpair()
+        request = {
+            "op": "fork",
+            "folder": str(folder),
+            "cache": str(root / "cache") if trusted else "",
+            "memory_bytes": limits.memory_bytes,
+            "cpu_s": limits.cpu_s,
+        }
+        with theirs:
+            pid = int(self._ask(request, theirs)["pid"])
+        try:
+            return Guest(ours, pid, folder, limits, self._reap, self._memory())
+        except (TimeoutError, wire.Closed, wire.Malformed) as error:
+            raise InfraError(f"the guest did not start: {type(error).__name__}") from error
+
+    def close(self) -> None:
+        """End the server and all guests."""
+        with self._lock:
+            if self._control is not None:
+                self._control.close()
+            if self._process is not None:
+                self._process.kill()
+                self._process.wait()
+            if self._root is not None:
+                shutil.rmtree(self._root, ignore_errors=True)
+            self._process = self._control = self._root = None
+
+    def _memory(self) -> Any:
+        if self.device != "cuda":
+            return None
+        from kernelwright.sandbox.cuda_memory import DeviceMemory
+
+        return DeviceMemory.shared()
+
+    def _reap(self, pid: int) -> int | None:
+        status = self._ask({"op": "reap", "pid": pid})["status"]
+        return None if status is None else int(status)
+
+    def _ask(self, request: dict[str, Any], passed: socket.socket | None = None) -> dict[str, Any]:
+        with self._lock:
+            if self._control is None:
+                raise InfraError("the fork server is closed")
+            try:
+                message = [json.dumps(request).encode()]
+                socket.send_fds(self._control, message, [passed.fileno()] if passed else [])
+                answer = json.loads(self._control.recv(MAX_MESSAGE_BYTES) or b"{}")
+            except OSError as error:
+                raise InfraError(f"the fork server does not answer: {error}") from error
+            if not isinstance(answer, dict) or not answer:
+                raise InfraError("the fork server has ended")
+            return answer
+
+    def _start(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            return
+        if self._root is None:
+            self._root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+            (self._root / "cache").mkdir()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_START_S)
+        package = Path(__file__).parents[2]
+        code = (
+            f"import sys; sys.path.insert(0, {str(package)!r}); "
+            "from kernelwright.sandbox.forkloop import main; "
+            f"main({theirs.fileno()}, {self.device!r})"
+        )
+        environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
+        if self.device == "cpu":
+            environment["TRITON_INTERPRET"] = "1"
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", code],
+                pass_fds=[theirs.fileno()],
+                cwd=self._root,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=(self._root / "server.log").open("wb"),
+            )
+        try:
+            ready = ours.recv(MAX_MESSAGE_BYTES)
+        except OSError as error:
+            raise InfraError(f"the fork server does not start: {error}") from error
+        if not ready:
+            log = (self._root / "server.log").read_text(errors="replace")[-2_000:]
+            raise InfraError(f"the fork server died while it started:\n{log}")
+        ours.settimeout(_ANSWER_S)
+        self._control = ours
+
+
+@cache
+def _shared(device: str, _process_id: int) -> ForkServer:
+    return ForkServer(device)
+
+
+def shared(device: str) -> ForkServer:
+    """The fork server of this process for `device`; starts with its first guest."""
+    return _shared(device, os.getpid())

@@ -1,0 +1,395 @@
+"""A guest, seen from the host: one forked, confined process that runs candidates.
+
+The host sends requests and inputs; the guest answers with metadata and raw bytes, never pickle,
+each answer echoing its request's nonce. What the candidate does wrong arrives as a `GuestFault`;
+`InfraError` means our side failed. Nothing a guest says is a judgement.
+"""
+
+import os
+import secrets
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+
+from kernelwright.core.errors import GuestLost, InfraError
+from kernelwright.sandbox import wire
+from kernelwright.sandbox.tensors import TensorMeta, chunk, from_payload
+
+if TYPE_CHECKING:
+    from kernelwright.sandbox.cuda_memory import DeviceMemory
+
+GIB = 1 << 30
+
+DIED = ("crashed", "timeout", "malformed")
+
+
+class GuestFault(Exception):
+    """What a candidate did wrong, for the judge to turn into a verdict. Never our fault.
+
+    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds (the
+    guest lives on), crashed, timeout, malformed (it is dead).
+    """
+
+    def __init__(
+        self, kind: str, message: str, *, line: int | None = None, detail: str = ""
+    ) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.message, self.line, self.detail = kind, message, line, detail
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a guest may use before it is ended."""
+
+    wall_s: float = 60.0
+    """Per request."""
+    memory_bytes: int = 8 * GIB
+    """Address space on CPU; on CUDA the size of all outputs of one call."""
+    cpu_s: int = 600
+    """Over the guest's life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    name: str
+    entry: str
+    """"fused_operator" or "ModelNew"."""
+    kernels: tuple[str, ...]
+    """Names of the `@triton.jit` functions the source defines."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateEntry:
+    """A parameter or buffer of a loaded `ModelNew`."""
+
+    kind: str
+    """"parameter" or "buffer"."""
+    meta: TensorMeta
+    value: torch.Tensor | None
+    """Buffers only, and only where asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ran:
+    """One call, as the guest reports it."""
+
+    outputs: tuple[torch.Tensor, ...]
+    """The tensors of the returned value in order, host-owned, with the guest's strides."""
+    structure: str
+    """The returned value as text, e.g. "[T,(T,None)]" (tensors.flatten)."""
+    changed_inputs: tuple[int, ...]
+    aliases: tuple[tuple[int, int], ...]
+    """(output, input) pairs that share memory."""
+    launches: dict[str, int] = field(default_factory=dict)
+    """Own kernels that were launched: name -> count."""
+    operators: dict[str, int] = field(default_factory=dict)
+    """ATen operators that ran: "aten.add.Tensor" -> count."""
+    wall_ms: float = 0.0
+    """On the host's clock, around the request."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timed:
+    times_ms: tuple[float, ...]
+    """Event times of the repeats, cold L2, as the guest reports them."""
+    wall_ms: float
+    """On the host's clock, around warm-up and repeats; never less than the sum of honest times."""
+    last: Ran
+    """What the last timed call returned, to be judged too."""
+
+
+class Guest:
+    """Made by `ForkServer.guest`; use as a context manager."""
+
+    def __init__(
+        self,
+        channel: socket.socket,
+        pid: int,
+        folder: Path,
+        limits: Limits,
+        reap: Callable[[int], int | None],
+        memory: "DeviceMemory | None",
+    ) -> None:
+        self._channel, self._pid, self._folder, self._limits = channel, pid, folder, limits
+        self._reap, self._memory = reap, memory
+        self._files = 0
+        self.alive = True
+        hello, _ = self._receive(time.monotonic() + limits.wall_s)
+        self.isolation = "+".join(map(str, hello.get("isolation", ())))
+        """Guards in force, e.g. "netns+ipcns+landlock+rlimits"."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the guest and everything it started; remove its folder."""
+        if self.alive:
+            self._end()
+        self._channel.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # -- requests
+
+    def load(
+        self, source: str, name: str = "candidate", init: Mapping[str, Any] | None = None
+    ) -> Loaded:
+        """Import a candidate; construct its `ModelNew` where `init` is given.
+
+        Args:
+            init: None for a `fused_operator`. Otherwise a mapping with `arguments`, the text of a
+                literal `([args], {kwargs})`, or `reference`, source whose `get_init_inputs` is
+                called; `seed` of the construction (0); `train` (True).
+        """
+        self._files += 1
+        header, _ = self._request(
+            "load",
+            name=name,
+            file=f"{name if name.isidentifier() else 'candidate'}_{self._files}",
+            source=source,
+            init=None if init is None else dict(init),
+        )
+        try:
+            return Loaded(name, str(header["entry"]), tuple(map(str, header["kernels"])))
+        except (KeyError, TypeError) as error:
+            raise self._malformed() from error
+
+    def state(self, name: str, *, values: bool = False) -> dict[str, StateEntry]:
+        """Parameters and buffers of a loaded `ModelNew` by state_dict name.
+
+        Args:
+            values: bring the buffers' values too, as they are now.
+        """
+        header, _ = self._request("state", name=name)
+        try:
+            entries = [
+                (str(e["name"]), str(e["kind"]), TensorMeta.from_json(e)) for e in header["entries"]
+            ]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._malformed() from error
+        buffers = [meta for _, kind, meta in entries if kind == "buffer"]
+        brought = iter(self._fetch(buffers) if values else [None] * len(buffers))
+        return {
+            name: StateEntry(kind, meta, next(brought) if kind == "buffer" else None)
+            for name, kind, meta in entries
+        }
+
+    def load_state(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Copy values into the parameters and buffers of these names; names or shapes the
+        candidate does not have are left out (compare with `state`)."""
+        self._put(list(tensors.values()))
+        self._request("load_state", name=name, names=list(tensors))
+
+    def run(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        seed: int,
+        poison: float = float("nan"),
+        skip_kernels: Sequence[str] = (),
+    ) -> Ran:
+        """Call a loaded candidate once under watch.
+
+        Args:
+            inputs: tensors (on the server's device), or plain numbers, bools, None.
+            seed: for `torch.manual_seed` in the guest.
+            poison: what memory fresh from the allocator holds.
+            skip_kernels: names of kernels whose launches do nothing, to see what depends on them.
+        """
+        self._put(inputs)
+        header, wall_ms = self._request(
+            "run", name=name, seed=seed, poison=repr(poison), skip_kernels=list(skip_kernels)
+        )
+        return self._ran(header, wall_ms)
+
+    def time(
+        self, name: str, inputs: Sequence[Any], repeats: int, warmup: int, seed: int = 0
+    ) -> Timed:
+        """Time a loaded candidate (CUDA): `repeats` calls after `warmup` untimed ones."""
+        self._put(inputs)
+        header, wall_ms = self._request(
+            "time", name=name, repeats=repeats, warmup=warmup, seed=seed
+        )
+        times_ms = header.get("times_ms")
+        if not isinstance(times_ms, list) or len(times_ms) != repeats:
+            raise self._malformed()
+        if not all(type(t) is float and 0.0 <= t < float("inf") for t in times_ms):
+            raise self._malformed()
+        return Timed(times_ms=tuple(times_ms), wall_ms=wall_ms, last=self._ran(header, wall_ms))
+
+    def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float:
+        """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA, by torch.profiler)."""
+        self._put(inputs)
+        header, _ = self._request("share", name=name)
+        share = header.get("share")
+        if type(share) is not float or not 0.0 <= share <= 1.0:
+            raise self._malformed()
+        return share
+
+    # -- protocol
+
+    def _ran(self, header: wire.Header, wall_ms: float) -> Ran:
+        try:
+            metas = [TensorMeta.from_json(meta) for meta in header["outputs"]]
+            changed = tuple(int(i) for i in header["changed"])
+            aliases = tuple((int(i), int(j)) for i, j in header["aliases"])
+            launches = {str(k): int(n) for k, n in header.get("launches", {}).items()}
+            operators = {str(k): int(n) for k, n in header.get("operators", {}).items()}
+            structure = str(header["structure"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._malformed() from error
+        return Ran(
+            outputs=tuple(self._fetch(metas)),
+            structure=structure,
+            changed_inputs=changed,
+            aliases=aliases,
+            launches=launches,
+            operators=operators,
+            wall_ms=wall_ms,
+        )
+
+    def _put(self, inputs: Sequence[Any]) -> None:
+        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+        described: list[dict[str, Any]] = [
+            TensorMeta.of(value).to_json()
+            if isinstance(value, torch.Tensor)
+            else {"literal": value}
+            for value in inputs
+        ]
+        if self._memory is None:
+            self._request("put", [chunk(tensor) for tensor in tensors], inputs=described)
+            return
+        with self._memory.lend(tensors) as shared:
+            handles = iter(shared)
+            for item in described:
+                if "literal" not in item:
+                    item["shared"] = next(handles)
+            self._request("put", inputs=described)
+
+    def _fetch(self, metas: Sequence[TensorMeta]) -> list[torch.Tensor]:
+        """Bring the guest's last outputs over; the host owns what is returned."""
+        total = sum(meta.span_bytes for meta in metas)
+        if total > self._limits.memory_bytes:
+            self._end()
+            raise GuestFault("out_of_memory", f"outputs of {total} bytes are above the limit")
+        if self._memory is None:
+            try:
+                return from_payload(metas, self._request_payload("fetch", total))
+            except (ValueError, RuntimeError) as error:
+                raise self._malformed() from error
+        with self._memory.land(metas) as (handles, landings):
+            self._request("fetch", landings=handles)
+            return [landing.clone() for landing in landings]
+
+    def _request(
+        self, op: str, chunks: Sequence[memoryview] = (), **values: Any
+    ) -> tuple[wire.Header, float]:
+        header, _, wall_ms = self._exchange({"op": op, **values}, chunks, 0)
+        return header, wall_ms
+
+    def _request_payload(self, op: str, num_bytes: int) -> bytearray:
+        return self._exchange({"op": op}, (), num_bytes)[1]
+
+    def _exchange(
+        self, request: wire.Header, chunks: Sequence[memoryview], max_payload_bytes: int
+    ) -> tuple[wire.Header, bytearray, float]:
+        if not self.alive:
+            raise InfraError("this guest has ended; start another")
+        nonce = secrets.token_hex(8)
+        begin_s = time.monotonic()
+        deadline_s = begin_s + self._limits.wall_s
+        try:
+            wire.send(self._channel, {**request, "nonce": nonce}, chunks, deadline_s=deadline_s)
+            header, payload = self._receive(deadline_s, max_payload_bytes)
+        except TimeoutError:
+            self._end()
+            message = f"no answer to {request['op']!r} within {self._limits.wall_s:g} s"
+            raise GuestFault("timeout", message) from None
+        except wire.Closed:
+            raise self._death() from None
+        except wire.Malformed as error:
+            raise self._malformed(str(error)) from error
+        if header.get("nonce") != nonce:
+            raise self._malformed("an answer nobody asked for")
+        if "fault" in header:
+            self._raise_fault(header)
+        return header, payload, (time.monotonic() - begin_s) * 1e3
+
+    def _receive(
+        self, deadline_s: float, max_payload_bytes: int = 0
+    ) -> tuple[wire.Header, bytearray]:
+        return wire.receive(
+            self._channel, max_payload_bytes=max_payload_bytes, deadline_s=deadline_s
+        )
+
+    def _raise_fault(self, header: wire.Header) -> None:
+        """The candidate raised; a lost CUDA context ends the guest."""
+        if header.get("context_lost"):
+            self._end()
+        try:
+            fault = header["fault"]
+            line = fault["line"]
+            message = f"{fault['type']}: {fault['message']}"
+            raise GuestFault(
+                str(fault["kind"]), message, line=line if isinstance(line, int) else None
+            )
+        except (KeyError, TypeError) as error:
+            raise self._malformed() from error
+
+    def _malformed(self, why: str = "an answer that does not follow the protocol") -> GuestFault:
+        if self.alive:
+            self._end()
+        return GuestFault("malformed", why)
+
+    def _death(self) -> GuestFault:
+        """Why the channel closed, from the exit status."""
+        status = self._wait(grace_s=0.5)
+        if status is None:
+            self._end()
+            return GuestFault("crashed", "the guest closed its channel", detail="channel closed")
+        self.alive = False
+        _signal(os.killpg, self._pid)  # what it left in its group
+        if status >= 0:
+            message = f"the process exited with code {status} before it answered"
+            return GuestFault("crashed", message, detail=f"exit code {status}")
+        name = signal.Signals(-status).name
+        if name == "SIGXCPU":
+            return GuestFault("timeout", "CPU time is used up", detail=name)
+        return GuestFault("crashed", f"the process died of {name}", detail=name)
+
+    def _end(self) -> None:
+        """Kill the process group; wait until the process is gone."""
+        self.alive = False
+        _signal(os.killpg, self._pid)
+        _signal(os.kill, self._pid)  # in case it has not made its group yet
+        if self._wait(grace_s=30.0) is None:
+            raise GuestLost(f"guest {self._pid} does not end")
+
+    def _wait(self, grace_s: float) -> int | None:
+        """Exit status (negative: signal) once the process has ended, None if it does not."""
+        end_s, pause_s = time.monotonic() + grace_s, 0.0005
+        while (status := self._reap(self._pid)) is None and time.monotonic() < end_s:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
+        return status
+
+
+def _signal(send: Callable[[int, int], None], pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        send(pid, signal.SIGKILL)

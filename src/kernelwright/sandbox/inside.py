@@ -1,0 +1,273 @@
+"""Guest side: answers the host's requests, one at a time, until the channel closes.
+
+Everything here runs beside hostile code in one process and decides nothing: the host judges.
+"""
+
+import os
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernelwright.sandbox import candidate, watch, wire
+from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
+from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
+
+Answer = tuple[dict[str, Any], list[memoryview]]
+
+
+def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> None:
+    """Say hello with the guards that hold, then answer requests."""
+    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (lives as long as the guest)
+    torch.set_num_threads(1)
+    inside = Inside(role, folder)
+    wire.send(channel, {"isolation": held})
+    while True:
+        try:
+            request, payload = wire.receive(channel, max_payload_bytes=1 << 40)
+        except wire.Closed:
+            return
+        header, chunks = inside.answer(request, payload)
+        wire.send(channel, {**header, "nonce": request["nonce"]}, chunks)
+
+
+class Inside:
+    """One guest's state: candidates by name, the inputs at hand, the last outputs."""
+
+    def __init__(self, role: str, folder: Path) -> None:
+        self.role = role
+        self.folder = folder
+        self.device = torch.device("cuda", 0) if role == "cuda" else torch.device("cpu")
+        self.loaded: dict[str, candidate.Loaded] = {}
+        self.kept: list[Any] = []  # inputs as the host sent them
+        self.used: list[Any] = []  # what the last call was given; held so addresses change
+        self.outputs: list[torch.Tensor] = []
+        self.launches = watch.Launches()
+        if role != "compile":
+            self.launches.install()
+
+    def answer(self, request: dict[str, Any], payload: bytearray) -> Answer:
+        """Do what is asked; whatever the candidate raises comes back as data."""
+        operations: dict[str, Callable[[dict[str, Any], bytearray], Answer]] = {
+            "load": self.load,
+            "state": self.state,
+            "load_state": self.load_state,
+            "put": self.put,
+            "run": self.run,
+            "time": self.time,
+            "share": self.kernel_time_share,
+            "fetch": self.fetch,
+            "compile": self.compile,
+        }
+        loaded = self.loaded.get(request.get("name", ""))
+        path = self.folder / f"{request['file']}.py" if "file" in request else None
+        path = loaded.path if loaded is not None else path
+        try:
+            return operations[request["op"]](request, payload)
+        except BaseException as error:  # the guest's outermost frame
+            default = "load" if request["op"] == "load" else "runtime"
+            fault = candidate.fault(error, path, default)
+            return {"fault": fault, "context_lost": self._context_lost()}, []
+
+    def _context_lost(self) -> bool:
+        """A CUDA context that saw a fault refuses everything from then on."""
+        if self.role != "cuda" or not torch.cuda.is_initialized():
+            return False
+        try:
+            torch.cuda.synchronize()
+        except RuntimeError:
+            return True
+        return False
+
+    # -- candidates
+
+    def load(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        init = request["init"]
+        if init is not None:
+            init["device"] = str(self.device)
+        path = self.folder / f"{request['file']}.py"
+        with torch.no_grad():
+            loaded = candidate.load(request["source"], path, init)
+        self.loaded[request["name"]] = loaded
+        return {"entry": loaded.entry, "kernels": loaded.kernels}, []
+
+    def _entries(self, name: str) -> list[tuple[str, str, torch.Tensor]]:
+        """(state_dict name, kind, tensor) of a candidate's parameters and buffers."""
+        model = self.loaded[name].model
+        if model is None:
+            return []
+        parameters = model.named_parameters(remove_duplicate=False)
+        buffers = model.named_buffers(remove_duplicate=False)
+        return [(n, "parameter", t) for n, t in parameters] + [(n, "buffer", t) for n, t in buffers]
+
+    def state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        entries = self._entries(request["name"])
+        described = [
+            {"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()}
+            for name, kind, tensor in entries
+        ]
+        self.outputs = [t.detach() for _, kind, t in entries if kind == "buffer"]
+        return {"entries": described}, []
+
+    def load_state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Copy the inputs at hand into the parameters and buffers of these names."""
+        entries = {name: tensor for name, _, tensor in self._entries(request["name"])}
+        with torch.no_grad():
+            for name, value in zip(request["names"], self.kept, strict=True):
+                if name in entries and entries[name].shape == value.shape:
+                    entries[name].copy_(value)
+        self.kept = []
+        return {}, []
+
+    # -- calls
+
+    def put(self, request: dict[str, Any], payload: bytearray) -> Answer:
+        """Take inputs: bytes on CPU, shared device memory on CUDA, plain values as literals."""
+        items = request["inputs"]
+        described = [item for item in items if "literal" not in item]
+        metas = [TensorMeta.from_json(item) for item in described]
+        if self.role == "cuda":
+            from kernelwright.sandbox import cuda_memory
+
+            taken = [
+                cuda_memory.take(item["shared"], meta)
+                for item, meta in zip(described, metas, strict=True)
+            ]
+        else:
+            taken = tensors_from_payload(metas, payload)
+        tensors = iter(taken)
+        self.kept = [item["literal"] if "literal" in item else next(tensors) for item in items]
+        return {}, []
+
+    def _fresh_inputs(self) -> list[Any]:
+        """Copies of the inputs at addresses the previous call did not use."""
+        padding = torch.empty(512 * (1 + secrets.randbelow(64)), device=self.device)
+        fresh = [fresh_copy(v) if isinstance(v, torch.Tensor) else v for v in self.kept]
+        del padding
+        self.used = fresh
+        return fresh
+
+    def _synchronize(self) -> None:
+        if self.role == "cuda":
+            torch.cuda.synchronize()
+
+    def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """One watched call."""
+        loaded = self.loaded[request["name"]]
+        poison = float(request["poison"])
+        self.outputs = []
+        inputs = self._fresh_inputs()
+        if self.role == "cuda":
+            watch.poison_allocator(self.device, poison)
+        self.launches.reset(frozenset(request["skip_kernels"]))
+        torch.manual_seed(request["seed"])
+        with torch.no_grad(), watch.Watch(poison) as watched:
+            result = loaded.call(*inputs)
+        self._synchronize()
+        self.launches.skipped = frozenset()
+        return {
+            **self._describe(result, inputs),
+            "launches": dict(self.launches.counts),
+            "operators": dict(watched.operators),
+            "num_threads": threading.active_count(),
+        }, []
+
+    def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
+        """Structure and metadata of what a call returned, kept here until it is fetched."""
+        structure, leaves = flatten(result)
+        self.outputs = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        return {
+            "structure": structure,
+            "outputs": [TensorMeta.of(tensor).to_json() for tensor in self.outputs],
+            "changed": self._changed(inputs),
+            "aliases": _aliases(self.outputs, inputs),
+        }
+
+    def _changed(self, inputs: list[Any]) -> list[int]:
+        return [
+            i
+            for i, (kept, used) in enumerate(zip(self.kept, inputs, strict=True))
+            if isinstance(kept, torch.Tensor) and not torch.equal(flat_span(kept), flat_span(used))
+        ]
+
+    def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Cold-L2 times of repeated calls; the last call's outputs can be fetched and judged."""
+        from kernelwright.timing.cuda_timer import time_cold
+
+        loaded = self.loaded[request["name"]]
+        self.outputs = []
+        inputs = self._fresh_inputs()
+        torch.manual_seed(request["seed"])
+        results: list[object] = [None]
+
+        def call() -> None:
+            results[0] = loaded.call(*inputs)
+
+        with torch.no_grad():
+            for _ in range(request["warmup"]):
+                call()
+            torch.cuda.synchronize()
+            times_ms = time_cold(call, request["repeats"])
+        return {"times_ms": times_ms, **self._describe(results[0], inputs)}, []
+
+    def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Share of one call's GPU time spent in kernels this process launched through Triton."""
+        from torch.profiler import ProfilerActivity, profile
+
+        loaded = self.loaded[request["name"]]
+        inputs = self._fresh_inputs()
+        self.launches.reset()
+        with torch.no_grad():
+            loaded.call(*inputs)
+            torch.cuda.synchronize()
+            with profile(activities=[ProfilerActivity.CUDA]) as profiled:
+                loaded.call(*inputs)
+                torch.cuda.synchronize()
+        times_us: dict[str, float] = {}
+        for event in profiled.key_averages():
+            times_us[event.key] = times_us.get(event.key, 0.0) + event.self_device_time_total
+        own = sum(t for name, t in times_us.items() if name in self.launches.counts)
+        total = sum(times_us.values())
+        return {"share": own / total if total else 0.0, "kernels_us": times_us}, []
+
+    def fetch(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Hand over the last outputs: bytes on CPU, into the host's device memory on CUDA."""
+        outputs, self.outputs = self.outputs, []
+        if self.role != "cuda":
+            return {}, [chunk(tensor) for tensor in outputs]
+        from kernelwright.sandbox import cuda_memory
+
+        for shared, tensor in zip(request["landings"], outputs, strict=True):
+            cuda_memory.deliver(shared, tensor)
+        return {}, []
+
+    def compile(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        from kernelwright.sandbox import compile_hook
+
+        loaded = self.loaded[request["name"]]
+        return {"kernels": compile_hook.collect(loaded, request["inputs"])}, []
+
+
+def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, int]]:
+    """(output, input) pairs whose storage ranges overlap."""
+    return [
+        (i, j)
+        for i, output in enumerate(outputs)
+        for j, given in enumerate(inputs)
+        if isinstance(given, torch.Tensor) and _overlap(output, given)
+    ]
+
+
+def _overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
+    left_bytes, right_bytes = (TensorMeta.of(t).span_bytes for t in (left, right))
+    if not left_bytes or not right_bytes:
+        return False
+    return (
+        left.data_ptr() < right.data_ptr() + right_bytes
+        and right.data_ptr() < left.data_ptr() + left_bytes
+    )

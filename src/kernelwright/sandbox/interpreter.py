@@ -1,0 +1,246 @@
+"""Guest side: Triton's interpreter, made trustworthy. Patches for Triton 3.6 and 3.7.
+
+Stock, it computes bfloat16 on the raw bit pattern, writes outside buffers into the host's heap,
+computes tf32 dots in full fp32, knows no libdevice and (3.6 with NumPy 2.4) no runtime loop
+bounds. After `install`:
+- bfloat16 values are `ml_dtypes.bfloat16`, rounded to nearest;
+- every load, store and atomic must fall inside the storage of an argument, else `OutOfBounds`;
+- `tl.dot` rounds its operands as `input_precision` says;
+- `libdevice` functions are computed by torch.
+Not seen: races between programs (they run one after another), overruns inside one storage.
+"""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+class OutOfBounds(Exception):
+    """A kernel touched memory outside its arguments."""
+
+
+def install() -> None:
+    """Patch the interpreter of this process."""
+    _install_bfloat16()
+    _install_bounds()
+    _install_dot()
+    _install_small_remedies()
+    from kernelwright.sandbox import libdevice_shim
+
+    libdevice_shim.install()
+
+
+# -- bfloat16
+
+
+def _install_bfloat16() -> None:
+    builder: Any = stock.InterpreterBuilder
+    stock_dtype, stock_cast, stock_fp = (
+        stock._get_np_dtype,
+        builder.cast_impl,
+        builder.create_fp_to_fp,
+    )
+
+    def np_dtype(dtype: Any) -> Any:
+        return BFLOAT16 if dtype.scalar == tl.bfloat16 else stock_dtype(dtype)
+
+    def cast(self: Any, src: Any, dst_type: Any) -> Any:
+        if tl.bfloat16 in (src.dtype.scalar, dst_type.scalar):
+            return stock.TensorHandle(src.data.astype(np_dtype(dst_type)), dst_type.scalar)
+        return stock_cast(self, src, dst_type)
+
+    def fp_to_fp(self: Any, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+        narrow = min(src.dtype.scalar.primitive_bitwidth, dst_type.scalar.primitive_bitwidth)
+        if narrow >= 16 and rounding_mode != stock._ir.ROUNDING_MODE.RTZ:
+            return stock.TensorHandle(src.data.astype(np_dtype(dst_type)), dst_type.scalar)
+        return stock_fp(self, src, dst_type, rounding_mode)
+
+    stock._get_np_dtype = np_dtype
+    builder.cast_impl = cast
+    builder.create_fp_to_fp = fp_to_fp
+
+
+# -- bounds
+
+
+class _Bounds:
+    """Byte ranges of the arguments of the launch in progress."""
+
+    def __init__(self) -> None:
+        self.starts = np.zeros(0, dtype=np.uint64)
+        self.ends = np.zeros(0, dtype=np.uint64)
+        self.names: list[str] = []
+
+    def enter(self, named: list[tuple[str, torch.Tensor]]) -> None:
+        ranges: dict[int, tuple[int, str]] = {}
+        for name, tensor in named:
+            storage = tensor.untyped_storage()
+            ranges.setdefault(storage.data_ptr(), (storage.nbytes(), name))
+        ordered = sorted((start, *rest) for start, rest in ranges.items() if start)
+        self.starts = np.array([start for start, _, _ in ordered], dtype=np.uint64)
+        self.ends = np.array([start + size for start, size, _ in ordered], dtype=np.uint64)
+        self.names = [name for _, _, name in ordered]
+
+    def check(self, what: str, pointers: Any, mask: np.ndarray[Any, Any]) -> None:
+        """Raise OutOfBounds unless every unmasked element lies in one argument's storage."""
+        addresses = pointers.data[np.broadcast_to(mask, pointers.data.shape)].reshape(-1)
+        if addresses.size == 0:
+            return
+        width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        owner = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
+        inside = owner >= 0
+        if self.ends.size:
+            inside &= addresses + np.uint64(width) <= self.ends[owner]
+        if not inside.all():
+            self._refuse(what, addresses[~inside], width)
+
+    def _refuse(self, what: str, outside: np.ndarray[Any, Any], width: int) -> None:
+        first = int(outside[0])
+        distances = [
+            (max(int(start) - first, first - int(end) + width), name)
+            for start, end, name in zip(self.starts, self.ends, self.names, strict=True)
+        ]
+        nearest = ""
+        if distances:
+            distance, name = min(distances)
+            nearest = f", {distance} bytes outside {name!r}"
+        raise OutOfBounds(
+            f"{what} of {width} bytes x {outside.size} outside the arguments' memory{nearest}"
+        )
+
+
+_bounds = _Bounds()
+
+
+def _named_tensors(name: str, value: Any) -> list[tuple[str, torch.Tensor]]:
+    if isinstance(value, torch.Tensor):
+        return [(name, value)]
+    if isinstance(value, tuple):
+        return [pair for item in value for pair in _named_tensors(name, item)]
+    if isinstance(value, stock.TensorDescriptor | stock.triton.runtime.jit.TensorWrapper):
+        return _named_tensors(name, value.base)
+    return []
+
+
+def _install_bounds() -> None:
+    executor: Any = stock.GridExecutor
+    stock_init = executor._init_args_hst
+
+    def init_args(self: Any, args_dev: Any, kwargs: Any) -> Any:
+        args, keywords = stock_init(self, args_dev, kwargs)
+        named = [*zip(self.arg_names, args, strict=False), *keywords.items()]
+        _bounds.enter([pair for name, value in named for pair in _named_tensors(name, value)])
+        return args, keywords
+
+    executor._init_args_hst = init_args
+    builder: Any = stock.InterpreterBuilder
+    _install_load_and_store(builder)
+    stock_rmw, stock_cas = builder.create_atomic_rmw, builder.create_atomic_cas
+
+    def atomic_rmw(self: Any, op: Any, ptr: Any, val: Any, mask: Any, *rest: Any) -> Any:
+        _bounds.check("atomic", ptr, mask.data)
+        return stock_rmw(self, op, ptr, val, mask, *rest)
+
+    def atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
+        _bounds.check("atomic", ptr, np.True_)
+        return stock_cas(self, ptr, *rest)
+
+    builder.create_atomic_rmw, builder.create_atomic_cas = atomic_rmw, atomic_cas
+
+
+def _install_load_and_store(builder: Any) -> None:
+    """The C++ side moves plain types only: bfloat16 crosses as its bits."""
+    stock_load, stock_store = builder.create_masked_load, builder.create_masked_store
+
+    def load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        _bounds.check("load", ptrs, mask.data)
+        dtype = ptrs.get_element_ty()
+        if dtype != tl.bfloat16:
+            return stock_load(self, ptrs, mask, other, *rest)
+        fill = np.zeros(ptrs.data.shape, np.uint16) if other is None else _bits(other.data)
+        data = stock._interpreter.load(ptrs.data, mask.data, fill, np.dtype(np.uint16))
+        return stock.TensorHandle(data.view(BFLOAT16), dtype)
+
+    def store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        _bounds.check("store", ptrs, mask.data)
+        if value.data.dtype == BFLOAT16:
+            value = stock.TensorHandle(_bits(value.data), tl.uint16)
+        return stock_store(self, ptrs, value, mask, *rest)
+
+    builder.create_masked_load, builder.create_masked_store = load, store
+
+
+def _bits(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.ascontiguousarray(data).astype(BFLOAT16, copy=False).view(np.uint16)
+
+
+# -- dot
+
+
+def _install_dot() -> None:
+    builder: Any = stock.InterpreterBuilder
+    precisions = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    stock.interpreter_builder.options = stock.InterpreterOptions(
+        allowed_dot_input_precisions=precisions
+    )
+    stock_dot = builder.create_dot
+
+    def dot(self: Any, a: Any, b: Any, d: Any, precision: Any, max_imprecise: Any) -> Any:
+        if a.data.dtype != np.float32 and a.data.dtype != BFLOAT16:
+            return stock_dot(self, a, b, d, precision, max_imprecise)
+        kinds = stock._ir.INPUT_PRECISION
+        left, right = a.data.astype(np.float32), b.data.astype(np.float32)
+        if a.data.dtype == BFLOAT16:
+            product = np.matmul(left, right)
+        elif precision == kinds.TF32:
+            product = np.matmul(_tf32(left), _tf32(right))
+        elif precision == kinds.BF16x3:
+            product = _bf16x3(left, right)
+        else:
+            product = np.matmul(left, right)
+        return stock.TensorHandle(product.astype(d.data.dtype) + d.data, d.dtype.scalar)
+
+    builder.create_dot = dot
+
+
+def _tf32(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Ten mantissa bits: the tensor cores drop the others."""
+    return (data.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def _bf16x3(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Three products of high and low bfloat16 parts."""
+    highs = [x.astype(BFLOAT16).astype(np.float32) for x in (left, right)]
+    lows = [
+        (x - high).astype(BFLOAT16).astype(np.float32)
+        for x, high in zip((left, right), highs, strict=True)
+    ]
+    small = np.matmul(highs[0], lows[1]) + np.matmul(lows[0], highs[1])
+    product: np.ndarray[Any, Any] = small + np.matmul(highs[0], highs[1])
+    return product
+
+
+# -- the rest
+
+
+def _install_small_remedies() -> None:
+    stock_patch = stock._patch_lang_tensor
+
+    def patch_tensor(tensor: Any, scope: Any) -> None:
+        stock_patch(tensor, scope)
+        # a runtime loop bound is a one-element array; NumPy 2.4 refuses int() of those
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
+
+    def erf(_self: Any, arg: Any) -> Any:
+        data = torch.special.erf(torch.from_numpy(np.ascontiguousarray(arg.data))).numpy()
+        return stock.TensorHandle(data, arg.dtype.scalar)
+
+    stock._patch_lang_tensor = patch_tensor
+    builder: Any = stock.InterpreterBuilder
+    builder.create_erf = erf

@@ -1,0 +1,88 @@
+"""A GPU that is not there: what host code of kernels asks a device before it launches.
+
+Installed where kernels are interpreted or only compiled. The figures are an H200's, because
+that is the target candidates are compiled for.
+"""
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+from triton.runtime.driver import driver
+
+MAX_SHARED_BYTES = 232_448
+"""Shared memory one block may ask for on sm_90."""
+
+_PROPERTIES = SimpleNamespace(
+    name="stub sm_90",
+    major=9,
+    minor=0,
+    multi_processor_count=132,
+    warp_size=32,
+    total_memory=141 << 30,
+    L2_cache_size=50 << 20,
+    shared_memory_per_block_optin=MAX_SHARED_BYTES,
+    max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65_536,
+)
+
+
+class StubDriver(DriverBase):  # type: ignore[misc]
+    """Answers Triton's questions about the active device; autotuning runs each choice once."""
+
+    def __init__(self, arch: int = 90) -> None:
+        super().__init__()
+        self.arch = arch
+
+    @classmethod
+    def is_active(cls) -> bool:
+        return True
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        return ty
+
+    def get_current_target(self) -> Any:
+        return GPUTarget("cuda", self.arch, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def set_current_device(self, device: int) -> None: ...
+
+    def get_current_stream(self, _device: int) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cpu")
+
+    def get_device_interface(self) -> Any:
+        return torch.cpu
+
+    def get_empty_cache_for_benchmark(self) -> torch.Tensor:
+        return torch.empty(0)
+
+    def clear_cache(self, cache: torch.Tensor) -> None: ...
+
+    def get_benchmarker(self) -> Any:
+        def once(kernel_call: Any, *, quantiles: list[float], **_: Any) -> list[float]:
+            kernel_call()
+            return [1.0] * len(quantiles)
+
+        return once
+
+
+def install(arch: int = 90) -> None:
+    """Make the stub Triton's active driver, and answer `torch.cuda`'s harmless questions."""
+    driver.set_active(StubDriver(arch))
+    answers: dict[str, Any] = {
+        "get_device_properties": lambda *_: _PROPERTIES,
+        "get_device_capability": lambda *_: (arch // 10, arch % 10),
+        "current_device": lambda: 0,
+        "synchronize": lambda *_: None,
+        "device": lambda *_: nullcontext(),
+    }
+    for name, answer in answers.items():
+        setattr(torch.cuda, name, answer)

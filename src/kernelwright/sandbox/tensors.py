@@ -1,0 +1,130 @@
+"""Tensors as metadata and raw bytes, in both directions, strides kept.
+
+A tensor travels as the contiguous span of storage it covers, so that strided and expanded tensors
+arrive with the layout they left with, each in a storage of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+
+DTYPES: dict[str, torch.dtype] = {
+    name: dtype
+    for name in ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128", "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+    if isinstance(dtype := vars(torch).get(name), torch.dtype)
+}
+"""What may cross the line, by name."""
+
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_MAX_RANK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMeta:
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements."""
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> Self:
+        return cls(tuple(tensor.shape), tuple(tensor.stride()), tensor.dtype)
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last one addressed."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
+    @property
+    def span_bytes(self) -> int:
+        return self.span * self.dtype.itemsize
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "shape": self.shape,
+            "strides": self.strides,
+            "dtype": _NAMES[self.dtype],
+        }
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """Read metadata written by the other side.
+
+        Raises:
+            ValueError: not metadata of a tensor that may cross the line.
+        """
+        if not isinstance(values, dict) or values.get("dtype") not in DTYPES:
+            raise ValueError("no such dtype")
+        shape, strides = values.get("shape"), values.get("strides")
+        for sizes in (shape, strides):
+            if not isinstance(sizes, list) or len(sizes) > _MAX_RANK:
+                raise ValueError("sizes must be a short list")
+            if any(type(n) is not int or not 0 <= n < 1 << 48 for n in sizes):
+                raise ValueError("sizes must be whole numbers from 0")
+        if len(shape) != len(strides):
+            raise ValueError("shape and strides differ in length")
+        return cls(tuple(shape), tuple(strides), DTYPES[values["dtype"]])
+
+
+def flat_span(tensor: torch.Tensor) -> torch.Tensor:
+    """The storage span under `tensor` as bytes, (span_bytes,) uint8, sharing memory with it."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    span = TensorMeta.of(tensor).span
+    return tensor.as_strided((span,), (1,)).view(torch.uint8)
+
+
+def chunk(tensor: torch.Tensor) -> memoryview:
+    """Raw bytes of a CPU tensor's span, without a copy."""
+    return memoryview(flat_span(tensor).numpy()).cast("B")
+
+
+def from_payload(metas: Sequence[TensorMeta], payload: bytearray) -> list[torch.Tensor]:
+    """CPU tensors over consecutive parts of `payload`, each in a storage of its own.
+
+    Raises:
+        ValueError: the payload's length is not what the metadata say.
+    """
+    if sum(meta.span_bytes for meta in metas) != len(payload):
+        raise ValueError("payload and metadata disagree")
+    tensors, offset = [], 0
+    for meta in metas:
+        raw = torch.empty(meta.span_bytes, dtype=torch.uint8)
+        if meta.span_bytes:
+            part = memoryview(payload)[offset : offset + meta.span_bytes]
+            raw.copy_(torch.frombuffer(part, dtype=torch.uint8))
+        tensors.append(raw.view(meta.dtype).as_strided(meta.shape, meta.strides))
+        offset += meta.span_bytes
+    return tensors
+
+
+def fresh_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values and strides in a new storage on the same device."""
+    meta = TensorMeta.of(tensor)
+    return flat_span(tensor).clone().view(meta.dtype).as_strided(meta.shape, meta.strides)
+
+
+def flatten(value: object) -> tuple[str, list[object]]:
+    """Structure of a returned value as text, and its leaves that are tensors.
+
+    `[a, (b, None)]` gives `"[T,(T,None)]"` and `[a, b]`; the reference's text can be compared
+    with a candidate's. A tensor subclass is spelt by its name, so that it never passes for one.
+    """
+    if isinstance(value, torch.Tensor):
+        plain = type(value) in (torch.Tensor, torch.nn.Parameter)
+        return ("T" if plain else type(value).__name__), [value]
+    if type(value) in (list, tuple):
+        parts = [flatten(item) for item in value]  # type: ignore[attr-defined]
+        inside = ",".join(text for text, _ in parts)
+        text = f"[{inside}]" if type(value) is list else f"({inside})"
+        return text, [leaf for _, leaves in parts for leaf in leaves]
+    if type(value) is dict:
+        parts = [flatten(item) for item in value.values()]
+        inside = ",".join(f"{k!s:.60}:{text}" for k, (text, _) in zip(value, parts, strict=True))
+        return f"{{{inside}}}", [leaf for _, leaves in parts for leaf in leaves]
+    if value is None or type(value) in (bool, int, float, str):
+        return f"{value!r:.60}", []
+    return type(value).__name__, []

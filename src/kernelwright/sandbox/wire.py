@@ -1,0 +1,91 @@
+"""Frames between host and guest: a JSON header and raw bytes. Never pickle.
+
+Both sides use these functions; the host gives a deadline and a bound, because what arrives was
+written by a process that also runs hostile code.
+"""
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Iterable
+from typing import Any
+
+Header = dict[str, Any]
+
+_PREFIX = struct.Struct("<4sIQ")  # magic, header bytes, payload bytes
+_MAGIC = b"kwr1"
+_MAX_HEADER_BYTES = 16 << 20
+
+
+class Malformed(Exception):
+    """What arrived is not a frame."""
+
+
+class Closed(Exception):
+    """The other side closed the channel."""
+
+
+def send(
+    channel: socket.socket,
+    header: Header,
+    chunks: Iterable[memoryview] = (),
+    *,
+    deadline_s: float | None = None,
+) -> None:
+    """Send one frame; raise TimeoutError after `deadline_s` (on the monotonic clock)."""
+    text = json.dumps(header).encode()
+    payload = [chunk.cast("B") for chunk in chunks if chunk.nbytes]
+    prefix = _PREFIX.pack(_MAGIC, len(text), sum(chunk.nbytes for chunk in payload))
+    try:
+        for chunk in (memoryview(prefix + text), *payload):
+            _limit(channel, deadline_s)
+            channel.sendall(chunk)
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise Closed from error
+
+
+def receive(
+    channel: socket.socket, *, max_payload_bytes: int, deadline_s: float | None = None
+) -> tuple[Header, bytearray]:
+    """Receive one frame.
+
+    Raises:
+        Closed: end of stream before a whole frame.
+        Malformed: wrong magic, sizes above the bounds, or a header that is not a JSON object.
+        TimeoutError: `deadline_s` passed.
+    """
+    magic, num_header, num_payload = _PREFIX.unpack(_exactly(channel, _PREFIX.size, deadline_s))
+    if magic != _MAGIC or num_header > _MAX_HEADER_BYTES or num_payload > max_payload_bytes:
+        raise Malformed("not a frame of this protocol, or larger than allowed")
+    try:
+        header = json.loads(_exactly(channel, num_header, deadline_s))
+    except (ValueError, RecursionError) as error:
+        raise Malformed("the header is not JSON") from error
+    if not isinstance(header, dict):
+        raise Malformed("the header is not a JSON object")
+    return header, _exactly(channel, num_payload, deadline_s)
+
+
+def _exactly(channel: socket.socket, num_bytes: int, deadline_s: float | None) -> bytearray:
+    buffer = bytearray(num_bytes)
+    view = memoryview(buffer)
+    while view:
+        _limit(channel, deadline_s)
+        try:
+            count = channel.recv_into(view)
+        except ConnectionResetError as error:
+            raise Closed from error
+        if count == 0:
+            raise Closed
+        view = view[count:]
+    return buffer
+
+
+def _limit(channel: socket.socket, deadline_s: float | None) -> None:
+    if deadline_s is None:
+        return
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError
+    channel.settimeout(left_s)
