@@ -122,9 +122,7 @@ class Program:
         return table
 
     def flops(self) -> int:
-        return sum(
-            c.operator.flops(self.bound(c), c.types) for c in self.calls if not c.is_extern
-        )
+        return sum(c.operator.flops(self.bound(c), c.types) for c in self.calls if not c.is_extern)
 
     def bytes_unfused(self) -> int:
         """Device-memory traffic if every call reads its inputs and writes its outputs once."""

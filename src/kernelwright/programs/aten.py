@@ -1,0 +1,167 @@
+"""ATen calls to operator calls: the translation behind `lowering`."""
+
+import operator as builtin
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+import torch
+from torch.fx import Node
+
+from kernelwright.core.errors import UsageError
+from kernelwright.ops.operator import REQUIRED, Operator, TensorType
+from kernelwright.ops.registry import by_aten
+from kernelwright.programs import extern
+from kernelwright.programs.build import Builder, typed_call
+from kernelwright.programs.program import Ref
+from kernelwright.programs.tensors import plain, type_of
+from kernelwright.programs.tracing import BRANCH_REMEDY, location
+
+_OUTSIDE = "keep this part outside the module that is optimized"
+_NOTHING = frozenset({"aten._assert_async", "aten._assert_scalar", "aten._assert_tensor_metadata"})
+_SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.lift_fresh"})
+_COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
+_RESULTS = {"aten._native_batch_norm_legit_functional.default": (0, 3, 4)}
+"""Which of the overload's results are the operator's, where they are not the first ones."""
+
+
+class Translator:
+    """Walks an exported graph in order; `builder` holds the program made so far."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self._values: dict[Node, Any] = {}
+
+    def declare(self, node: Node) -> None:
+        """Make a placeholder the program's next input."""
+        self._values[node] = self.builder.input(self._type_of(node, node.meta["val"]))
+
+    def value(self, item: Any) -> Any:
+        """Plain values and `Ref`s in place of nodes, also inside lists."""
+        if isinstance(item, Node):
+            return self._values[item]
+        if isinstance(item, list | tuple):
+            return tuple(self.value(part) for part in item)
+        return plain(item)
+
+    def translate(self, node: Node) -> None:
+        """Append what the node computes.
+
+        Raises:
+            UsageError: it is no tensor operator, or its result has no type in a program.
+        """
+        if node.target is builtin.getitem:
+            container, index = node.args
+            self._values[node] = self.value(container)[index]
+            return
+        if not isinstance(node.target, torch._ops.OpOverload):
+            self._refuse(node, f"{node.target} is not a tensor operator")
+        name = str(node.target)
+        if name.rpartition(".")[0] in _NOTHING:
+            return
+        values = self._arguments(node)
+        if (same := self._unchanged(node, name, values)) is not None:
+            self._values[node] = same
+            return
+        made = self._by_record(node, name, values)
+        self._values[node] = made if made is not None else self._as_extern(node, name, values)
+
+    def _arguments(self, node: Node) -> dict[str, Any]:
+        """What the node gives, by the names of the schema."""
+        schema = extern.schema_args(str(node.target))
+        given = {arg.name: value for arg, value in zip(schema, node.args, strict=False)}
+        return {name: self.value(value) for name, value in (given | node.kwargs).items()}
+
+    def _unchanged(self, node: Node, name: str, values: Mapping[str, Any]) -> Any:
+        """The input itself, where the call gives back its values, dtype and layout."""
+        packet = name.rpartition(".")[0]
+        if packet in _SAME_VALUE:
+            return values["self"]
+        if packet not in _COPIES or not isinstance(values["self"], Ref):
+            return None
+        before = self.builder.types[values["self"].name]
+        after = self._type_of(node, node.meta["val"])
+        wanted = values.get("memory_format") or "preserve"
+        same_layout = wanted == "preserve" or wanted == before.layout
+        return values["self"] if same_layout and after.dtype == before.dtype else None
+
+    def _by_record(
+        self, node: Node, name: str, values: Mapping[str, Any]
+    ) -> Ref | tuple[Any, ...] | None:
+        """The call by its operator record; None where there is none or it does not apply."""
+        operator = by_aten().get(name)
+        if operator is None:
+            return None
+        try:
+            args, types = typed_call(
+                operator.name, _parameters(operator, name, values), self.builder.types.__getitem__
+            )
+        except ValueError:
+            return None
+        result = node.meta["val"]
+        if isinstance(result, torch.Tensor):
+            if len(types) != 1 or not _agrees(types[0], result):
+                return None
+            return self.builder.append(operator.name, args, types)[0]
+        positions = _RESULTS.get(name, tuple(range(len(types))))
+        needed = {user.args[1] for user in node.users if user.target is builtin.getitem}
+        if not needed.issubset(positions):
+            return None
+        if not all(_agrees(t, result[i]) for t, i in zip(types, positions, strict=True)):
+            return None
+        made = self.builder.append(operator.name, args, types)
+        places: list[Any] = [None] * len(result)
+        for ref, i in zip(made, positions, strict=True):
+            places[i] = ref
+        return tuple(places)
+
+    def _as_extern(self, node: Node, name: str, values: Mapping[str, Any]) -> Ref | tuple[Any, ...]:
+        args = tuple(extern.bind(name, (), values).items())
+        try:
+            types = typed_call(name, dict(args), self.builder.types.__getitem__)[1]
+        except ValueError:  # no implementation without memory: the tracer's own results
+            result = node.meta["val"]
+            results = result if isinstance(result, list | tuple) else (result,)
+            types = tuple(self._type_of(node, item) for item in results)
+        made = self.builder.append(name, args, types)
+        return made if extern.returns_sequence(name) else made[0]
+
+    def _type_of(self, node: Node, result: Any) -> TensorType:
+        if not isinstance(result, torch.Tensor):
+            self._refuse(node, f"{node.target} takes a number out of a tensor", BRANCH_REMEDY)
+        try:
+            return type_of(result)
+        except ValueError as error:
+            self._refuse(node, f"{node.target}: {error}")
+
+    def _refuse(self, node: Node, message: str, remedy: str = _OUTSIDE) -> NoReturn:
+        file, line = location(node)
+        raise UsageError(message, file=file, line=line, remedy=remedy)
+
+
+def _parameters(operator: Operator, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """ATen arguments as the operator's parameters.
+
+    Raises:
+        ValueError: one that the operator does not have is not at its default.
+    """
+    renames = operator.aten[name]
+    known = {param.name for param in operator.params}
+    converted: dict[str, Any] = {}
+    for arg in extern.schema_args(name):
+        ours = renames.get(arg.name, arg.name)
+        if ours in known and arg.name in values:
+            converted[ours] = values[arg.name]
+        elif ours in known and operator.param(ours).default is REQUIRED and arg.has_default_value():
+            converted[ours] = plain(arg.default_value)
+        elif ours and ours not in known and arg.name not in extern.PLACEMENT:
+            given = values.get(arg.name)
+            if arg.name in values and not (
+                arg.has_default_value() and given == plain(arg.default_value)
+            ):
+                raise ValueError(f"{operator.name} has no parameter for {arg.name}={given!r}")
+    return converted
+
+
+def _agrees(made: TensorType, result: Any) -> bool:
+    """The shape rule says what the tracer saw; where it does not, the call stays extern."""
+    return made.shape == tuple(result.shape) and made.dtype == str(result.dtype)[6:]

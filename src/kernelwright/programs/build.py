@@ -1,0 +1,158 @@
+"""Building programs: calls with their types computed, canonical names, dead calls left out."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernelwright.ops.operator import REQUIRED, Kind, Operator, TensorType
+from kernelwright.ops.registry import operators
+from kernelwright.programs import extern
+from kernelwright.programs.program import Call, Init, Input, Program, Ref
+from kernelwright.programs.tensors import meta_tensor
+
+
+def map_refs(value: Any, replace: Callable[[Ref], Any]) -> Any:
+    """`value` with every use of a value in it, also inside tuples, replaced."""
+    if isinstance(value, Ref):
+        return replace(value)
+    if isinstance(value, tuple):
+        return tuple(map_refs(item, replace) for item in value)
+    return value
+
+
+class Builder:
+    """A program under construction. Values get their canonical names as they are made."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+        self.calls: list[Call] = []
+        self.types: dict[str, TensorType] = {}
+        self._num_results = 0
+
+    def input(self, made: TensorType, init: Init | None = None) -> Ref:
+        """Declare the next input."""
+        name = f"x{len(self.inputs)}"
+        self.inputs.append(Input(name, made, init or default_init(made)))
+        self.types[name] = made
+        return Ref(name)
+
+    def call(self, op: str, /, **values: Any) -> tuple[Ref, ...]:
+        """Append a call of an operator or an extern; parameters by name, tensors as `Ref`s.
+
+        Raises:
+            ValueError: the operator refuses these arguments.
+        """
+        return self.append(op, *typed_call(op, values, self.types.__getitem__))
+
+    def append(
+        self, op: str, args: tuple[tuple[str, Any], ...], types: tuple[TensorType, ...]
+    ) -> tuple[Ref, ...]:
+        """Append a call whose types are known."""
+        first = self._num_results
+        self._num_results += len(types)
+        names = tuple(f"t{i}" for i in range(first, self._num_results))
+        self.calls.append(Call(op, args, names, types))
+        self.types.update(zip(names, types, strict=True))
+        return tuple(map(Ref, names))
+
+    def program(self, outputs: tuple[Ref, ...] | list[Ref]) -> Program:
+        return Program(tuple(self.inputs), tuple(self.calls), tuple(ref.name for ref in outputs))
+
+
+def default_init(made: TensorType) -> Init:
+    """A draw that suits the dtype alone: normal, or 0 and 1 for integers and bool."""
+    is_float = made.dtype.startswith(("float", "bfloat"))
+    return Init("randn") if is_float else Init("randint", 0, 2)
+
+
+def typed_call(
+    op: str, values: Mapping[str, Any], type_of: Callable[[str], TensorType]
+) -> tuple[tuple[tuple[str, Any], ...], tuple[TensorType, ...]]:
+    """(args as a `Call` holds them, result types) of a call with these parameters.
+
+    Raises:
+        ValueError: no such operator, a parameter missing or unknown, or refused by the rules.
+    """
+    if op not in operators():
+        args = extern.bind(op, (), values)
+        tensors = map_refs(tuple(args.items()), lambda ref: meta_tensor(type_of(ref.name)))
+        return tuple(args.items()), extern.result_types(op, dict(tensors))
+    operator = operators()[op]
+    checked = bind(operator, values)
+    bound = {name: map_refs(value, lambda ref: type_of(ref.name)) for name, value in checked}
+    defaults = {p.name: p.default for p in operator.params}
+    return checked, operator.types(defaults | bound)
+
+
+def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Parameters in the operator's order, those at their default left out.
+
+    Raises:
+        ValueError: one is missing, unknown, or not of its kind.
+    """
+    if unknown := values.keys() - {p.name for p in operator.params}:
+        raise ValueError(f"{operator.call} has no parameter {sorted(unknown)[0]!r}")
+    args = []
+    for param in operator.params:
+        value = values.get(param.name, param.default)
+        if value is REQUIRED:
+            raise ValueError(f"{operator.call} needs {param.name!r}")
+        if not is_default(value, param.default):
+            if not fits(param.kind, value):
+                raise ValueError(f"{operator.call}: {param.name!r} cannot be {value!r}")
+            args.append((param.name, value))
+    return tuple(args)
+
+
+def is_default(value: Any, default: Any) -> bool:
+    """1 is 1.0, but True is not 1."""
+    return isinstance(value, bool) == isinstance(default, bool) and bool(value == default)
+
+
+def fits(kind: Kind, value: Any) -> bool:
+    """Whether a parameter of this kind can hold the value."""
+    if kind is Kind.TENSORS:
+        return isinstance(value, tuple) and bool(value) and all(isinstance(v, Ref) for v in value)
+    if kind is Kind.TENSOR_OR_SCALAR:
+        return isinstance(value, Ref | int | float)
+    if kind is Kind.ATTRIBUTE:
+        return not _has_ref(value)
+    return isinstance(value, Ref) or (kind is Kind.OPTIONAL_TENSOR and value is None)
+
+
+def _has_ref(value: Any) -> bool:
+    return isinstance(value, Ref) or (isinstance(value, tuple) and any(map(_has_ref, value)))
+
+
+def canonical(program: Program) -> Program:
+    """The same program with inputs x0, x1, ... and results t0, t1, ... in order."""
+    names = {value.name: f"x{i}" for i, value in enumerate(program.inputs)}
+    made = [name for call in program.calls for name in call.outputs]
+    names |= {name: f"t{i}" for i, name in enumerate(made)}
+    return rename(program, names)
+
+
+def rename(program: Program, names: Mapping[str, str]) -> Program:
+    """The same program with values called `names[old]`."""
+    return Program(
+        tuple(Input(names[v.name], v.type, v.init) for v in program.inputs),
+        tuple(
+            Call(
+                call.op,
+                map_refs(call.args, lambda ref: Ref(names[ref.name])),
+                tuple(names[name] for name in call.outputs),
+                call.types,
+            )
+            for call in program.calls
+        ),
+        tuple(names[name] for name in program.outputs),
+    )
+
+
+def dead_code(program: Program) -> Program:
+    """The program without calls whose results nothing uses; inputs stay. Names are canonical."""
+    live, kept = set(program.outputs), []
+    for call in reversed(program.calls):
+        if live.intersection(call.outputs):
+            kept.append(call)
+            live.update(call.refs())
+    return canonical(Program(program.inputs, tuple(reversed(kept)), program.outputs))

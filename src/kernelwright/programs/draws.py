@@ -1,0 +1,171 @@
+"""Reading `get_inputs`: random draws with constant shapes, scaled and shifted by constants."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+from kernelwright.ops.operator import DTYPE_BYTES, Layout, TensorType
+from kernelwright.programs.program import Init
+from kernelwright.programs.syntax import NotConstant, Source, constant, dotted
+
+_REMEDY = (
+    "draw each input with torch.randn, rand, randint, ones or zeros and constant sizes, "
+    "scaled and shifted by constants at most"
+)
+_DRAWS = {f"torch.{kind}": kind for kind in ("randn", "rand", "randint", "ones", "zeros")}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """scale * draw + shift."""
+
+    type: TensorType
+    kind: str
+    bounds: tuple[float, float] = (0, 1)
+    """Of randint."""
+    scale: float = 1.0
+    shift: float = 0.0
+    span: tuple[float, float] | None = None
+    """(high, low) where the scale is written as their difference."""
+
+    @property
+    def init(self) -> Init:
+        """The draw as data.
+
+        Raises:
+            ValueError: an `Init` cannot say this.
+        """
+        is_plain = (self.scale, self.shift) == (1, 0)
+        if self.kind == "randn":
+            return Init("randn", self.shift, self.scale)
+        if self.kind == "rand":
+            spanned = self.span is not None and self.span[1] == self.shift
+            high = self.span[0] if spanned and self.span else self.scale + self.shift
+            return Init("rand", self.shift, high)
+        if self.kind == "randint" and (*self.bounds, self.scale, self.shift) == (0, 2, 2, -1):
+            return Init("sign")
+        if self.kind == "randint" and self.scale == 1:
+            return Init("randint", self.bounds[0] + self.shift, self.bounds[1] + self.shift)
+        if is_plain:
+            return Init(self.kind)
+        raise ValueError(f"{self.kind} is not scaled or shifted in a program")
+
+
+def read_inputs(
+    function: ast.FunctionDef, constants: Mapping[str, Any], source: Source
+) -> list[Drawn]:
+    """What `get_inputs` returns, in order.
+
+    Raises:
+        UsageError: it does more than draw; names the line.
+    """
+    reader = _Reader(source, dict(constants))
+    for node in function.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                reader.assign(name, value)
+            case ast.Return(value=ast.List(elts=items) | ast.Tuple(elts=items)):
+                return [reader.draw(item) for item in items]
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case _:
+                reader.refuse(node)
+    return source.fail(function, "get_inputs returns no list", _REMEDY)
+
+
+class _Reader:
+    def __init__(self, source: Source, names: dict[str, Any]) -> None:
+        self.source, self.names = source, names
+
+    def refuse(self, node: ast.AST, why: str = "") -> NoReturn:
+        text = ast.unparse(node).splitlines()[0]
+        self.source.fail(node, f"{text!r} in get_inputs{why and ': ' + why}", _REMEDY)
+
+    def assign(self, name: str, node: ast.expr) -> None:
+        try:
+            self.names[name] = constant(node, self.names)
+        except NotConstant:
+            self.names[name] = self.draw(node)
+
+    def draw(self, node: ast.expr) -> Drawn:
+        found = self._draw(node)
+        try:
+            _ = found.init
+        except ValueError as error:
+            self.refuse(node, str(error))
+        return found
+
+    def _draw(self, node: ast.expr) -> Drawn:
+        match node:
+            case ast.Name(id=name) if isinstance(self.names.get(name), Drawn):
+                found: Drawn = self.names[name]
+                return found
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                if (factor := self._number(left)) is not None:
+                    return self._scaled(self._draw(right), factor, left)
+                if (factor := self._number(right)) is not None:
+                    return self._scaled(self._draw(left), factor, right)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                if divisor := self._number(right):
+                    return self._scaled(self._draw(left), 1 / divisor, right)
+            case ast.BinOp(left=left, op=ast.Add() | ast.Sub() as op, right=right):
+                if (shift := self._number(right)) is not None:
+                    inner = self._draw(left)
+                    signed = shift if isinstance(op, ast.Add) else -shift
+                    return replace(inner, shift=inner.shift + signed)
+            case ast.Call(func=ast.Attribute(value=tensor, attr="contiguous" | "to" | "cuda")):
+                if dotted(node.func) not in _DRAWS:
+                    return self._converted(self._draw(tensor), node)
+            case ast.Call() if dotted(node.func) in _DRAWS:
+                return self._call(node, _DRAWS[dotted(node.func) or ""])
+        return self.refuse(node)
+
+    def _number(self, node: ast.expr) -> float | None:
+        try:
+            value = constant(node, self.names)
+        except NotConstant:
+            return None
+        return value if isinstance(value, int | float) else None
+
+    def _scaled(self, inner: Drawn, factor: float, node: ast.expr) -> Drawn:
+        span = None
+        match node:
+            case ast.BinOp(left=high, op=ast.Sub(), right=low):
+                span = (constant(high, self.names), constant(low, self.names))
+        return replace(inner, scale=inner.scale * factor, shift=inner.shift * factor, span=span)
+
+    def _converted(self, inner: Drawn, node: ast.Call) -> Drawn:
+        """`.contiguous(memory_format=...)`, `.to(...)`, `.cuda()`: devices are not a program's."""
+        made = inner.type
+        for value in (*node.args, *(k.value for k in node.keywords)):
+            try:
+                wanted = constant(value, self.names)
+            except NotConstant:
+                continue
+            if wanted in DTYPE_BYTES:
+                made = replace(made, dtype=wanted)
+            elif wanted in ("channels_last", "contiguous"):
+                made = replace(made, layout=Layout(wanted))
+        return replace(inner, type=made)
+
+    def _call(self, node: ast.Call, kind: str) -> Drawn:
+        try:
+            args = [constant(arg, self.names) for arg in node.args]
+            keywords = {k.arg: k.value for k in node.keywords}
+            dtype = constant(keywords["dtype"], self.names) if "dtype" in keywords else None
+            if "size" in keywords:
+                args.append(constant(keywords["size"], self.names))
+        except NotConstant as error:
+            self.refuse(node, str(error))
+        bounds: tuple[float, float] = (0, 1)
+        if kind == "randint":
+            if len(args) not in (2, 3):
+                self.refuse(node, "give low, high and a shape")
+            bounds, shape = (0 if len(args) == 2 else args[0], args[-2]), args[-1]
+        else:
+            shape = args[0] if len(args) == 1 and isinstance(args[0], tuple) else tuple(args)
+        if not (isinstance(shape, tuple) and all(type(size) is int for size in shape)):
+            self.refuse(node, "sizes must be integers")
+        default = "int64" if kind == "randint" else "float32"
+        return Drawn(TensorType(shape, dtype or default), kind, bounds)

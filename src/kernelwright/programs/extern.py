@@ -1,0 +1,104 @@
+"""Extern calls: ATen overloads without an operator record, kept in PyTorch as they are.
+
+Arguments go by the names of the overload's schema. Device, layout and pinning are left out: a
+program has no device, it runs where its inputs are.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import torch
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.tensors import attribute_value, plain, type_of
+
+PLACEMENT = frozenset({"device", "layout", "pin_memory"})
+
+
+@cache
+def overload(op: str) -> torch._ops.OpOverload:
+    """The overload that "aten.sort.default" names.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found: Any = torch.ops
+    for part in op.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            raise ValueError(f"torch.ops.{op} does not exist") from error
+    if not isinstance(found, torch._ops.OpOverload):
+        raise ValueError(f"torch.ops.{op} is not an overload: write torch.ops.aten.sort.default")
+    return found
+
+
+@cache
+def schema_args(op: str) -> tuple[Any, ...]:
+    """The schema's arguments in order: each has name, type, kwarg_only and default_value."""
+    return tuple(overload(op)._schema.arguments)
+
+
+def bind(op: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Plain values by schema name; placement and what is at its default left out.
+
+    Raises:
+        ValueError: too many arguments, one missing, or a name the schema does not have.
+    """
+    declared = schema_args(op)
+    if len(args) > len(declared):
+        raise ValueError(f"torch.ops.{op} takes {len(declared)} arguments, not {len(args)}")
+    given = {arg.name: value for arg, value in zip(declared, args, strict=False)} | dict(kwargs)
+    if unknown := given.keys() - {arg.name for arg in declared}:
+        raise ValueError(f"torch.ops.{op} has no argument {sorted(unknown)[0]!r}")
+    values = {}
+    for arg in declared:
+        if arg.name not in given and not arg.has_default_value():
+            raise ValueError(f"torch.ops.{op} needs {arg.name!r}")
+        if arg.name in PLACEMENT or arg.name not in given:
+            continue
+        value = plain(given[arg.name])
+        if not (arg.has_default_value() and _same(value, plain(arg.default_value))):
+            values[arg.name] = value
+    return values
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and bool(a == b)
+
+
+def returns_sequence(op: str) -> bool:
+    """Its results come in a sequence even where there is only one."""
+    returns = overload(op)._schema.returns
+    return len(returns) != 1 or str(returns[0].type).startswith("List")
+
+
+def is_random(op: str) -> bool:
+    return torch.Tag.nondeterministic_seeded in overload(op).tags
+
+
+def evaluate(
+    op: str, values: Mapping[str, Any], rank: int, device: torch.device | str
+) -> tuple[torch.Tensor, ...]:
+    """Results of the overload on tensors by schema name; `rank` is that of its first result."""
+    named = {name: attribute_value(name, value, rank) for name, value in values.items()}
+    if any(arg.name == "device" for arg in schema_args(op)):
+        named["device"] = device
+    result = overload(op)(**named)
+    return tuple(result) if isinstance(result, list | tuple) else (result,)
+
+
+def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
+    """Types of the results, from a run on tensors without memory.
+
+    Raises:
+        ValueError: the overload refuses these arguments, or a result has no type in a program.
+    """
+    try:
+        results = evaluate(op, values, 4, "meta")
+    except (RuntimeError, TypeError, IndexError, NotImplementedError) as error:
+        raise ValueError(f"torch.ops.{op}: {error}") from error
+    if not all(isinstance(result, torch.Tensor) for result in results):
+        raise ValueError(f"torch.ops.{op} returns something that is not a tensor")
+    return tuple(type_of(result) for result in results)

@@ -1,0 +1,127 @@
+"""Choosing how program inputs are drawn, so that a program tested on them is tested well.
+
+Never ones or zeros: those hide missing multiplications and additions.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from kernelwright.ops.operator import Domain, Numerics, TensorType
+from kernelwright.programs.build import default_init
+from kernelwright.programs.program import Call, Init, Program, Ref
+
+_BY_DOMAIN = {
+    Domain.POSITIVE: Init("rand", 0.5, 2.0),
+    Domain.NONZERO: Init("rand", 0.5, 2.0),
+    Domain.UNIT: Init("rand", 0.05, 0.95),
+    Domain.LOG_PROB: Init("rand", -4.0, -0.1),
+    Domain.SIGN: Init("sign"),
+    Domain.BOOL: Init("randint", 0, 2),
+}
+_POSITIVE = Init("rand", 0.5, 1.5)
+"""Of norm weights and running variances: away from 0, and not 1."""
+_SMALL = Init("randn", 0.0, 0.1)
+"""Of biases and running means."""
+
+
+def init_for_domain(domain: Domain, made: TensorType, bound: int | None = None) -> Init:
+    """A draw within an operator's domain; `bound` is the exclusive bound of indices."""
+    if domain is Domain.INDEX and bound is not None:
+        return Init("randint", 0, bound)
+    return _BY_DOMAIN.get(domain) or default_init(made)
+
+
+def uses(program: Program, name: str) -> Iterator[tuple[Call, str]]:
+    """(call, parameter) of each use of a value, seen through reshapes and the like."""
+    pending, seen = [name], {name}
+    while pending:
+        current = pending.pop()
+        for call in program.calls:
+            for parameter, value in call.args:
+                if current not in _names(value):
+                    continue
+                if not call.is_extern and call.operator.family == "shape":
+                    pending.extend(set(call.outputs) - seen)
+                    seen.update(call.outputs)
+                else:
+                    yield call, parameter
+
+
+def _names(value: Any) -> list[str]:
+    items = value if isinstance(value, tuple) else (value,)
+    return [item.name for item in items if isinstance(item, Ref)]
+
+
+def init_for_uses(program: Program, name: str) -> Init | None:
+    """A draw within the domains of the operators that read the value; None where any value does.
+
+    The smallest bound of indices counts.
+    """
+    made = program.type_of(name)
+    found: list[Init] = []
+    for call, parameter in uses(program, name):
+        if call.is_extern or parameter not in call.operator.domains:
+            continue
+        domain = call.operator.domains[parameter]
+        bound = None
+        if domain is Domain.INDEX and call.operator.index_bound is not None:
+            bound = call.operator.index_bound(program.bound(call))
+        if domain is not Domain.ANY:
+            found.append(init_for_domain(domain, made, bound))
+    draws = [init for init in found if init.kind == "randint"]
+    if draws:
+        return min(draws, key=lambda init: init.high)
+    return found[0] if found else None
+
+
+def choose_inits(program: Program, names: Sequence[str], examples: Sequence[Any]) -> Program:
+    """The program with each input's draw chosen by its uses, its name and an example value.
+
+    Args:
+        names: of parameters and buffers; "" for other inputs.
+        examples: a tensor or None for each input; integers stay within what an example holds.
+    """
+    inputs = tuple(
+        replace(value, init=_choose(program, value.name, name, example))
+        for value, name, example in zip(program.inputs, names, examples, strict=True)
+    )
+    return replace(program, inputs=inputs)
+
+
+def _choose(program: Program, value: str, name: str, example: Any) -> Init:
+    made = program.type_of(value)
+    if (init := init_for_uses(program, value)) is not None:
+        return init
+    default = default_init(made)
+    if default.kind == "randint" and made.dtype != "bool":
+        if isinstance(example, torch.Tensor) and not example.is_meta and example.numel():
+            return Init("randint", 0, max(int(example.max()) + 1, 2))
+        return default
+    return _weight(program, value, made, name.rpartition(".")[2]) if name else default
+
+
+def _weight(program: Program, value: str, made: TensorType, name: str) -> Init:
+    """Of a floating parameter or buffer: contracted ones keep the scale of what they multiply."""
+    if "bias" in name or "mean" in name:
+        return _SMALL
+    for call, parameter in uses(program, value):
+        if call.op == "embedding":
+            return Init("randn")
+        if made.rank > 1 and (call.is_extern or call.operator.numerics is Numerics.CONTRACTION):
+            scale = 1 / math.sqrt(_fan_in(call, parameter, made.shape))
+            return Init("randn", 0.0, float(f"{scale:.3g}"))
+    return _POSITIVE
+
+
+def _fan_in(call: Call, parameter: str, shape: tuple[int, ...]) -> int:
+    """How many products are added up for one result."""
+    if call.op.startswith("conv_transpose"):
+        return shape[0] * math.prod(shape[2:])
+    if call.op.startswith("conv"):
+        return math.prod(shape[1:])
+    is_right = parameter in ("other", "mat2", "batch2")
+    return shape[-2] if is_right else shape[-1]

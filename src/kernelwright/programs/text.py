@@ -1,0 +1,120 @@
+"""The canonical text of a program: flat functional PyTorch, one operator a line.
+
+    def get_inputs():            makes inputs and parameters
+    def fused_operator(...):     computes, returns a list
+
+`to_text` prints it, `parse` (programs/parsing.py) reads it back to the identical program.
+"""
+
+import json
+from typing import Any
+
+from kernelwright.ops.operator import DTYPE_BYTES, Kind, Layout
+from kernelwright.programs import extern
+from kernelwright.programs.parsing import parse
+from kernelwright.programs.program import Call, Input, Program, Ref
+from kernelwright.programs.tensors import MEMORY_FORMATS, memory_format
+
+__all__ = ["parse", "statement", "to_text"]
+
+_TENSOR_KINDS = frozenset(Kind) - {Kind.ATTRIBUTE}
+
+
+def to_text(program: Program) -> str:
+    """The program as a Python module that defines `get_inputs` and `fused_operator`."""
+    names = ", ".join(value.name for value in program.inputs)
+    lines = [
+        "import torch",
+        "import torch.nn.functional as F",
+        "",
+        "",
+        "def get_inputs():",
+        *(f"    {value.name} = {draw(value)}" for value in program.inputs),
+        f"    return [{names}]",
+        "",
+        "",
+        f"def fused_operator({names}):",
+        *(f"    {statement(call)}" for call in program.calls),
+        f"    return [{', '.join(program.outputs)}]",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def statement(call: Call) -> str:
+    """The line of `fused_operator` that makes the call."""
+    targets = ", ".join(call.outputs)
+    if returns_sequence(call) and len(call.outputs) == 1:
+        targets = f"[{targets}]"
+    return f"{targets} = {expression(call)}"
+
+
+def returns_sequence(call: Call) -> bool:
+    """PyTorch returns a tuple of tensors, even of one."""
+    return extern.returns_sequence(call.op) if call.is_extern else call.operator.num_outputs != 1
+
+
+def expression(call: Call) -> str:
+    """Leading tensors by position, the rest by keyword."""
+    given = dict(call.args)
+    if call.is_extern:
+        head = f"torch.ops.{call.op}"
+        order = [(arg.name, not arg.kwarg_only) for arg in extern.schema_args(call.op)]
+    else:
+        head = call.operator.call
+        order = [(param.name, param.kind in _TENSOR_KINDS) for param in call.operator.params]
+    parts: list[str] = []
+    positional = True
+    for name, may_lead in order:
+        positional = positional and may_lead and name in given
+        if name in given:
+            text = attribute_text(name, given[name], call.types[0].rank)
+            parts.append(text if positional else f"{name}={text}")
+    return f"{head}({', '.join(parts)})"
+
+
+def attribute_text(name: str, value: Any, rank: int) -> str:
+    """A parameter's value as Python text; dtypes and memory formats as torch spells them."""
+    if isinstance(value, Ref):
+        return value.name
+    if isinstance(value, tuple):
+        inside = ", ".join(attribute_text(name, item, rank) for item in value)
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if isinstance(value, str) and value in DTYPE_BYTES and "dtype" in name:
+        return f"torch.{value}"
+    if isinstance(value, str) and value in MEMORY_FORMATS and name == "memory_format":
+        return str(memory_format(value, rank))
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, float) and value - value != 0:  # infinities and NaN have no literal
+        return f'float("{value}")'
+    return repr(value)
+
+
+def draw(value: Input) -> str:
+    """The expression that draws an input, as `get_inputs` spells it."""
+    made, init = value.type, value.init
+    end = f"{made.shape}, dtype=torch.{made.dtype})"
+    low, high = float(init.low), float(init.high)
+    match init.kind:
+        case "randn":
+            text = _affine(f"torch.randn({end}", "" if high == 1 else repr(high), low)
+        case "rand":
+            span = "" if (low, high) == (0, 1) else f"({high} - {low})" if low else repr(high)
+            text = _affine(f"torch.rand({end}", span, low)
+        case "randint":
+            text = f"torch.randint({int(low)}, {int(high)}, {end}"
+        case "sign":
+            text = f"2 * torch.randint(0, 2, {end} - 1"
+        case _:
+            text = f"torch.{init.kind}({end}"
+    if made.layout is Layout.CHANNELS_LAST:
+        is_call = text.startswith("torch.") and text.endswith(")")
+        order = memory_format(made.layout.value, made.rank)
+        text = f"{text if is_call else f'({text})'}.contiguous(memory_format={order})"
+    return text
+
+
+def _affine(text: str, scale: str, shift: float) -> str:
+    text = f"{scale} * {text}" if scale else text
+    return f"{text} {'+' if shift > 0 else '-'} {abs(shift)}" if shift else text

@@ -1,0 +1,108 @@
+"""Capturing a module with torch.export, its failures told as the user's file and line."""
+
+import logging
+import re
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from kernelwright.core.errors import UsageError
+
+_OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
+"""Folders whose frames are not the user's code."""
+BRANCH_REMEDY = (
+    "make the choice when the module is built, or compute both sides and combine them with "
+    "torch.where"
+)
+
+
+def export(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> ExportedProgram:
+    """The module's functional ATen graph at the shapes of these inputs.
+
+    Composite operators (linear, layer_norm, softmax ...) stay whole.
+
+    Raises:
+        UsageError: the module cannot be captured; names the user's file and line.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"{type(module).__name__} is not a torch.nn.Module",
+            remedy="wrap the function in a module whose forward calls it",
+        )
+    try:
+        # no_grad: kernels are for inference, and a mode change inside forward would split the graph
+        with _quiet(), torch.no_grad():
+            exported = torch.export.export(module, args, dict(kwargs), strict=False)
+            functional: ExportedProgram = exported.run_decompositions({})
+            return functional
+    except Exception as error:  # the user's forward runs in here and may raise anything
+        file, line = _user_frame(error)
+        message, remedy = _explain(error)
+        raise UsageError(message, file=file, line=line, remedy=remedy) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The tracer logs a page for every failure; the error we raise says it in two lines."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings(), redirect_stderr(StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _explain(error: Exception) -> tuple[str, str]:
+    text = str(error)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    if any(sign in text for sign in ("data-dependent", "Data-dependent", "on meta tensors")):
+        return "control flow or a size depends on the values of a tensor", BRANCH_REMEDY
+    if "Unsupported input type" in text or "input type" in text.lower():
+        return first, "pass tensors, numbers, flags, and lists, tuples or dicts of them"
+    return (
+        f"forward raised {type(error).__name__}: {first}",
+        "call the module with these inputs in plain PyTorch first; its shapes and dtypes must fit",
+    )
+
+
+def _user_frame(error: BaseException) -> tuple[str | None, int | None]:
+    """Innermost frame outside torch and this package, over the chain of causes."""
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
+    for link in reversed(chain):
+        for frame in reversed(traceback.extract_tb(link.__traceback__)):
+            if _is_users(frame.filename):
+                return frame.filename, frame.lineno
+    return None, None
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith(_OURS) and "/lib/python" not in file.replace("site-packages", "")
+
+
+def location(node: torch.fx.Node) -> tuple[str | None, int | None]:
+    """File and line of the user's code that a graph node comes from."""
+    trace = node.meta.get("stack_trace") or ""
+    for file, line in reversed(list(_frames(trace))):
+        if _is_users(file):
+            return file, line
+    return None, None
+
+
+def _frames(trace: str) -> Iterator[tuple[str, int]]:
+    for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace):
+        yield file, int(line)
