@@ -1,5 +1,138 @@
-"""Indexing operators."""
+"""Operators that pick elements by integer tensors."""
 
-from kernelwright.ops.operator import Operator
+from collections.abc import Callable, Mapping
 
-OPERATORS: tuple[Operator, ...] = ()
+from kernelwright.ops.operator import (
+    REQUIRED,
+    Bound,
+    Domain,
+    Numerics,
+    Operator,
+    Param,
+    TensorType,
+)
+from kernelwright.ops.rules import (
+    INPUT,
+    SELF,
+    attribute,
+    broadcast,
+    dim_index,
+    flops_none,
+    require,
+    tensor,
+)
+
+DIM = attribute("dim", REQUIRED)
+
+
+def _require_index(index: TensorType, *dtypes: str) -> None:
+    require(
+        index.dtype in dtypes, f"indices of {index.dtype} where {' or '.join(dtypes)} is needed"
+    )
+
+
+def _size(b: Bound) -> int:
+    """Of the indexed dimension; a scalar has one element."""
+    x: TensorType = b["input"]
+    return x.shape[dim_index(b["dim"], x.rank)] if x.rank else 1
+
+
+# Types
+
+
+def _embedding_types(b: Bound) -> tuple[TensorType, ...]:
+    index, weight = b["input"], b["weight"]
+    _require_index(index, "int64", "int32")
+    require(weight.rank == 2, f"weight of rank {weight.rank}")
+    return (TensorType((*index.shape, weight.shape[1]), weight.dtype),)
+
+
+def _gather_types(b: Bound) -> tuple[TensorType, ...]:
+    x, index = b["input"], b["index"]
+    _require_index(index, "int64")
+    at = dim_index(b["dim"], x.rank)
+    require(max(x.rank, 1) == max(index.rank, 1), f"ranks {x.rank} and {index.rank} differ")
+    fits = all(
+        i == at or n <= m for i, (n, m) in enumerate(zip(index.shape, x.shape, strict=False))
+    )
+    require(fits, f"index {index.shape} is larger than {x.shape} outside dimension {at}")
+    return (TensorType(index.shape, x.dtype),)
+
+
+def _index_select_types(b: Bound) -> tuple[TensorType, ...]:
+    x, index = b["input"], b["index"]
+    _require_index(index, "int64", "int32")
+    require(index.rank <= 1, f"index of rank {index.rank}")
+    at = dim_index(b["dim"], x.rank)
+    if not x.rank:
+        return (x,)
+    return (TensorType((*x.shape[:at], index.numel, *x.shape[at + 1 :]), x.dtype),)
+
+
+def _take_along_dim_types(b: Bound) -> tuple[TensorType, ...]:
+    x, index = b["input"], b["indices"]
+    _require_index(index, "int64")
+    require(x.rank == index.rank, f"ranks {x.rank} and {index.rank} differ")
+    at = dim_index(b["dim"], x.rank)
+
+    def rest(shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:at], 1, *shape[at + 1 :])
+
+    shape = broadcast(rest(x.shape), rest(index.shape))
+    return (TensorType((*shape[:at], index.shape[at], *shape[at + 1 :]), x.dtype),)
+
+
+def _one_hot_types(b: Bound) -> tuple[TensorType, ...]:
+    x: TensorType = b["input"]
+    _require_index(x, "int64")
+    require(b["num_classes"] > 0, "num_classes must be given: values may not decide shapes")
+    return (TensorType((*x.shape, b["num_classes"]), "int64"),)
+
+
+# The table
+
+
+def _indexing(
+    name: str,
+    types: Callable[[Bound], tuple[TensorType, ...]],
+    *params: Param,
+    index: str,
+    bound: Callable[[Bound], int] = _size,
+    call: str = "",
+    aten: Mapping[str, str] = SELF,
+) -> Operator:
+    """`index` names the parameter that holds indices, `bound` their exclusive upper bound."""
+    return Operator(
+        name=name,
+        family="indexing",
+        call=call or f"torch.{name}",
+        params=params,
+        types=types,
+        flops=flops_none,
+        numerics=Numerics.EXACT,
+        aten={f"aten.{name}.default": aten},
+        domains={index: Domain.INDEX},
+        index_bound=bound,
+    )
+
+
+OPERATORS: tuple[Operator, ...] = (
+    _indexing(
+        "embedding", _embedding_types, INPUT, tensor("weight"),
+        index="input", bound=lambda b: int(b["weight"].shape[0]), call="F.embedding",
+        # padding_idx and the rest matter to gradients alone
+        aten={"indices": "input", "padding_idx": "", "scale_grad_by_freq": "", "sparse": ""},
+    ),
+    _indexing(
+        "gather", _gather_types, INPUT, DIM, tensor("index"),
+        index="index", aten={**SELF, "sparse_grad": ""},
+    ),
+    _indexing("index_select", _index_select_types, INPUT, DIM, tensor("index"), index="index"),
+    _indexing(
+        "take_along_dim", _take_along_dim_types, INPUT, tensor("indices"), DIM, index="indices"
+    ),
+    _indexing(
+        "one_hot", _one_hot_types, INPUT, attribute("num_classes", REQUIRED),
+        index="input", bound=lambda b: int(b["num_classes"]), call="F.one_hot",
+    ),
+)  # fmt: skip

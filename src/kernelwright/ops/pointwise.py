@@ -1,6 +1,6 @@
 """Pointwise operators: unary, binary and ternary functions of broadcast arguments."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from kernelwright.ops.operator import (
@@ -17,10 +17,13 @@ from kernelwright.ops.operator import (
 from kernelwright.ops.rules import (
     INPUT,
     SELF,
+    Aten,
+    DtypeRule,
     attribute,
     broadcast,
     common,
     defaults,
+    float_dtype,
     floating,
     flops_per_output,
     is_float,
@@ -28,11 +31,9 @@ from kernelwright.ops.rules import (
     pointwise_layout,
     promote,
     require,
+    same_dtype,
     tensor,
 )
-
-DtypeRule = Callable[[Bound], str]
-Aten = Mapping[str, Mapping[str, str]]
 
 _TENSOR_KINDS = (Kind.TENSOR, Kind.TENSOR_OR_SCALAR)
 NEGATIVE_SLOPES = (0.01, 0.1, 0.2)
@@ -46,13 +47,8 @@ def _operands(b: Bound) -> list[TensorType]:
 
 
 def _keeps(b: Bound) -> str:
-    dtype: str = b["input"].dtype
+    dtype = same_dtype(b)
     require(dtype != "bool", "not defined for bool")
-    return dtype
-
-
-def _keeps_any(b: Bound) -> str:
-    dtype: str = b["input"].dtype
     return dtype
 
 
@@ -61,10 +57,9 @@ def _floats(b: Bound) -> str:
     return floating(b["input"].dtype)
 
 
-def _floats_only(b: Bound) -> str:
-    dtype = common(*_operands(b))
-    require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
-    return dtype
+def _common_float(b: Bound) -> str:
+    common(*_operands(b))
+    return float_dtype(b)
 
 
 def _bits(b: Bound) -> str:
@@ -198,41 +193,40 @@ def _clamp_dtype(b: Bound) -> str:
 
 
 def _square_dtype(b: Bound) -> str:
-    dtype: str = b["input"].dtype
-    return "int64" if dtype == "bool" else dtype
+    return promote(b["input"], 2)
 
 
 _UNARY = (
     _unary("relu", _keeps, exact=True),
     _activation("relu6", _keeps, exact=True),
-    _activation("leaky_relu", _floats_only, attribute("negative_slope", 0.01, *NEGATIVE_SLOPES)),
+    _activation("leaky_relu", float_dtype, attribute("negative_slope", 0.01, *NEGATIVE_SLOPES)),
     _unary("sigmoid", _floats),
     _unary("tanh", _floats),
-    _activation("silu", _floats_only),
-    _activation("gelu", _floats_only, attribute("approximate", "none", "none", "tanh")),
-    _unary("selu", _floats_only),
+    _activation("silu", float_dtype),
+    _activation("gelu", float_dtype, attribute("approximate", "none", "none", "tanh")),
+    _unary("selu", float_dtype),
     _activation(
-        "elu", _floats_only, attribute("alpha", 1.0, 0.5, 1.0, 2.0),
-        aten={"aten.elu.default": {**SELF, "scale": "", "input_scale": ""}},
+        "elu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0),
+        
     ),
-    _activation("hardsigmoid", _floats_only),
+    _activation("hardsigmoid", float_dtype),
     _activation(
         "hardtanh", _keeps, attribute("min_val", -1.0, -1.0, -0.5),
         attribute("max_val", 1.0, 0.5, 1.0, 2.0), exact=True,
     ),
-    _activation("hardswish", _floats_only),
-    _activation("mish", _floats_only),
+    _activation("hardswish", float_dtype),
+    _activation("mish", float_dtype),
     _activation(
-        "softplus", _floats_only, attribute("beta", 1.0, 0.5, 1.0, 2.0),
+        "softplus", float_dtype, attribute("beta", 1.0, 0.5, 1.0, 2.0),
         attribute("threshold", 20.0, 10.0, 20.0),
     ),
     _activation("softsign", _floats, aten={}),
-    _activation("logsigmoid", _floats_only, aten=defaults("log_sigmoid")),
+    _activation("logsigmoid", float_dtype, aten=defaults("log_sigmoid")),
     _activation(
         "threshold", _keeps, attribute("threshold", REQUIRED, 0.0, 0.1, 0.5),
         attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True,
     ),
-    _activation("celu", _floats_only, attribute("alpha", 1.0, 0.5, 1.0, 2.0)),
+    _activation("celu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0)),
     _unary(
         "clamp", _clamp_dtype, attribute("min", None, None, -1.0, 0.0),
         attribute("max", None, 0.5, 1.0), exact=True,
@@ -249,7 +243,7 @@ _UNARY = (
     _unary("reciprocal", _floats, domain=Domain.NONZERO),
     _unary("abs", _keeps, exact=True),
     _unary("neg", _keeps, exact=True, aten=defaults("neg", "negative")),
-    _unary("sign", _keeps_any, exact=True, aten=defaults("sign", "sgn")),
+    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn")),
     _unary("square", _square_dtype),
     _unary("sin", _floats),
     _unary("cos", _floats),
@@ -330,7 +324,7 @@ def _masked_fill_dtype(b: Bound) -> str:
     require(b["mask"].dtype == "bool", "the mask is not bool")
     value = b["value"]
     require(not isinstance(value, TensorType) or value.rank == 0, "value has dimensions")
-    return _keeps_any(b)
+    return same_dtype(b)
 
 
 def _addcmul_dtype(b: Bound) -> str:
@@ -357,7 +351,7 @@ _TERNARY = (
     _pointwise(
         "lerp", "torch.lerp",
         (INPUT, tensor("end"), tensor("weight", Kind.TENSOR_OR_SCALAR)),
-        _floats_only, _overloads("lerp"),
+        _common_float, _overloads("lerp"),
     ),
     _pointwise(
         "masked_fill", "torch.masked_fill",

@@ -1,24 +1,23 @@
 """Reductions over dimensions, and softmax, which reduces but keeps the shape."""
 
-from collections.abc import Callable, Mapping
-
 from kernelwright.ops.operator import REQUIRED, Bound, Numerics, Operator, Param, TensorType
 from kernelwright.ops.rules import (
     INPUT,
     SELF,
+    Aten,
+    DtypeRule,
     accumulated,
     attribute,
     defaults,
     dim_index,
+    float_dtype,
     floating,
     flops_per_input,
     is_float,
     reduced,
     require,
+    same_dtype,
 )
-
-DtypeRule = Callable[[Bound], str]
-Aten = Mapping[str, Mapping[str, str]]
 
 DIM = attribute("dim", None)
 ONE_DIM = attribute("dim", REQUIRED)
@@ -29,18 +28,13 @@ DTYPE = attribute("dtype", None)
 # Dtypes of results
 
 
-def _same(b: Bound) -> str:
-    dtype: str = b["input"].dtype
-    return dtype
-
-
 def _one_dim(b: Bound) -> None:
     require(not isinstance(b["dim"], tuple), f"dim {b['dim']} where one is needed")
 
 
 def _selected(b: Bound) -> str:
     _one_dim(b)
-    return _same(b)
+    return same_dtype(b)
 
 
 def _prod(b: Bound) -> str:
@@ -58,15 +52,9 @@ def _mean(b: Bound) -> str:
     return dtype
 
 
-def _floats_only(b: Bound) -> str:
-    dtype: str = b["input"].dtype
-    require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
-    return dtype
-
-
 def _norm(b: Bound) -> str:
     require(isinstance(b["ord"], (int, float)), f"ord {b['ord']!r} is no number")
-    dtype = _floats_only(b)
+    dtype = float_dtype(b)
     return str(b["dtype"] or dtype)
 
 
@@ -158,7 +146,7 @@ def _moment(name: str) -> Operator:
         f"aten.{name}.default": {**SELF, "unbiased": "correction"},
     }
     attributes = (DIM, attribute("correction", 1, 0, 1), KEEPDIM)
-    return _reduction(name, _floats_only, *attributes, aten=aten, passes=4)
+    return _reduction(name, float_dtype, *attributes, aten=aten, passes=4)
 
 
 OPERATORS: tuple[Operator, ...] = (
@@ -172,13 +160,13 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     *(
         _reduction(
-            name, _same, attribute("dim", ()), KEEPDIM, aten=defaults(name), exact=True
+            name, same_dtype, attribute("dim", ()), KEEPDIM, aten=defaults(name), exact=True
         )
         for name in ("amax", "amin")
     ),
     *(
         _reduction(
-            f"{name}_all", _same, call=f"torch.{name}", aten=defaults(name), exact=True
+            f"{name}_all", same_dtype, call=f"torch.{name}", aten=defaults(name), exact=True
         )
         for name in ("max", "min")
     ),

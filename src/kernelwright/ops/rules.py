@@ -1,12 +1,17 @@
 """Building blocks of shape rules: broadcasting, reduced shapes, dtype promotion, layouts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kernelwright.ops.operator import Bound, Kind, Layout, Param, TensorType
 
 SELF = {"self": "input"}
 """ATen calls the first tensor `self`; the PyTorch callables call it `input`."""
+
+DtypeRule = Callable[[Bound], str]
+"""Dtype of a call's first result."""
+Aten = Mapping[str, Mapping[str, str]]
+"""What `Operator.aten` holds."""
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTS = ("uint8", "int8", "int16", "int32", "int64")
@@ -115,6 +120,18 @@ def common(*tensors: TensorType) -> str:
     dtypes = sorted({t.dtype for t in tensors})
     require(len(dtypes) == 1, f"dtypes differ: {', '.join(dtypes)}")
     return dtypes[0]
+
+
+def same_dtype(b: Bound) -> str:
+    """Dtype rule: the result has the input's."""
+    return str(b["input"].dtype)
+
+
+def float_dtype(b: Bound) -> str:
+    """Dtype rule of functions that refuse integers and bool."""
+    dtype = same_dtype(b)
+    require(is_float(dtype), f"defined for floating-point tensors only, not {dtype}")
+    return dtype
 
 
 def floating(dtype: str) -> str:

@@ -1,17 +1,16 @@
 """Cumulative operators along one dimension."""
 
-from collections.abc import Callable
-
 from kernelwright.ops.operator import REQUIRED, Bound, Numerics, Operator, TensorType
 from kernelwright.ops.rules import (
     INPUT,
+    DtypeRule,
     accumulated,
     attribute,
     defaults,
     dim_index,
+    float_dtype,
     flops_per_input,
-    is_float,
-    require,
+    same_dtype,
 )
 
 DIM = attribute("dim", REQUIRED)
@@ -22,17 +21,8 @@ def _accumulated(b: Bound) -> str:
     return str(b["dtype"] or accumulated(b["input"].dtype))
 
 
-def _same(b: Bound) -> str:
-    return str(b["input"].dtype)
-
-
-def _floats_only(b: Bound) -> str:
-    require(is_float(_same(b)), f"defined for floating-point tensors only, not {_same(b)}")
-    return _same(b)
-
-
 def _scan(
-    name: str, dtype: Callable[[Bound], str], *, has_dtype: bool = False, indices: bool = False
+    name: str, dtype: DtypeRule, *, has_dtype: bool = False, indices: bool = False
 ) -> Operator:
     """With `indices` the positions of the values are a second output."""
 
@@ -58,7 +48,7 @@ def _scan(
 OPERATORS: tuple[Operator, ...] = (
     _scan("cumsum", _accumulated, has_dtype=True),
     _scan("cumprod", _accumulated, has_dtype=True),
-    _scan("cummax", _same, indices=True),
-    _scan("cummin", _same, indices=True),
-    _scan("logcumsumexp", _floats_only),
+    _scan("cummax", same_dtype, indices=True),
+    _scan("cummin", same_dtype, indices=True),
+    _scan("logcumsumexp", float_dtype),
 )
