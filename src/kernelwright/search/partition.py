@@ -8,7 +8,7 @@ largest fragment.
 
 from collections.abc import Callable, Iterator
 
-from kernelwright.programs.fragment import extract, is_convex
+from kernelwright.programs.fragment import Graph, extract
 from kernelwright.programs.program import Program
 
 Family = Callable[[Program], str | None]
@@ -21,6 +21,7 @@ RELABELLING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "broadcas
 
 def propose(program: Program, family: Family) -> list[frozenset[int]]:
     """Fragments worth trying, the largest first, without duplicates."""
+    graph = Graph(program)
     known: dict[frozenset[int], str | None] = {}
 
     def family_of(part: frozenset[int]) -> str | None:
@@ -31,19 +32,19 @@ def propose(program: Program, family: Family) -> list[frozenset[int]]:
 
     found: set[frozenset[int]] = set()
     for start in range(len(program.calls)):
-        found.update(_grow(program, start, family_of))
+        found.update(_grow(graph, start, family_of))
     return sorted((p for p in found if _worthwhile(program, p)), key=lambda p: (-len(p), sorted(p)))
 
 
 def _grow(
-    program: Program, start: int, family_of: Callable[[frozenset[int]], str | None]
+    graph: Graph, start: int, family_of: Callable[[frozenset[int]], str | None]
 ) -> Iterator[frozenset[int]]:
     part = frozenset({start})
     if family_of(part) is None:
         return
     while True:
-        for neighbour in _neighbours(program, part):
-            bigger = _closure(program, part | {neighbour})
+        for neighbour in _neighbours(graph, part):
+            bigger = _closure(graph, part | {neighbour})
             if family_of(bigger) is not None:
                 break
         else:
@@ -54,28 +55,22 @@ def _grow(
         part = bigger
 
 
-def _neighbours(program: Program, part: frozenset[int]) -> list[int]:
+def _neighbours(graph: Graph, part: frozenset[int]) -> list[int]:
     """Calls one edge away: users first, nearest first, then producers, nearest first."""
-    producer, users = program.producer(), program.users()
-    after = {u for i in part for name in program.calls[i].outputs for u in users[name]} - part
-    before = {
-        producer[name] for i in part for name in program.calls[i].refs() if name in producer
-    } - part
+    after = frozenset(user for i in part for user in graph.after[i]) - part
+    before = frozenset(feeder for i in part for feeder in graph.before[i]) - part
     return sorted(after) + sorted(before, reverse=True)
 
 
-def _closure(program: Program, part: frozenset[int]) -> frozenset[int]:
+def _closure(graph: Graph, part: frozenset[int]) -> frozenset[int]:
     """The smallest convex set around `part`: with it, every call on a path between its calls."""
-    if is_convex(program, part):
-        return part
-    producer = program.producer()
     reached, reaching = set(part), set(part)
-    users = program.users()
-    for i in range(min(part), max(part) + 1):
-        if any(producer.get(name) in reached for name in program.calls[i].refs()):
+    between = range(min(part), max(part) + 1)
+    for i in between:
+        if graph.before[i] & reached:
             reached.add(i)
-    for i in range(max(part), min(part) - 1, -1):
-        if any(u in reaching for name in program.calls[i].outputs for u in users[name]):
+    for i in reversed(between):
+        if graph.after[i] & reaching:
             reaching.add(i)
     return frozenset(reached & reaching)
 

@@ -1,7 +1,7 @@
 """Merging the sources of several candidates into one module without name clashes."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 
@@ -21,14 +21,15 @@ class _Piece:
     text: str
 
 
-def merge(sources: Sequence[tuple[str, str]]) -> Merged:
+def merge(sources: Sequence[tuple[str, str]], reserved: Collection[str] = ()) -> Merged:
     """Join (wanted entry name, source) pairs; equal sources are emitted once.
 
     Top-level names that another source already took get a number; the entry `fused_operator` of
-    each source becomes its wanted name. Comments above a definition travel with it.
+    each source becomes its wanted name; no name is one of `reserved`. Comments above a definition
+    travel with it.
     """
     imports: dict[str, None] = {}
-    taken: set[str] = set()
+    taken = set(reserved)
     texts: list[str] = []
     entries: list[str] = []
     emitted: dict[str, str] = {}
@@ -41,7 +42,7 @@ def merge(sources: Sequence[tuple[str, str]]) -> Merged:
                 for piece in pieces
                 for name in piece.names
             }
-            texts += [_rename(piece.text, renames) for piece in pieces]
+            texts += [rename(piece.text, renames) for piece in pieces]
             emitted[source] = renames["fused_operator"]
         entries.append(emitted[source])
     return Merged(tuple(imports), "\n\n\n".join(texts), tuple(entries))
@@ -73,7 +74,7 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _rename(text: str, renames: dict[str, str]) -> str:
+def rename(text: str, renames: dict[str, str]) -> str:
     """Replace uses and definitions of names by position, so that layout and comments stay."""
     edits: list[tuple[int, int, str]] = []  # (line, column, old name), all ASCII
     nodes = list(ast.walk(ast.parse(text)))

@@ -1,0 +1,129 @@
+"""`kernelwright.optimize(module, example_inputs)`: a drop-in module computed by verified kernels."""
+
+import copy
+import importlib.util
+import itertools
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from kernelwright.core.record import Record
+from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.search.describe import result_record
+from kernelwright.search.optimize import TUNING_SHARE, Search
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
+
+_numbers = itertools.count()
+
+
+def optimize(
+    module: torch.nn.Module,
+    example_inputs: tuple[Any, ...],
+    example_kwargs: dict[str, Any] | None = None,
+    *,
+    precision: str = "strict",
+    mode: str = "hybrid",
+    budget_s: float = 600.0,
+) -> torch.nn.Module:
+    """A module with the same signature, parameters, buffers and state_dict keys, optimized for
+    inputs of the examples' shapes, dtypes and device.
+
+    Parameters and buffers are shared with `module`, so loading a state_dict into either serves
+    both. Inputs of another signature run the original forward. The attribute `optimization` holds
+    the result record: verdict, times, what became Triton.
+
+    Args:
+        example_inputs: positional arguments of a typical call; shapes are fixed by them.
+        precision: "strict", "tf32" or "kernelbench".
+        mode: "hybrid" (library calls may stay) or "pure".
+        budget_s: seconds the search may take.
+
+    Returns:
+        For use under `torch.no_grad()`; called with gradients wanted, it raises RuntimeError.
+
+    Raises:
+        UsageError: the module cannot be captured (data-dependent control flow, say).
+        InfraError: the sandbox or the device failed.
+    """
+    begin_s = time.monotonic()
+    args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
+    lowered = lower(module, args, kwargs)
+    name = type(module).__name__
+    tensors = lowered.gather(module, args, kwargs)
+    with Judge(device=tensors[0].device.type, precision=precision, mode=mode) as judge:
+        deadline_s = begin_s + TUNING_SHARE * budget_s
+        search = Search(judge, deadline_s=deadline_s, say=lambda _: None)
+        variant = search.fastest(lowered.program)
+        task = program_task(lowered.program, name=name)
+        variant, source, verdict = search.settle(variant, task, lambda composed: composed)
+    seconds = time.monotonic() - begin_s
+    record = result_record(name, lowered.program, variant, verdict, source, seconds)
+    compute = _imported(source) if verdict.accepted else None
+    return _attach(module, lowered, (args, kwargs), compute, record)
+
+
+def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
+    """The `fused_operator` of a source; Triton reads kernels from a file, so it is given one."""
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
+    path = folder / f"optimized_{next(_numbers)}.py"
+    path.write_text(source, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: Callable[..., list[torch.Tensor]] = module.fused_operator
+    return found
+
+
+def _attach(
+    module: torch.nn.Module,
+    lowered: Lowered,
+    example: tuple[tuple[Any, ...], dict[str, Any]],
+    compute: Callable[..., list[torch.Tensor]] | None,
+    record: Record,
+) -> torch.nn.Module:
+    """A shallow copy of the module, its own class's subclass, whose forward uses `compute`."""
+    kind = type(module)
+    expected = _signature(*example)
+
+    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if torch.is_grad_enabled() and any(
+            tensor.requires_grad for tensor in (*_tensors(args, kwargs), *self.parameters())
+        ):
+            raise RuntimeError(
+                f"{kind.__name__} was optimized for inference only: call it under "
+                "torch.no_grad(), or keep the original module for training"
+            )
+        if compute is None or _signature(args, kwargs) != expected:
+            return kind.forward(self, *args, **kwargs)
+        results = compute(*lowered.gather(self, args, kwargs))
+        for position, buffer in lowered.mutations:
+            self.get_buffer(buffer).copy_(results[position])
+        return lowered.rebuild(results)
+
+    optimized = copy.copy(module)
+    optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})
+    optimized.optimization = record
+    return optimized
+
+
+def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    leaves = pytree.tree_leaves((args, kwargs))
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def _signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """What the program was specialised to: structure, shapes, dtypes, devices, plain values."""
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    described = [
+        (tuple(leaf.shape), leaf.dtype, leaf.device) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf in leaves
+    ]
+    return spec, tuple(described)

@@ -1,0 +1,83 @@
+"""Writing a whole program with some of its fragments replaced by kernels."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import statement
+from kernelwright.search.combine import schedule
+from kernelwright.search.source_merge import merge
+
+DEFAULT_IMPORTS = ("import torch", "import torch.nn.functional as F")
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """A fragment of the program and the candidate that computes it."""
+
+    calls: frozenset[int]
+    inputs: tuple[str, ...]
+    """The program's values it reads, in the order of the candidate's parameters."""
+    outputs: tuple[str, ...]
+    """The program's values it makes, in the order the candidate returns them."""
+    candidate: Candidate
+
+
+def compose(
+    program: Program, replacements: Sequence[Replacement], reserved: Collection[str] = ()
+) -> Candidate:
+    """A candidate for the whole program: kernels where replaced, PyTorch lines elsewhere.
+
+    Values are deleted after their last use, so peak memory is that of the program itself. No
+    kernel or wrapper takes a name of `reserved`.
+
+    Raises:
+        ValueError: the replacements overlap in time (see `combine.circular`).
+    """
+    wanted = [_entry_name(program, r.calls) for r in replacements]
+    sources = [r.candidate.source for r in replacements]
+    merged = merge(list(zip(wanted, sources, strict=True)), reserved)
+    lines: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []  # text, reads, makes
+    for step in schedule(program, [r.calls for r in replacements]):
+        if step < len(replacements):
+            r = replacements[step]
+            makes = ", ".join(r.outputs)
+            text = f"[{makes}] = {merged.entries[step]}({', '.join(r.inputs)})"
+            lines.append((text, r.inputs, r.outputs))
+        else:
+            call = program.calls[step - len(replacements)]
+            lines.append((statement(call), tuple(call.refs()), call.outputs))
+    body = "\n".join(f"    {line}" for line in _with_deletions(program, lines))
+    names = ", ".join(value.name for value in program.inputs)
+    source = "\n".join(dict.fromkeys([*DEFAULT_IMPORTS, *merged.imports]))
+    if merged.body:
+        source += f"\n\n\n{merged.body}"
+    source += f"\n\n\ndef fused_operator({names}):\n{body}\n"
+    source += f"    return [{', '.join(program.outputs)}]\n"
+    return Candidate(
+        source=source,
+        plan=tuple(kernel for r in replacements for kernel in r.candidate.plan),
+        origin="+".join(dict.fromkeys(r.candidate.origin for r in replacements)),
+    )
+
+
+def _entry_name(program: Program, calls: frozenset[int]) -> str:
+    names = list(dict.fromkeys(program.calls[i].op.replace(".", "_") for i in sorted(calls)))
+    return "fused_" + "_".join(names[:3] + (["etc"] if len(names) > 3 else []))
+
+
+def _with_deletions(
+    program: Program, lines: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]]
+) -> list[str]:
+    last_use: dict[str, int] = {}
+    for row, (_, reads, makes) in enumerate(lines):
+        last_use |= dict.fromkeys((*makes, *reads), row)
+    kept = {*program.outputs, *(value.name for value in program.inputs)}
+    text: list[str] = []
+    for row, (line, _, _) in enumerate(lines):
+        text.append(line)
+        dead = [name for name, last in last_use.items() if last == row and name not in kept]
+        if dead and row + 1 < len(lines):
+            text.append(f"del {', '.join(dead)}")
+    return text

@@ -1,0 +1,126 @@
+"""The records of a search: what reports and tables are made from."""
+
+from dataclasses import asdict
+
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.programs.program import Call, Program
+from kernelwright.programs.text import to_text
+from kernelwright.search.partition import RELABELLING
+from kernelwright.search.variant import Variant
+
+
+def program_record(variant: Variant) -> Record:
+    """The program as searched, each call with its facts and the fragment it went into."""
+    program = variant.program
+    fragment_of = {call: i for i in variant.chosen for call in variant.tuned[i].fragment.calls}
+    calls = [
+        _call(program, call) | {"fragment": fragment_of.get(i)}
+        for i, call in enumerate(program.calls)
+    ]
+    return {
+        "record": "program",
+        "text": to_text(program),
+        "calls": calls,
+        "flops": program.flops(),
+        "bytes_unfused": program.bytes_unfused(),
+    }
+
+
+def _call(program: Program, call: Call) -> Record:
+    known = None if call.is_extern else call.operator
+    return {
+        "op": call.op,
+        "family": known.family if known else "extern",
+        "extern": known is None,
+        "inputs": list(call.refs()),
+        "outputs": list(call.outputs),
+        "shapes": [list(made.shape) for made in call.types],
+        "flops": known.flops(program.bound(call), call.types) if known else 0,
+        "bytes": _call_bytes(program, call),
+    }
+
+
+def _call_bytes(program: Program, call: Call) -> int:
+    if not call.is_extern:
+        return call.operator.bytes_moved(program.bound(call), call.types)
+    return sum(program.type_of(n).num_bytes for n in {*call.refs(), *call.outputs})
+
+
+def fragment_record(variant: Variant, index: int) -> Record:
+    """One tuned fragment: what was tried, what won and why."""
+    tuned = variant.tuned[index]
+    program = tuned.fragment.program
+    taken, best = index in variant.chosen, tuned.best
+    beaten = "stays PyTorch: another fragment over the same operators saves more"
+    eager = tuned.eager
+    timing = None if tuned.winner is None else tuned.verdicts[tuned.winner].times.get("candidate")
+    return {
+        "record": "fragment",
+        "id": index,
+        "calls": sorted(tuned.fragment.calls),
+        "ops": [call.op for call in program.calls],
+        "family": tuned.family,
+        "winner": best.schedule if best and taken else None,
+        "reason": tuned.reason if taken or best is None else f"{beaten} ({tuned.reason})",
+        "source": best.source if best and taken else None,
+        "plan": [asdict(kernel) for kernel in best.plan] if best and taken else [],
+        "eager": asdict(eager) if eager else None,
+        "best": asdict(timing) if timing else None,
+        "bytes": program.bytes_fused(),
+        "flops": program.flops(),
+        "num_candidates": len(tuned.candidates),
+    }
+
+
+def candidate_records(variant: Variant, index: int) -> list[Record]:
+    """Every candidate of a fragment with its verdict."""
+    tuned = variant.tuned[index]
+    return [
+        {
+            "record": "candidate",
+            "fragment": index,
+            "schedule": candidate.schedule,
+            "origin": candidate.origin,
+            "verdict": verdict.to_json(),
+        }
+        for candidate, verdict in zip(tuned.candidates, tuned.verdicts, strict=True)
+    ]
+
+
+def result_record(
+    name: str, original: Program, variant: Variant, verdict: Verdict, source: str, seconds: float
+) -> Record:
+    """The whole: verdict, times, and launches and traffic before and after."""
+    program = variant.program
+    chosen = [variant.tuned[i] for i in variant.chosen]
+    inside = frozenset(call for tuned in chosen for call in tuned.fragment.calls)
+    rest = [call for i, call in enumerate(program.calls) if i not in inside]
+    times = {"eager": "reference", "optimized": "candidate"}
+    return {
+        "record": "result",
+        "target": name,
+        "verdict": verdict.to_json(),
+        "launches": {
+            "before": sum(map(_launches, original.calls)),
+            "after": sum(len(t.best.plan) for t in chosen if t.best) + sum(map(_launches, rest)),
+        },
+        "bytes": {
+            "before": sum(_call_bytes(original, c) for c in original.calls if _launches(c)),
+            "after": sum(t.fragment.program.bytes_fused() for t in chosen)
+            + sum(_call_bytes(program, c) for c in rest if _launches(c)),
+        },
+        "times": {k: asdict(verdict.times[v]) for k, v in times.items() if v in verdict.times},
+        "layout": variant.layout,
+        "num_operators": len(original.calls),
+        "num_fragments": len(variant.tuned),
+        "num_triton": len(chosen),
+        "operators_triton": len(inside),
+        "source": source,
+        "seconds": seconds,
+    }
+
+
+def _launches(call: Call) -> int:
+    """1 for a call that computes, 0 for one that only relabels memory."""
+    return int(call.op not in RELABELLING)

@@ -1,0 +1,202 @@
+"""The importable `optimized.py`: the composed kernels behind the original's own interface."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+import torch.utils._pytree as pytree
+
+from kernelwright.core.errors import UsageError
+from kernelwright.programs.lowering import Lowered
+from kernelwright.search.source_merge import rename
+
+MAX_CONSTANT_ELEMENTS = 64
+"""Constants of the traced module up to this size are written into the file."""
+
+GUARDS = '''
+def refuse_gradients(module, *tensors):
+    """The kernels have no backward: an error beats results without a history."""
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *module.parameters())):
+        raise RuntimeError(
+            "optimized for inference only: call it under torch.no_grad(), "
+            "or keep the original module for training"
+        )
+
+
+def expect(name, tensor, shape, dtype):
+    """The program was traced at one signature; at another it might compute something else."""
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
+        raise ValueError(
+            f"{name} is {tuple(tensor.shape)} {tensor.dtype}, optimized for {shape} {dtype}: "
+            "run `kernelwright optimize` again with inputs of that signature"
+        )
+'''.strip()
+
+
+def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
+    """`optimized.py` for a file that defines `Model`: the same file with `ModelNew`.
+
+    Everything of the original stays, constructor and constants included; only the class's name
+    and its `forward` change.
+
+    Args:
+        source: text of the original file.
+        composed: text of `fused_operator` and its kernels.
+        forward: the original's forward, for its signature.
+    """
+    method = forward_function(lowered, signature_text(forward))
+    renamed = rename(_without_main(source), {"Model": "ModelNew"})
+    return f"{composed}\n\n{GUARDS}\n\n\n{_replace_forward(renamed, method)}"
+
+
+def flat_file(source: str, composed: str) -> str:
+    """`optimized.py` for a flat program: the same file with `fused_operator` replaced."""
+    lines = _without_main(source).splitlines()
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "fused_operator":
+            lines[node.lineno - 1 : node.end_lineno] = []
+    return f"{composed}\n\n" + "\n".join(lines).rstrip() + "\n"
+
+
+def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
+    """`optimized.py` for `package.module:factory`: `build()` returns what the factory returns,
+    with the module's forward replaced; parameters, buffers and state_dict keys are its own."""
+    package, _, factory = spec.partition(":")
+    method = forward_function(lowered, signature_text(forward))
+    return f'''{composed}
+
+{GUARDS}
+
+
+{method}
+
+
+def build():
+    """The factory's module and example inputs; the module computes with the kernels above."""
+    from {package} import {factory}
+
+    module, *example = {factory}()
+    kind = type(module)
+    module.__class__ = type("Optimized" + kind.__name__, (kind,), {{"forward": forward}})
+    return module, *example
+'''
+
+
+def forward_function(lowered: Lowered, signature: str) -> str:
+    """Text of a `forward(self, ...)` that gathers weights by name and calls `fused_operator`.
+
+    Raises:
+        UsageError: inputs, outputs or constants have no literal form.
+    """
+    arguments, checks, users = [], [], []
+    names = _parameter_names(signature)
+    for value, source in zip(lowered.program.inputs, lowered.sources, strict=True):
+        if source.kind == "user":
+            text = _user_expression(source.name, names)
+            users.append(text)
+            dtype = f"torch.{value.type.dtype}"
+            checks.append(f"expect({text!r}, {text}, {value.type.shape}, {dtype})")
+        elif source.kind == "constant":
+            text = _constant(source.tensor, users)
+        else:
+            text = f"self.get_{source.kind}({source.name!r})"
+        arguments.append(text)
+    lines = [
+        f"def forward(self{', ' if signature else ''}{signature}):",
+        f"    refuse_gradients({', '.join(['self', *users])})",
+        *(f"    {check}" for check in checks),
+        f"    results = fused_operator({', '.join(arguments)})",
+        *(
+            f"    self.get_buffer({buffer!r}).copy_(results[{position}])"
+            for position, buffer in lowered.mutations
+        ),
+        f"    return {_returned(lowered)}",
+    ]
+    return "\n".join(lines)
+
+
+def signature_text(forward: Callable[..., Any]) -> str:
+    """Parameters of a bound forward without annotations: "x, mask=None, **kwargs"."""
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(forward).parameters.values()
+    ]
+    return str(inspect.Signature(parameters))[1:-1]
+
+
+def _parameter_names(signature: str) -> list[str]:
+    arguments = ast.parse(f"def f({signature}): ...").body[0].args  # type: ignore[attr-defined]
+    return [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+
+
+def _user_expression(path: str, names: list[str]) -> str:
+    """ "args[0]['mask']" -> "x['mask']" by the forward's own parameter names."""
+    if match := re.match(r"args\[(\d+)\](.*)", path):
+        position, rest = int(match[1]), match[2]
+        if position < len(names):
+            return names[position] + rest
+    elif match := re.match(r"kwargs\['(\w+)'\](.*)", path):
+        return match[1] + match[2]
+    raise UsageError(
+        f"input {path} does not belong to a named parameter of forward",
+        remedy="give forward a parameter for it instead of *args",
+    )
+
+
+def _constant(tensor: Any, users: list[str]) -> str:
+    if tensor.numel() > MAX_CONSTANT_ELEMENTS:
+        raise UsageError(
+            f"forward uses a constant tensor of {tensor.numel()} elements that is no buffer",
+            remedy="register it with register_buffer, so that it belongs to the module's state",
+        )
+    device = f", device={users[0]}.device" if users else ""
+    return f"torch.tensor({tensor.tolist()!r}, dtype={tensor.dtype}{device})"
+
+
+def _returned(lowered: Lowered) -> str:
+    leaves = [
+        f"results[{value}]" if kind == "output" else repr(value)
+        for kind, value in lowered.user_outputs
+    ]
+    return _literal(pytree.tree_unflatten(leaves, lowered.out_spec))
+
+
+def _literal(tree: Any) -> str:
+    if tree is None or isinstance(tree, str):
+        return str(tree)
+    if type(tree) is tuple:
+        inside = ", ".join(map(_literal, tree))
+        return f"({inside},)" if len(tree) == 1 else f"({inside})"
+    if type(tree) is list:
+        return f"[{', '.join(map(_literal, tree))}]"
+    if type(tree) is dict:
+        return "{" + ", ".join(f"{key!r}: {_literal(value)}" for key, value in tree.items()) + "}"
+    raise UsageError(
+        f"forward returns a {type(tree).__name__}, which optimized.py cannot spell",
+        remedy="return tensors in tuples, lists or dicts, or call kernelwright.optimize",
+    )
+
+
+def _without_main(source: str) -> str:
+    """The text without `if __name__ == "__main__":` blocks."""
+    lines = source.splitlines()
+    for node in reversed(ast.parse(source).body):
+        if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
+            lines[node.lineno - 1 : node.end_lineno] = []
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _replace_forward(source: str, method: str) -> str:
+    lines = source.splitlines()
+    tree = ast.parse(source)
+    model = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "ModelNew")
+    start = end = model.end_lineno or 0
+    for node in model.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "forward":
+            first = min((d.lineno for d in node.decorator_list), default=node.lineno)
+            start, end = first - 1, node.end_lineno or 0
+    indent = " " * model.body[0].col_offset
+    lines[start:end] = [indent + line if line else line for line in method.splitlines()]
+    return "\n".join(lines) + "\n"

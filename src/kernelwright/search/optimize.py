@@ -1,0 +1,180 @@
+"""The main job: a program's fragments become verified kernels wherever that wins.
+
+Fragments are proposed, each is tuned on its own, disjoint winners are combined into the largest
+total saving, the whole is verified against the original and written with its records. Programs with
+convolutions are also searched in channels-last layout, and the faster whole is kept.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Verdict
+from kernelwright.programs.fragment import extract
+from kernelwright.programs.program import Program
+from kernelwright.programs.rewrite import channels_last, split_conv_bias
+from kernelwright.programs.text import to_text
+from kernelwright.programs.variants import scaled_down
+from kernelwright.search.combine import Option, combine
+from kernelwright.search.compose import compose
+from kernelwright.search.describe import (
+    candidate_records,
+    fragment_record,
+    program_record,
+    result_record,
+)
+from kernelwright.search.partition import propose
+from kernelwright.search.target import load_target
+from kernelwright.search.tune import Tuned, tune
+from kernelwright.search.variant import Variant
+from kernelwright.teacher.writer import family
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
+from kernelwright.verify.task import Task
+
+Say = Callable[[str], None]
+
+TUNING_SHARE = 0.7
+"""Of the budget; the rest is for judging the whole."""
+
+CPU_LIMIT_BYTES = 64 << 20
+"""Traffic of a program above which it is judged scaled down where there is no GPU."""
+CPU_ELEMENTS = 1 << 16
+"""Elements of the largest tensor of a scaled-down program."""
+
+
+def optimize_target(
+    spec: str,
+    *,
+    out: Path,
+    device: str = "auto",
+    precision: str = "strict",
+    mode: str = "hybrid",
+    budget_s: float = 600.0,
+    progress: Say | None = None,
+) -> Record:
+    """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
+
+    Returns:
+        The result record, the last of the records.
+
+    Raises:
+        UsageError: the target or an option cannot be used; nothing is written.
+        InfraError: our side failed; nothing is written.
+    """
+    begin_s = time.monotonic()
+    say = progress or (lambda _: None)
+    with Judge(device=device, precision=precision, mode=mode) as judge:
+        say("loading and lowering")
+        target = load_target(spec, judge.device)
+        search = Search(judge, deadline_s=begin_s + TUNING_SHARE * budget_s, say=say)
+        variant = search.fastest(target.program)
+        say("judging the whole against the original")
+        variant, source, verdict = search.settle(variant, target.task, target.write)
+    seconds = time.monotonic() - begin_s
+    result = result_record(target.name, target.program, variant, verdict, source, seconds)
+    run = {
+        "record": "run",
+        "command": "optimize",
+        "target": target.name,
+        "options": {"device": device, "precision": precision, "mode": mode, "budget_s": budget_s},
+        "environment": record.environment(),
+        "device": verdict.device,
+        "seconds": seconds,
+    }
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "optimized.py").write_text(source, encoding="utf-8")
+    (out / "records.jsonl").unlink(missing_ok=True)
+    fragments = [fragment_record(variant, i) for i in range(len(variant.tuned))]
+    tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
+    record.append(out / "records.jsonl", [run, program_record(variant), *fragments, *tried, result])
+    return result
+
+
+class Search:
+    """Tuning with one judge until a deadline; equal fragments are tuned once."""
+
+    def __init__(self, judge: Judge, *, deadline_s: float, say: Say, seed: int = 0) -> None:
+        self._judge, self._deadline_s, self._say, self._seed = judge, deadline_s, say, seed
+        self._known: dict[str, Tuned] = {}
+
+    def fastest(self, program: Program) -> Variant:
+        """The program searched in the layouts that suit it; the faster one."""
+        base = split_conv_bias(program)
+        variants = [self._search(base, "contiguous")]
+        if any(call.op.startswith("conv") for call in base.calls):
+            variants.append(self._search(channels_last(base), "channels_last"))
+        if len(variants) == 1 or not self._judge.measures_time:
+            return variants[0]
+        self._say("comparing layouts")
+        whole = [compose(v.program, v.replacements()) for v in variants]
+        verdicts = self._judge.screen(program_task(program, name="layouts"), whole)
+        timed = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
+        if not timed:
+            return variants[0]
+        return variants[min(timed, key=lambda i: verdicts[i].times["candidate"].median_ms)]
+
+    def settle(
+        self, variant: Variant, task: Task, write: Callable[[str], str]
+    ) -> tuple[Variant, str, Verdict]:
+        """Judge the whole; while it is rejected, give back the fragment that saves least."""
+        while True:
+            source = write(compose(variant.program, variant.replacements()).source)
+            candidate = Candidate(source=source, origin="search")
+            verdict = self._judge_whole(variant, task, candidate)
+            if verdict.accepted or not variant.chosen:
+                return variant, source, verdict
+            least = min(variant.chosen, key=lambda i: variant.tuned[i].saving)
+            self._say(f"rejected ({verdict.code}): without {variant.tuned[least].family} fragment")
+            reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
+            tuned = list(variant.tuned)
+            tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
+            chosen = tuple(i for i in variant.chosen if i != least)
+            variant = replace(variant, tuned=tuple(tuned), chosen=chosen)
+
+    def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
+        if self._judge.measures_time or variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
+            return self._judge.verify(task, candidate)
+        small = scaled_down(variant.program, max_elements=CPU_ELEMENTS, seed=self._seed)
+        whole = compose(small, variant.replacements(small))
+        verdict = self._judge.verify(program_task(small, name="scaled down"), whole)
+        note = "judged on the program scaled down: there is no GPU for its real sizes"
+        return replace(verdict, advice=(*verdict.advice, note))
+
+    def _search(self, program: Program, layout: str) -> Variant:
+        proposals = _covering_first(propose(program, family))
+        tuned: list[Tuned] = []
+        for number, calls in enumerate(proposals, 1):
+            won = [t.fragment.calls for t in tuned if t.winner is not None]
+            if any(calls < larger for larger in won) or time.monotonic() > self._deadline_s:
+                continue
+            names = "+".join(program.calls[i].op for i in sorted(calls))
+            self._say(f"{layout} {number}/{len(proposals)}: {names}")
+            tuned.append(self._tune(program, calls))
+        options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
+        chosen = tuple(combine(program, options))
+        return Variant(layout=layout, program=program, tuned=tuple(tuned), chosen=chosen)
+
+    def _tune(self, program: Program, calls: frozenset[int]) -> Tuned:
+        fragment = extract(program, calls)
+        text = to_text(fragment.program)
+        if text not in self._known:
+            self._known[text] = tune(fragment, self._judge, seed=derive(self._seed, text))
+        return replace(self._known[text], fragment=fragment)
+
+    def _value(self, tuned: Tuned) -> float:
+        """What taking it is worth; in pure mode covering an operator outweighs any time."""
+        if tuned.winner is None:
+            return 0.0
+        covered = len(tuned.fragment.calls) if self._judge.mode == "pure" else 0
+        return tuned.saving + covered * 1e12
+
+
+def _covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Proposals no other contains come first; within both groups the larger ones."""
+    return sorted(proposals, key=lambda p: (any(p < q for q in proposals), -len(p), sorted(p)))

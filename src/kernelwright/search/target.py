@@ -1,0 +1,89 @@
+"""What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from kernelwright.core.errors import UsageError
+from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.programs.program import Program
+from kernelwright.search import emit
+from kernelwright.verify.load import load_factory, load_task
+from kernelwright.verify.program_task import ProgramTask, program_task
+from kernelwright.verify.task import ModuleTask, Task
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    name: str
+    program: Program
+    task: Task
+    """The whole, as a stranger would verify it: the original against optimized.py."""
+    write: Callable[[str], str]
+    """Text of `fused_operator` and its kernels -> text of optimized.py."""
+
+
+def load_target(spec: str, device: torch.device) -> Target:
+    """A KernelBench-format file, a flat program file, or "package.module:factory".
+
+    Raises:
+        UsageError: it cannot be loaded or captured.
+    """
+    path = Path(spec)
+    if ":" in spec and path.suffix != ".py":
+        return _factory(spec)
+    task = load_task(spec, device)
+    if isinstance(task, ModuleTask):
+        return _model(path, task, device)
+    if isinstance(task, ProgramTask):
+        text = path.read_text(encoding="utf-8")
+        return Target(
+            name=path.name,
+            program=task.program,
+            task=task,
+            write=lambda composed: emit.flat_file(text, composed),
+        )
+    raise UsageError(
+        "fused_operator is more than a flat program: one operator call a line",
+        file=spec,
+        remedy="write it so, or as a Model with get_inputs and get_init_inputs",
+    )
+
+
+def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
+    module, lowered = lower_model(task, device)
+    return Target(
+        name=path.name,
+        program=lowered.program,
+        task=task,
+        write=lambda composed: emit.model_file(task.text, lowered, composed, module.forward),
+    )
+
+
+def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module, Lowered]:
+    """The task's module and program; on the meta device, so that nothing large is allocated.
+
+    A forward that reads values (`.item()` of a constant, say) cannot run there and is lowered on
+    `device` instead.
+    """
+    try:
+        with torch.device("meta"):
+            module = task.build()
+            return module, lower(module, tuple(task.get_inputs()))
+    except UsageError:
+        with torch.device(device):
+            module = task.module(device)
+            return module, lower(module, tuple(task.draw(0, device)))
+
+
+def _factory(spec: str) -> Target:
+    module, args, kwargs = load_factory(spec)
+    lowered = lower(module, args, kwargs)
+    return Target(
+        name=spec,
+        program=lowered.program,
+        task=program_task(lowered.program, name=spec),
+        write=lambda composed: emit.factory_file(spec, lowered, composed, module.forward),
+    )

@@ -1,0 +1,87 @@
+"""One fragment: what the writers offer for it, which of that is right, and what the best saves."""
+
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Timing, Verdict
+from kernelwright.programs.fragment import Fragment
+from kernelwright.teacher.writer import family, write
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
+
+CANDIDATES_GPU = 6
+CANDIDATES_CPU = 2
+"""Without a GPU speed is not measured and the writer's own order decides: one, one in reserve."""
+
+MIN_SAVING = 0.02
+"""Share of the fragment's PyTorch time a winner must save: below it, a difference is noise."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tuned:
+    """A fragment with its candidates, their verdicts and the winner."""
+
+    fragment: Fragment
+    family: str
+    candidates: tuple[Candidate, ...]
+    verdicts: tuple[Verdict, ...]
+    winner: int | None
+    reason: str
+    """Why the winner won, or why the fragment stays PyTorch."""
+    saving: float
+    """Milliseconds where measured, else bytes; 0 without a winner."""
+
+    @property
+    def best(self) -> Candidate | None:
+        return None if self.winner is None else self.candidates[self.winner]
+
+    @property
+    def eager(self) -> Timing | None:
+        """The fragment in PyTorch."""
+        return next((v.times["reference"] for v in self.verdicts if v.times), None)
+
+
+def tune(fragment: Fragment, judge: Judge, *, seed: int) -> Tuned:
+    """Write candidates for a fragment, screen them, and take the fastest accepted one."""
+    program = fragment.program
+    limit = CANDIDATES_GPU if judge.measures_time else CANDIDATES_CPU
+    candidates = write(program, limit=limit, seed=seed, precision=judge.precision)
+    verdicts = judge.screen(program_task(program, name="fragment"), candidates)
+    winner, reason, saving = _choose(fragment, verdicts, judge)
+    return Tuned(
+        fragment=fragment,
+        family=family(program) or "",
+        candidates=tuple(candidates),
+        verdicts=tuple(verdicts),
+        winner=winner,
+        reason=reason,
+        saving=saving,
+    )
+
+
+def _choose(
+    fragment: Fragment, verdicts: list[Verdict], judge: Judge
+) -> tuple[int | None, str, float]:
+    accepted = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
+    if not accepted:
+        why = verdicts[0].message if verdicts else "no writer covers these operators"
+        return None, f"stays PyTorch: no candidate accepted ({why})", 0.0
+    if judge.measures_time:
+        return _fastest(verdicts, accepted, must_win=judge.mode != "pure")
+    program = fragment.program
+    saved = program.bytes_unfused() - program.bytes_fused()
+    if saved <= 0 and judge.mode != "pure":
+        return None, "stays PyTorch: a single operator, no traffic to save (estimate)", 0.0
+    return accepted[0], f"saves {saved:,} bytes of traffic (estimate)", float(max(saved, 1))
+
+
+def _fastest(
+    verdicts: list[Verdict], accepted: list[int], *, must_win: bool
+) -> tuple[int | None, str, float]:
+    best = min(accepted, key=lambda i: verdicts[i].times["candidate"].median_ms)
+    times = verdicts[best].times
+    before, after = times["reference"].median_ms, times["candidate"].median_ms
+    if must_win and before - after < MIN_SAVING * before:
+        return None, f"stays PyTorch: best {after:.4g} ms, PyTorch {before:.4g} ms", 0.0
+    speed = f"{before / after:.2f}x: {before:.4g} -> {after:.4g} ms"
+    return best, speed, max(before - after, 1e-6)
