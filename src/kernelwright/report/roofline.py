@@ -1,0 +1,219 @@
+"""The roofline: how fast the hardware lets each fragment be, and where it is."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.core.record import Record
+from kernelwright.report.format import quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    name: str
+    bytes_per_s: float
+    fp32_per_s: float
+    """FLOP/s without tensor cores."""
+    tf32_per_s: float
+    """FLOP/s of the tensor cores, dense."""
+
+    def floor_s(self, flops: float, num_bytes: float) -> float:
+        """Least time in fp32 without tensor cores, in seconds."""
+        return max(num_bytes / self.bytes_per_s, flops / self.fp32_per_s)
+
+
+GPUS = (
+    Gpu("H200", 4.8e12, 67e12, 494e12),
+    Gpu("H100", 3.35e12, 67e12, 494e12),
+    Gpu("A100", 2.04e12, 19.5e12, 156e12),
+    Gpu("4090", 1.01e12, 82.6e12, 82.6e12),
+    Gpu("3090", 0.936e12, 35.6e12, 35.6e12),
+)
+"""Vendors' data sheets. The first is what estimates assume where nothing was measured."""
+
+WIDTH, HEIGHT = 680, 400
+LEFT, RIGHT, TOP, BOTTOM = 96, 28, 22, 52
+MOST_LABELS = 12
+"""With more fragments than this the labels cover each other, and tooltips must do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    x: float
+    y: float
+    label: str
+    color: int
+    kind: str
+    """"eager", "best" or "estimate"."""
+    tooltip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Roof:
+    path: str
+    label: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    points: tuple[Point, ...]
+    moves: tuple[tuple[float, float, float, float], ...]
+    """Lines from a fragment's eager point to its best one."""
+    roofs: tuple[Roof, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    gpu: str
+    is_estimate: bool
+    num_left_out: int
+    """Fragments without arithmetic: they have no place on a roofline."""
+    has_labels: bool
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    top: int = TOP
+    bottom: int = HEIGHT - BOTTOM
+
+
+def gpu_named(device: str) -> Gpu | None:
+    """The data sheet of a device, by the name the driver gives it."""
+    return next((gpu for gpu in GPUS if gpu.name in device), None)
+
+
+def estimate_s(program: Record, fragments: Sequence[Record], gpu: Gpu) -> tuple[float, float]:
+    """Roofline time of a program (before, after fusing the winning fragments), in seconds.
+
+    Launch overhead is left out, so the gain is what saved memory traffic alone can give.
+    """
+    calls = program["calls"]
+    won = [f for f in fragments if f["winner"] is not None]
+    fused = {i for fragment in won for i in fragment["calls"]}
+    each = [gpu.floor_s(call["flops"], call["bytes"]) for call in calls]
+    kept = sum(time for i, time in enumerate(each) if i not in fused)
+    return sum(each), kept + sum(gpu.floor_s(f["flops"], f["bytes"]) for f in won)
+
+
+def chart(
+    program: Record, fragments: Sequence[Record], colors: Mapping[Any, int], device: str
+) -> Chart | None:
+    """Where each fragment is under the roof, before and after; None without a single point.
+
+    A measured run shows eager and best times; where nothing was measured, the points sit on the
+    roof of the first GPU of the table and are marked as estimates.
+    """
+    is_estimate = not any(f["eager"] or f["best"] for f in fragments)
+    gpu = GPUS[0] if is_estimate else gpu_named(device)
+    counted = [f for f in fragments if f["flops"] > 0 and f["bytes"] > 0]
+    dots = [dot for f in counted for dot in _dots(program, f, gpu if is_estimate else None)]
+    if not dots:
+        return None
+    scale = _Scale([d[1] for d in dots], [d[2] for d in dots], gpu)
+    points = tuple(_point(scale, dot, colors) for dot in dots)
+    by_kind = {(dot[0]["id"], dot[3]): point for dot, point in zip(dots, points, strict=True)}
+    moves = tuple(
+        (a.x, a.y, b.x, b.y)
+        for (fragment, kind), b in by_kind.items()
+        if kind == "best" and (a := by_kind.get((fragment, "eager"))) is not None
+    )
+    return Chart(
+        points=points,
+        moves=moves,
+        roofs=() if gpu is None else scale.roofs(gpu),
+        x_ticks=tuple(Tick(scale.x(v), _power(v)) for v in scale.decades(scale.x_range)),
+        y_ticks=tuple(
+            Tick(scale.y(v), quantity(v, "FLOP/s")) for v in scale.decades(scale.y_range)
+        ),
+        gpu=device if gpu is None else gpu.name,
+        is_estimate=is_estimate,
+        num_left_out=len(fragments) - len(counted),
+        has_labels=len(counted) <= MOST_LABELS,
+    )
+
+
+_Dot = tuple[Record, float, float, str]
+"""Fragment, FLOP/byte, FLOP/s, kind."""
+
+
+def _dots(program: Record, fragment: Record, estimated_on: Gpu | None) -> list[_Dot]:
+    flops = fragment["flops"]
+    unfused = sum(program["calls"][i]["bytes"] for i in fragment["calls"])
+    if estimated_on is not None:
+        floor_s = estimated_on.floor_s(flops, fragment["bytes"])
+        return [(fragment, flops / fragment["bytes"], flops / floor_s, "estimate")]
+    dots: list[_Dot] = []
+    for kind, num_bytes in (("eager", unfused), ("best", fragment["bytes"])):
+        if fragment[kind] and num_bytes:
+            per_s = flops / (fragment[kind]["median_ms"] / 1000)
+            dots.append((fragment, flops / num_bytes, per_s, kind))
+    return dots
+
+
+def _point(scale: "_Scale", dot: _Dot, colors: Mapping[Any, int]) -> Point:
+    fragment, intensity, per_s, kind = dot
+    return Point(
+        x=scale.x(intensity),
+        y=scale.y(per_s),
+        label=str(fragment["id"]),
+        color=colors.get(fragment["id"], -1),
+        kind=kind,
+        tooltip=f"{fragment['id']} {kind}: {intensity:.3g} FLOP/B, {quantity(per_s, 'FLOP/s')}",
+    )
+
+
+class _Scale:
+    """Whole decades around the points, and pixels from values."""
+
+    def __init__(self, xs: list[float], ys: list[float], gpu: Gpu | None) -> None:
+        roof = [] if gpu is None else [gpu.fp32_per_s]
+        ridge = [] if gpu is None else [gpu.fp32_per_s / gpu.bytes_per_s]
+        self.x_range = _decades_around([*xs, *ridge])
+        self.y_range = _decades_around([*ys, *roof])
+
+    def x(self, value: float) -> float:
+        return _along(value, self.x_range, LEFT, WIDTH - RIGHT)
+
+    def y(self, value: float) -> float:
+        return _along(value, self.y_range, HEIGHT - BOTTOM, TOP)
+
+    @staticmethod
+    def decades(span: tuple[int, int]) -> list[float]:
+        step = max(1, (span[1] - span[0] + 6) // 7)
+        return [10.0**e for e in range(span[0], span[1] + 1, step)]
+
+    def roofs(self, gpu: Gpu) -> tuple[Roof, ...]:
+        """Memory slope and fp32 ceiling as one line, and the tensor cores' ceiling above."""
+        first, last = (10.0**e for e in self.x_range)
+        top = 10.0 ** self.y_range[1]
+        lines = []
+        for peak, label in ((gpu.fp32_per_s, "fp32"), (gpu.tf32_per_s, "TF32 tensor cores")):
+            if peak > top:
+                continue
+            start = max(first, 10.0 ** self.y_range[0] / gpu.bytes_per_s)
+            ridge, end = peak / gpu.bytes_per_s, min(peak, last * gpu.bytes_per_s)
+            corners = [(start, start * gpu.bytes_per_s), (min(ridge, last), end), (last, end)]
+            path = "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in corners)
+            text = f"{label} {quantity(peak, 'FLOP/s')}"
+            lines.append(Roof(path, text, self.x(last), self.y(end) - 6))
+        return tuple(lines)
+
+
+def _decades_around(values: list[float]) -> tuple[int, int]:
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)) + 0.1)
+    return low, max(high, low + 1)
+
+
+def _along(value: float, span: tuple[int, int], start: float, end: float) -> float:
+    return start + (math.log10(value) - span[0]) / (span[1] - span[0]) * (end - start)
+
+
+def _power(value: float) -> str:
+    return f"{value:g}"

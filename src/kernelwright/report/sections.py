@@ -1,0 +1,241 @@
+"""The parts of the page as plain data, ready to print."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from kernelwright.core.record import Record
+from kernelwright.report.format import count, factor, milliseconds, quantity
+from kernelwright.report.roofline import GPUS, estimate_s
+from kernelwright.report.run import Run
+
+NUM_COLORS = 8
+"""Fragment colours in style.css; more fragments start over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    label: str
+    text: str
+    share: float
+    """Length, in percent of the longest of its group."""
+    low: float = 0.0
+    high: float = 0.0
+    """Ends of the interval, in the same percent; both 0 where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class BarGroup:
+    title: str
+    bars: tuple[Bar, ...]
+    gain: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    text: str
+    note: str
+    is_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorRow:
+    what: str
+    measure: str
+    candidate: float
+    reference: float
+    allowed: float
+
+    @property
+    def share(self) -> float:
+        """The candidate's error in percent of what is allowed."""
+        if self.allowed > 0:
+            return 100 * self.candidate / self.allowed
+        return 0.0 if self.candidate == 0 else 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    schedule: str
+    origin: str
+    accepted: bool
+    outcome: str
+    message: str
+    median_ms: float | None
+    speedup: float | None
+    max_error: float | None
+    is_winner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentView:
+    record: Record
+    color: int
+    rows: tuple[CandidateRow, ...]
+    code: Markup
+    speed: str
+    saved: str
+
+    @property
+    def won(self) -> bool:
+        return self.record["winner"] is not None
+
+
+def colors_of(fragments: Iterable[Record]) -> dict[Any, int]:
+    """Fragment id -> colour, for the fragments that became Triton."""
+    won = [f["id"] for f in fragments if f["winner"] is not None]
+    return {identity: i % NUM_COLORS for i, identity in enumerate(won)}
+
+
+def headline(run: Run) -> Headline:
+    """The one figure a reader looks for, or why there is none."""
+    result, times = run.result, run.result["times"]
+    if not result["verdict"]["accepted"]:
+        return Headline("Rejected", result["verdict"]["message"], False)
+    if "eager" in times and "optimized" in times:
+        optimized_ms = times["optimized"]["median_ms"]
+        note = f"{milliseconds(times['eager']['median_ms'])} to {milliseconds(optimized_ms)}"
+        if times.get("compiled"):
+            gain = times["compiled"]["median_ms"] / optimized_ms
+            note += f"; {factor(gain)} against torch.compile"
+        return Headline(factor(times["eager"]["median_ms"] / optimized_ms), note, True)
+    before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
+    note = "no GPU here"
+    if after_s > 0:
+        note += (
+            f"; roofline estimate for an {GPUS[0].name}: {factor(before_s / after_s)}"
+            " from memory traffic alone"
+        )
+    return Headline("Not measured", note, False)
+
+
+def bar_groups(run: Run) -> list[BarGroup]:
+    """Before and after: launches, bytes, and time where it was measured."""
+    launches, moved, times = (run.result[key] for key in ("launches", "bytes", "times"))
+    groups = [
+        _pair("Kernel launches", launches["before"], launches["after"], count),
+        _pair("Bytes moved", moved["before"], moved["after"], lambda v: quantity(v, "B")),
+    ]
+    named = (("eager", "PyTorch"), ("compiled", "torch.compile"), ("optimized", "optimized"))
+    shown = [(label, times[key]) for key, label in named if times.get(key)]
+    if not shown:
+        before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
+        group = _pair("Time", before_s * 1e3, after_s * 1e3, milliseconds)
+        note = (
+            f"Not measured: there is no GPU here. These bars are estimates: the roofline of an"
+            f" {GPUS[0].name} in fp32 without tensor cores, launch overhead left out."
+        )
+        return [*groups, BarGroup("Time, estimated", group.bars, group.gain, note)]
+    longest = max(t["high_ms"] for _, t in shown)
+    bars = tuple(
+        Bar(
+            label,
+            milliseconds(t["median_ms"]),
+            *(100 * t[key] / longest for key in ("median_ms", "low_ms", "high_ms")),
+        )
+        for label, t in shown
+    )
+    gain = factor(shown[0][1]["median_ms"] / shown[-1][1]["median_ms"])
+    note = "Median, cold L2; the mark is the 95% interval of the median."
+    return [*groups, BarGroup("Time", bars, gain, note)]
+
+
+def _pair(title: str, before: float, after: float, text: Any) -> BarGroup:
+    longest = max(before, after) or 1
+    bars = (
+        Bar("PyTorch", text(before), 100 * before / longest),
+        Bar("optimized", text(after), 100 * after / longest),
+    )
+    return BarGroup(title, bars, factor(before / after) if after else "")
+
+
+def error_rows(run: Run) -> list[ErrorRow]:
+    """Errors of the whole and of every winning candidate, against fp64."""
+    judged = [("whole program", run.result["verdict"])]
+    for fragment in run.fragments:
+        for candidate in run.candidates_of(fragment["id"]):
+            if _is_winner(fragment, candidate):
+                judged.append((f"fragment {fragment['id']}", candidate["verdict"]))
+                break
+    rows = []
+    for what, verdict in judged:
+        errors = verdict["errors"]
+        for measure in ("max", "rms") if errors else ():
+            figures = (errors[f"{measure}_{who}"] for who in ("candidate", "reference", "allowed"))
+            rows.append(ErrorRow(what, measure, *figures))
+    return rows
+
+
+def fragment_views(run: Run, colors: dict[Any, int]) -> list[FragmentView]:
+    views = []
+    for number, fragment in enumerate(run.fragments):
+        rows = [_candidate_row(fragment, c) for c in run.candidates_of(fragment["id"])]
+        unfused = sum(run.program["calls"][i]["bytes"] for i in fragment["calls"])
+        speed = ""
+        if fragment["eager"] and fragment["best"]:
+            speed = factor(fragment["eager"]["median_ms"] / fragment["best"]["median_ms"])
+        views.append(
+            FragmentView(
+                record=fragment,
+                color=colors.get(fragment["id"], -1),
+                rows=tuple(rows),
+                code=code(fragment["source"], f"k{number}") if fragment["source"] else Markup(),
+                speed=speed,
+                saved=f"{quantity(unfused, 'B')} to {quantity(fragment['bytes'], 'B')}",
+            )
+        )
+    return views
+
+
+def _candidate_row(fragment: Record, candidate: Record) -> CandidateRow:
+    verdict = candidate["verdict"]
+    timing = verdict["times"].get("candidate")
+    accepted = verdict["accepted"]
+    return CandidateRow(
+        schedule=candidate["schedule"],
+        origin=candidate["origin"],
+        accepted=accepted,
+        outcome="accepted" if accepted else f"{verdict['stage']}: {verdict['code']}",
+        message=verdict["message"],
+        median_ms=timing["median_ms"] if timing else None,
+        speedup=verdict.get("speedup"),
+        max_error=verdict["errors"]["max_candidate"] if verdict["errors"] else None,
+        is_winner=_is_winner(fragment, candidate),
+    )
+
+
+def _is_winner(fragment: Record, candidate: Record) -> bool:
+    return bool(candidate["verdict"]["accepted"]) and candidate["schedule"] == fragment["winner"]
+
+
+def code(source: str, name: str) -> Markup:
+    """Python as highlighted HTML; pygments escapes it, and `name` keeps line ids apart."""
+    formatter: HtmlFormatter[str] = HtmlFormatter(
+        linespans=name, cssclass="code", wrapcode=True, nobackground=True
+    )
+    return Markup(highlight(source, PythonLexer(), formatter))
+
+
+def facts(run: Run) -> Sequence[tuple[str, str]]:
+    """What ran where: label and value."""
+    environment, options = run.run["environment"], run.run["options"]
+    versions = environment.get("versions", {})
+    rows = [
+        ("Target", str(run.run["target"])),
+        ("Ran on", str(run.run["device"])),
+        ("GPU and driver", str(environment.get("gpu") or "none")),
+        *((key.replace("_", " ").capitalize(), str(value)) for key, value in options.items()),
+        ("Memory layout", str(run.result["layout"])),
+        ("Seconds", f"{run.result['seconds']:.1f}"),
+        ("Python", str(environment.get("python"))),
+        *((name, str(version)) for name, version in versions.items() if version),
+    ]
+    if environment.get("commit"):
+        rows.append(("Commit", str(environment["commit"])))
+    return rows
