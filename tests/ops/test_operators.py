@@ -107,7 +107,7 @@ def draw_all(operator: Operator, bound: Bound, seed: int) -> dict[str, object]:
     """The call's parameters with tensors in place of types."""
     values: dict[str, object] = {}
     for name, value in bound.items():
-        domain = operator.domains.get(name, Domain.ANY)
+        domain = operator.domain(name, bound)
         limit = operator.index_bound(bound) if domain is Domain.INDEX else 0
         if isinstance(value, TensorType):
             value = draw(value, domain, limit, derive(seed, name))
@@ -212,6 +212,24 @@ def test_types_refuse_what_pytorch_refuses(sample):
         operator.types(bound)
     with pytest.raises((RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)):
         run(sample)
+
+
+def test_to_layout_makes_the_layout_it_says():
+    for sample in MODULES["shape"].SAMPLES:
+        if sample.op == "to_layout":
+            operator, bound = bind(sample)
+            (made,), (output,) = operator.types(bound), run(sample)[1]
+            assert made.layout.value == sample.attributes["memory_format"]
+            assert output.is_contiguous(memory_format=memory_format(made.layout.value, made.rank))
+
+
+@pytest.mark.parametrize(
+    ("exponent", "domain"),
+    [(2, Domain.ANY), (3.0, Domain.ANY), (0.5, Domain.POSITIVE), (-1, Domain.POSITIVE)],
+)
+def test_only_fractional_and_negative_powers_need_positive_bases(exponent, domain):
+    operator, bound = bind(Sample("pow", (TensorType((3,)), exponent), {}))
+    assert operator.domain("input", bound) is domain
 
 
 @each_sample

@@ -131,6 +131,8 @@ class Operator:
     An empty parameter name drops the argument."""
     domains: Mapping[str, Domain] = field(default_factory=dict)
     """Tensor parameter -> domain, where it is not ANY."""
+    domains_apply: Callable[[Bound], bool] | None = None
+    """Whether a call needs the domains, where not every call does: x ** 2 takes any x."""
     index_bound: Callable[[Bound], int] | None = None
     """For Domain.INDEX parameters: exclusive upper bound of the values."""
     num_outputs: int = 1
@@ -142,6 +144,12 @@ class Operator:
             tensors = value if isinstance(value, tuple) else (value,)
             total += sum(t.num_bytes for t in tensors if isinstance(t, TensorType))
         return total
+
+    def domain(self, name: str, bound: Bound) -> Domain:
+        """What a call's tensor must be drawn from."""
+        if self.domains_apply is not None and not self.domains_apply(bound):
+            return Domain.ANY
+        return self.domains.get(name, Domain.ANY)
 
     def param(self, name: str) -> Param:
         return next(p for p in self.params if p.name == name)

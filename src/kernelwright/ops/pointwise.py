@@ -1,6 +1,7 @@
 """Pointwise operators: unary, binary and ternary functions of broadcast arguments."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kernelwright.ops.operator import (
@@ -207,7 +208,6 @@ _UNARY = (
     _unary("selu", float_dtype),
     _activation(
         "elu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0),
-        
     ),
     _activation("hardsigmoid", float_dtype),
     _activation(
@@ -266,6 +266,13 @@ _UNARY = (
 _ALPHA = attribute("alpha", 1, 1, 2, 0.5)
 _ROUNDING = attribute("rounding_mode", None)
 
+
+def _needs_positive_base(b: Bound) -> bool:
+    """A whole exponent takes any base; fractional, negative and unknown ones do not."""
+    exponent = b["exponent"]
+    return isinstance(exponent, TensorType) or exponent < 0 or not float(exponent).is_integer()
+
+
 _BINARY = (
     _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add")),
     _binary("sub", _difference, _ALPHA, numbers="both", aten=_overloads("sub", "subtract")),
@@ -293,10 +300,13 @@ _BINARY = (
             "aten.clamp_max.Tensor": {**SELF, "max": "other"},
         },
     ),
-    _binary(
-        "pow", lambda b: promote(b["input"], b["exponent"]), numbers="both", second="exponent",
-        aten={f"aten.pow.{kind}": SELF for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
-        domains={"input": Domain.POSITIVE},
+    replace(
+        _binary(
+            "pow", lambda b: promote(b["input"], b["exponent"]), numbers="both", second="exponent",
+            aten={f"aten.pow.{kind}": SELF for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
+            domains={"input": Domain.POSITIVE},
+        ),
+        domains_apply=_needs_positive_base,
     ),
     _comparison("eq", "eq"),
     _comparison("ne", "not_equal"),
@@ -309,8 +319,11 @@ _BINARY = (
         for name in ("logical_and", "logical_or", "logical_xor")
     ),
     *(
-        _binary(name, _bits, numbers="right", exact=True, aten=_overloads(name))
-        for name in ("bitwise_and", "bitwise_or", "bitwise_xor")
+        _binary(
+            f"bitwise_{name}", _bits, numbers="right", exact=True,
+            aten=_overloads(f"bitwise_{name}", f"__{name}__"),
+        )
+        for name in ("and", "or", "xor")
     ),
 )  # fmt: skip
 

@@ -66,10 +66,11 @@ def init_for_uses(program: Program, name: str) -> Init | None:
     for call, parameter in uses(program, name):
         if call.is_extern or parameter not in call.operator.domains:
             continue
-        domain = call.operator.domains[parameter]
+        types = program.bound(call)
+        domain = call.operator.domain(parameter, types)
         bound = None
         if domain is Domain.INDEX and call.operator.index_bound is not None:
-            bound = call.operator.index_bound(program.bound(call))
+            bound = call.operator.index_bound(types)
         if domain is not Domain.ANY:
             found.append(init_for_domain(domain, made, bound))
     draws = [init for init in found if init.kind == "randint"]

@@ -93,7 +93,7 @@ SAMPLES = (
     sample("div", f32(3, 5), f32(5), rounding_mode="floor"),
     sample("div", i64(3, 5), i64(5), rounding_mode="trunc"),
     sample("div", i64(3, 5), 2.0, rounding_mode="floor"),
-    sample("pow", f32(3, 5), 0.5),
+    *(sample("pow", f32(3, 5), exponent) for exponent in (0.5, 3.0, -1)),
     sample("pow", 2.0, f32(3, 5)),
     *(sample(op, b8(3, 1), b8(4)) for op in (*LOGICAL, *BITWISE)),
     *(sample(op, f32(3, 4), i64(4)) for op in LOGICAL),
