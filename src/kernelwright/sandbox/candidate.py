@@ -141,29 +141,29 @@ def _kind(chain: list[BaseException], default: str) -> str:
 
 
 def _line(chain: list[BaseException], path: Path) -> int | None:
-    """Line of the candidate: of the innermost frame in its file, nearest to the root cause."""
+    """Line of the candidate's file an exception is about, nearest to the root cause."""
     for error in reversed(chain):
         if isinstance(error, SyntaxError) and error.filename == str(path):
             return error.lineno
-        line = None
-        trace = error.__traceback__
+        if isinstance(error, CompilationError) and (line := _compiled_line(error, path)):
+            return line
+        line, trace = None, error.__traceback__
         while trace is not None:
-            generator = trace.tb_frame.f_locals.get("self")
             if trace.tb_frame.f_code.co_filename == str(path):
                 line = trace.tb_lineno
-            elif isinstance(error, CompilationError) and error.node is not None:
-                line = _compiled_line(generator, error, path) or line
             trace = trace.tb_next
         if line is not None:
             return line
     return None
 
 
-def _compiled_line(generator: object, error: CompilationError, path: Path) -> int | None:
-    """Triton counts lines from the kernel's `def`; its code generator knows where that is."""
-    if type(generator).__name__ != "CodeGenerator":
+def _compiled_line(error: CompilationError, path: Path) -> int | None:
+    """Triton counts lines from the kernel's `def`: find that text in the file."""
+    if error.src is None or error.node is None:
         return None
-    facts = vars(generator)
-    if facts.get("file_name") != str(path):
-        return None
-    return int(facts["begin_line"]) + int(vars(error.node).get("lineno", 1))
+    kernel = [line.strip() for line in error.src.rstrip().splitlines()]
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    for start in range(len(lines)):
+        if lines[start : start + len(kernel)] == kernel:
+            return start + int(vars(error.node).get("lineno", 1))
+    return None

@@ -25,7 +25,16 @@ from kernelwright.sandbox.guest import Guest, Limits
 _START_S = 120.0
 _ANSWER_S = 30.0
 
-_ENVIRONMENT = ["PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_HOME", "CUDA_DEVICE_ORDER", "CC"]
+_ENVIRONMENT = [
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "CUDA_DEVICE_ORDER",
+    "CC",
+]
 """What guests see of the host's environment."""
 
 

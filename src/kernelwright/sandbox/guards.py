@@ -156,9 +156,13 @@ def _device_files(on_gpu: bool) -> list[Path]:
 
 
 def _readable() -> list[Path]:
-    """System, interpreter and packages, among them this one; not the user's files."""
+    """System, interpreter and the packages already imported; not the user's files."""
     system = "/usr /lib /lib64 /lib32 /bin /sbin /etc /proc /sys /dev/urandom /dev/random"
-    own = [Path(__file__).parents[1]]
     interpreter = [sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()]
-    packages = [entry for entry in sys.path if "-packages" in entry]
-    return [*map(Path, [*system.split(), *interpreter, *packages]), *own]
+    packages = [
+        folder
+        for name, module in list(sys.modules.items())
+        if "." not in name
+        for folder in vars(module).get("__path__", ())
+    ]
+    return [Path(name) for name in (*system.split(), *interpreter, *packages)]

@@ -22,14 +22,13 @@ import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.sandbox import wire
-from kernelwright.sandbox.tensors import TensorMeta, chunk, from_payload
+from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
 
 GIB = 1 << 30
-
-DIED = ("crashed", "timeout", "malformed")
+_USAGE = ("registers", "shared_bytes", "spills")
 
 
 class GuestFault(Exception):
@@ -242,6 +241,18 @@ class Guest:
             raise self._malformed()
         return share
 
+    def compile(self, inputs: Sequence[Any], name: str = "candidate") -> dict[str, dict[str, int]]:
+        """Call a loaded candidate with its kernels compiled instead of launched (guests of the
+        "compile" server); name -> registers, shared_bytes, spills of each kernel."""
+        header, _ = self._request("compile", name=name, inputs=_described(inputs))
+        try:
+            return {
+                str(kernel): {key: int(usage[key]) for key in _USAGE}
+                for kernel, usage in header["kernels"].items()
+            }
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._malformed() from error
+
     # -- protocol
 
     def _ran(self, header: wire.Header, wall_ms: float) -> Ran:
@@ -266,12 +277,7 @@ class Guest:
 
     def _put(self, inputs: Sequence[Any]) -> None:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        described: list[dict[str, Any]] = [
-            TensorMeta.of(value).to_json()
-            if isinstance(value, torch.Tensor)
-            else {"literal": value}
-            for value in inputs
-        ]
+        described = _described(inputs)
         if self._memory is None:
             self._request("put", [chunk(tensor) for tensor in tensors], inputs=described)
             return
@@ -295,7 +301,7 @@ class Guest:
                 raise self._malformed() from error
         with self._memory.land(metas) as (handles, landings):
             self._request("fetch", landings=handles)
-            return [landing.clone() for landing in landings]
+            return [fresh_copy(landing) for landing in landings]
 
     def _request(
         self, op: str, chunks: Sequence[memoryview] = (), **values: Any
@@ -388,6 +394,13 @@ class Guest:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return status
+
+
+def _described(inputs: Sequence[Any]) -> list[dict[str, Any]]:
+    return [
+        TensorMeta.of(value).to_json() if isinstance(value, torch.Tensor) else {"literal": value}
+        for value in inputs
+    ]
 
 
 def _signal(send: Callable[[int, int], None], pid: int) -> None:

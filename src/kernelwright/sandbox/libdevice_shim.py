@@ -11,7 +11,47 @@ from triton.runtime import interpreter as stock
 
 _MODULES = ("triton.language.extra.libdevice", "triton.language.extra.cuda.libdevice")
 
-_SAME_NAME = ["abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor", "fmax", "fmin", "fmod", "hypot", "isnan", "isinf", "isfinite", "log", "log10", "log1p", "log2", "nextafter", "pow", "round", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh", "trunc"]
+_SAME_NAME = [
+    "abs",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fmax",
+    "fmin",
+    "fmod",
+    "hypot",
+    "isnan",
+    "isinf",
+    "isfinite",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "nextafter",
+    "pow",
+    "round",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
+]
 
 _OTHER: dict[str, Callable[..., torch.Tensor]] = {
     "cbrt": lambda x: x.sign() * x.abs().pow(1 / 3),

@@ -4,7 +4,8 @@ Installed where kernels are interpreted or only compiled. The figures are an H20
 that is the target candidates are compiled for.
 """
 
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,6 +73,16 @@ class StubDriver(DriverBase):  # type: ignore[misc]
             return [1.0] * len(quantiles)
 
         return once
+
+
+@contextmanager
+def active_driver(arch: int = 90) -> Iterator[None]:
+    """Compile without a GPU; afterwards Triton looks for its driver anew."""
+    driver.set_active(StubDriver(arch))
+    try:
+        yield
+    finally:
+        driver._active = None
 
 
 def install(arch: int = 90) -> None:

@@ -12,7 +12,25 @@ import torch
 
 DTYPES: dict[str, torch.dtype] = {
     name: dtype
-    for name in ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2", "complex64", "complex128", "bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"]
+    for name in [
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "complex64",
+        "complex128",
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint16",
+        "uint32",
+        "uint64",
+    ]
     if isinstance(dtype := vars(torch).get(name), torch.dtype)
 }
 """What may cross the line, by name."""

@@ -62,6 +62,10 @@ class Watch(TorchDispatchMode):
         self.poison = poison
         self.operators: Counter[str] = Counter()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # True would import torch._dynamo (2 s) at the first operator
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:

@@ -1,0 +1,50 @@
+"""Is a candidate legal on the target GPU? Answered without one, by compiling its kernels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUsage:
+    """What one compiled kernel asks of the GPU."""
+
+    registers: int
+    """Per thread."""
+    shared_bytes: int
+    spills: int
+    """Bytes of local memory per thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    kernels: dict[str, KernelUsage]
+    """Every kernel the candidate launched on these inputs."""
+
+
+def compile_check(
+    source: str,
+    inputs: Sequence[Any],
+    init: dict[str, Any] | None = None,
+    limits: Limits | None = None,
+) -> CompileReport:
+    """Compile the kernels a candidate launches for sm_90; nothing is run on any GPU.
+
+    Args:
+        inputs: tensors (only their shapes, strides and types are used; meta tensors will do) or
+            plain numbers.
+        init: as for `Guest.load`.
+
+    Raises:
+        GuestFault: the candidate does not load or compile ("compile" with the line), or its host
+            code fails.
+        InfraError: our side broke.
+    """
+    with shared("compile").guest(limits) as guest:
+        guest.load(source, "candidate", init)
+        return CompileReport(
+            {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).items()}
+        )

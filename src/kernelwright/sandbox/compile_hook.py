@@ -1,0 +1,79 @@
+"""Guest side of the compile check: kernels are compiled where they would be launched."""
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from triton import knobs
+from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import JITFunction
+
+from kernelwright.sandbox.candidate import Loaded
+from kernelwright.sandbox.stub_gpu import MAX_SHARED_BYTES
+from kernelwright.sandbox.tensors import TensorMeta
+
+Kernels = dict[str, dict[str, int]]
+
+
+def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
+    """Call the candidate with untouched CPU tensors; every launch compiles and returns.
+
+    Gives registers, spilled bytes and shared memory of each kernel, the worst where one is
+    compiled more than once.
+
+    Raises:
+        what Triton raises for an illegal kernel; OutOfResources above the shared memory of a block.
+    """
+    compiled: Kernels = {}
+    run: Any = JITFunction.run
+
+    def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if callable(grid):  # a launch evaluates it, and it may be wrong
+            grid({**dict(zip(kernel.arg_names, args, strict=False)), **kwargs})
+        made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        if made.metadata.shared > MAX_SHARED_BYTES:
+            raise OutOfResources(made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
+        _note(compiled, kernel.fn.__name__, _usage(made))
+        return made
+
+    JITFunction.run = compile_only
+    try:
+        with torch.no_grad():
+            loaded.call(*[_untouched(item) for item in inputs])
+    finally:
+        JITFunction.run = run
+    return compiled
+
+
+def _untouched(item: dict[str, Any]) -> Any:
+    """Memory that is never read costs nothing, whatever the size."""
+    if "literal" in item:
+        return item["literal"]
+    meta = TensorMeta.from_json(item)
+    return torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype)
+
+
+def _note(compiled: Kernels, name: str, usage: dict[str, int]) -> None:
+    before = compiled.get(name, {})
+    compiled[name] = {key: max(value, before.get(key, 0)) for key, value in usage.items()}
+
+
+def _usage(made: Any) -> dict[str, int]:
+    registers, spills = _resource_usage(made.asm["cubin"])
+    return {"registers": registers, "spills": spills, "shared_bytes": int(made.metadata.shared)}
+
+
+def _resource_usage(cubin: bytes) -> tuple[int, int]:
+    """(registers per thread, bytes of local memory per thread) as cuobjdump reads them."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        tool = Path(knobs.nvidia.cuobjdump.path)
+        text = subprocess.run(
+            [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
+    found = {key: int(value) for key, value in re.findall(r"\b(REG|STACK|LOCAL):(\d+)", text)}
+    return found["REG"], found["LOCAL"] + found["STACK"]
