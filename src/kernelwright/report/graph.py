@@ -97,13 +97,13 @@ def _height(layout: Layout) -> float:
 def _path(points: tuple[tuple[int, float], ...]) -> str:
     """From the bottom of the source to the top of the target, upright past every row between."""
     row, x = points[0][0], points[0][1] + MARGIN
-    y = row * ROW_HEIGHT + MARGIN + NODE_HEIGHT
+    y = float(row * ROW_HEIGHT + MARGIN + NODE_HEIGHT)
     parts = [f"M{x:.1f} {y:.1f}"]
     for i, (row, center) in enumerate(points[1:], 1):
-        next_x, next_y = center + MARGIN, row * ROW_HEIGHT + MARGIN
+        next_x, next_y = center + MARGIN, float(row * ROW_HEIGHT + MARGIN)
         middle = (y + next_y) / 2
         parts.append(f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y:.1f}")
-        x, y = next_x, float(next_y)
+        x, y = next_x, next_y
         if i < len(points) - 1:
             y += NODE_HEIGHT
             parts.append(f"V{y:.1f}")

@@ -6,6 +6,7 @@ barycenter of its neighbours, then place nodes as near to their neighbours as sp
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 GAP = 28.0
 """Least horizontal distance between neighbours in a row, in pixels."""
@@ -67,7 +68,7 @@ class _Graph:
             self.below.append([])
             chain.append(len(self.rows) - 1)
         chain.append(end)
-        for upper, lower in zip(chain, chain[1:], strict=False):
+        for upper, lower in pairwise(chain):
             self.below[upper].append(lower)
             self.above[lower].append(upper)
         return chain

@@ -216,9 +216,7 @@ def _is_winner(fragment: Record, candidate: Record) -> bool:
 
 def code(source: str, name: str) -> Markup:
     """Python as highlighted HTML; pygments escapes it, and `name` keeps line ids apart."""
-    formatter: HtmlFormatter[str] = HtmlFormatter(
-        linespans=name, cssclass="code", wrapcode=True, nobackground=True
-    )
+    formatter = HtmlFormatter(linespans=name, cssclass="code", wrapcode=True, nobackground=True)
     return Markup(highlight(source, PythonLexer(), formatter))
 
 

@@ -1,0 +1,134 @@
+"""The page as text: what it must say, must not say, and must not let through."""
+
+import re
+
+import pytest
+from runs import call, cpu_run, gpu_run
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.report.page import page
+from kernelwright.report.roofline import GPUS, chart, estimate_s
+from kernelwright.report.run import read_run
+from kernelwright.report.sections import bar_groups, colors_of, error_rows, headline
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+def of(records, kind):
+    return next(r for r in records if r["record"] == kind)
+
+
+@pytest.fixture
+def run_of(tmp_path):
+    def read(records):
+        path = tmp_path / "records.jsonl"
+        path.unlink(missing_ok=True)
+        record.append(path, records)
+        return read_run(path)
+
+    return read
+
+
+def test_a_measured_run_leads_with_its_speedup(run_of):
+    found = headline(run_of(gpu_run()))
+    assert found.text == "2.10x"
+    assert found.note == "420 us to 200 us; 1.55x against torch.compile"
+
+
+def test_without_a_gpu_no_time_is_claimed(run_of):
+    run = run_of(cpu_run())
+    assert headline(run).text == "Not measured"
+    assert "estimate" in headline(run).note
+    *_, time = bar_groups(run)
+    assert time.title == "Time, estimated"
+    assert time.note.startswith("Not measured")
+    roofline = chart(run.program, run.fragments, colors_of(run.fragments), "cpu-interpreter")
+    assert {point.kind for point in roofline.points} == {"estimate"}
+    assert ">4.00x<" not in page(run)
+
+
+def test_a_rejected_run_leads_with_that(run_of):
+    records = gpu_run()
+    of(records, "result")["verdict"] = records[-3]["verdict"]
+    run = run_of(records)
+    assert headline(run).text == "Rejected"
+    assert "Rejected at compare: wrong_values" in page(run)
+
+
+@pytest.mark.parametrize("where", ["source", "schedule", "message", "target", "op", "why"])
+def test_text_written_by_models_is_escaped(run_of, where):
+    records = gpu_run()
+    fragment = of(records, "fragment")
+    if where == "source":
+        fragment["source"] = of(records, "result")["source"] = f"x = '{HOSTILE}'"
+    elif where == "why":
+        fragment["plan"][0]["why"] = HOSTILE
+    elif where == "op":
+        of(records, "program")["calls"][0]["op"] = HOSTILE
+    elif where == "target":
+        of(records, "result")["target"] = of(records, "run")["target"] = HOSTILE
+    elif where == "schedule":
+        of(records, "candidate")["schedule"] = HOSTILE
+    else:
+        of(records, "candidate")["verdict"]["message"] = HOSTILE
+    text = page(run_of(records))
+    assert "alert(1)" in text
+    assert "<script>alert" not in text
+    assert "<img" not in text
+
+
+def test_the_page_needs_no_network(run_of):
+    text = page(run_of(gpu_run()))
+    assert re.findall(r"(?:src|href)=\"(?!#)", text) == []
+    assert "url(" not in text.replace("url(#tip)", "")
+    assert "default-src 'none'" in text
+
+
+def test_the_picture_has_every_operator_and_marks_the_unknown_one(run_of):
+    text = page(run_of(gpu_run()))
+    assert text.count('class="node ') == 6
+    assert text.count('class="node extern') == 1
+    assert text.count('class="node triton f0') == 2
+
+
+def test_errors_are_listed_for_the_whole_and_for_each_winner(run_of):
+    rows = error_rows(run_of(gpu_run()))
+    whats = [row.what for row in rows if row.measure == "max"]
+    assert whats == ["whole program", "fragment F1", "fragment F2"]
+    assert rows[0].share == pytest.approx(30)
+
+
+def test_the_estimate_counts_the_bytes_that_fusion_saves(run_of):
+    records = cpu_run()
+    of(records, "fragment")["winner"] = None  # leaves add and layer_norm, bound by memory
+    run = run_of(records)
+    before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
+    saved_bytes = 2 * 4_194_304 - 6_300_000
+    assert before_s - after_s == pytest.approx(saved_bytes / GPUS[0].bytes_per_s)
+
+
+def test_an_unknown_gpu_gets_points_without_a_roof(run_of):
+    run = run_of(gpu_run())
+    found = chart(run.program, run.fragments, colors_of(run.fragments), "Some GPU")
+    assert found.roofs == ()
+    assert len(found.points) == 4
+
+
+def test_a_program_without_fragments_has_a_page(run_of):
+    records = [r for r in gpu_run() if r["record"] not in ("fragment", "candidate")]
+    of(records, "program")["calls"] = [call("relu", ["x0"], "t0", None)]
+    assert "No fragment became Triton" in page(run_of(records))
+
+
+def test_a_folder_used_twice_shows_the_last_run(run_of):
+    second = gpu_run()
+    of(second, "result")["target"] = "second.py"
+    run = run_of([*gpu_run(), *second])
+    assert run.result["target"] == "second.py"
+    assert len(run.fragments) == 2
+
+
+def test_an_unfinished_run_is_a_usage_error(run_of):
+    with pytest.raises(UsageError, match="no 'result' record"):
+        run_of(gpu_run()[:-1])

@@ -1,0 +1,95 @@
+"""The page driven in headless Chromium; skipped, with the reason, where there is none."""
+
+import shutil
+
+import pytest
+from runs import gpu_run
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("chromedriver") is None, reason="no chromedriver: apt-get install chromium-driver"
+)
+QUIET = (
+    "headless",
+    "no-sandbox",
+    "disable-gpu",
+    "disable-quic",
+    "disable-dev-shm-usage",
+    "no-first-run",
+    "disable-background-networking",
+    "disable-component-update",
+    "disable-sync",
+    "window-size=1200,900",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    selenium = pytest.importorskip("selenium.webdriver")
+    options = selenium.ChromeOptions()
+    for flag in (*QUIET, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = selenium.ChromeService(executable_path=shutil.which("chromedriver"))
+    driver = selenium.Chrome(options=options, service=service)
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(browser, write):
+    browser.get(write(gpu_run()).as_uri())
+    return browser
+
+
+def one(driver, css):
+    return driver.find_element("css selector", css)
+
+
+def every(driver, css):
+    return driver.find_elements("css selector", css)
+
+
+def test_a_click_on_a_tab_shows_its_section_alone(opened):
+    assert one(opened, "#overview").is_displayed()
+    one(opened, "#tab-kernels").click()
+    assert one(opened, "#kernels").is_displayed()
+    assert not one(opened, "#overview").is_displayed()
+    assert one(opened, "#tab-kernels").get_attribute("aria-selected") == "true"
+
+
+def test_arrow_keys_walk_the_tabs(opened):
+    one(opened, "#tab-overview").send_keys("\ue014")  # right arrow
+    assert one(opened, "#kernels").is_displayed()
+
+
+def test_a_click_on_a_header_sorts_and_a_second_one_reverses(opened):
+    one(opened, "#tab-candidates").click()
+    table = every(opened, "table.sortable")[0]
+
+    def times():
+        return [cell.text for cell in every(table, "tbody td:nth-child(4)")]
+
+    assert times() == ["110 us", "50 us", "not measured"]
+    one(table, "th:nth-child(4) button").click()
+    assert times() == ["50 us", "110 us", "not measured"]
+    one(table, "th:nth-child(4) button").click()
+    assert times() == ["110 us", "50 us", "not measured"]
+
+
+def test_zoom_changes_the_picture(opened):
+    width = one(opened, "#graph").size["width"]
+    one(opened, "[data-zoom=in]").click()
+    assert one(opened, "#graph").size["width"] > width
+
+
+def test_nothing_sticks_out_of_a_narrow_window(opened):
+    opened.set_window_size(500, 900)
+    wide = opened.execute_script(
+        "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    )
+    opened.set_window_size(1200, 900)
+    assert not wide
+
+
+def test_the_console_stays_empty(opened):
+    assert opened.get_log("browser") == []
