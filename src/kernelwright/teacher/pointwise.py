@@ -1,14 +1,241 @@
-"""Candidates of the pointwise family."""
+"""Candidates for fragments of pointwise and broadcasting operators.
 
-from kernelwright.core.candidate import Candidate
+Four loop forms: `flat` walks the output as one run of elements and divides to find broadcast
+operands; `rows` gives a program whole rows, so no element is divided; `row_blocks` cuts long rows;
+`transpose` tiles two axes, for tensors whose memory orders differ.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
+from kernelwright.teacher.decompose import decompose
+from kernelwright.teacher.expressions import NotWritable, is_pointwise
+from kernelwright.teacher.graph import Stage
+from kernelwright.teacher.scope import Group, Scope, group
+from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.space import Space, collapse
+from kernelwright.teacher.tile import TileWriter
+from kernelwright.teacher.views import VIEWS
+from kernelwright.teacher.wrapper import assemble, is_huge
+
+FEW_ELEMENTS = 1 << 19
+"""Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
+GRID_STRIDE_PROGRAMS = 1056
+"""Eight a processor of an H200: each loops over its share."""
+MAX_ROW = 4096
+"""Longest row that one tile holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    form: str
+    """"flat", "grid_stride", "rows", "row_blocks" or "transpose"."""
+    tile: tuple[int, int]
+    """(rows, columns) of the tile; flat forms have 1 row."""
+    num_warps: int
+    why: str
 
 
 def classify(program: Program) -> bool:
-    """Whether `write` has a form for the program."""
-    return False
+    """Whether the program is pointwise operators and views, one of the former at least."""
+    ops = [call.op for call in program.calls]
+    return any(map(is_pointwise, ops)) and all(is_pointwise(o) or o in VIEWS for o in ops)
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first; none where no form fits."""
-    return []
+def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
+    """Candidates, best first; none where the operands' axes do not fit together."""
+    try:
+        stage = decompose(program, VIEWS)
+    except NotWritable:
+        return []
+    if not stage.inputs or not stage.outputs:
+        return []
+    space = collapse(stage)
+    ops = [call.op for call in program.calls if is_pointwise(call.op)]
+    chosen = _first_of_each(schedules(stage, space), limit, seed)
+    return [_write(program, stage, space, ops, schedule) for schedule in chosen]
+
+
+def schedules(stage: Stage, space: Space) -> list[Schedule]:
+    """Every schedule that fits, best first within its form, best form first."""
+    numel = max((t.type.numel for t in stage.outputs), default=1)
+    flat = [
+        Schedule(form, (1, block), warps, f"the output is one run of {numel} elements")
+        for form in ("flat", "grid_stride")
+        for block, warps in _flat_tiles(numel)
+    ]
+    if len(space.axes) <= 1:
+        return flat
+    if crossing(stage, space):
+        tiles = [
+            Schedule("transpose", tile, warps, "memory orders differ: both sides in whole lines")
+            for tile, warps in (((32, 32), 4), ((64, 32), 4), ((32, 64), 4), ((64, 64), 8))
+        ]
+        return tiles + flat
+    return _with_rows(space, flat)
+
+
+def _flat_tiles(numel: int) -> list[tuple[int, int]]:
+    if numel < FEW_ELEMENTS:
+        return [(256, 4), (512, 4), (128, 2), (1024, 8)]
+    return [(1024, 4), (2048, 8), (512, 4), (2048, 4), (4096, 8), (1024, 8)]
+
+
+def _with_rows(space: Space, flat: list[Schedule]) -> list[Schedule]:
+    """Row forms, before the flat ones unless padding the row would waste over a quarter."""
+    cols = space.axes[-1].size
+    if cols > MAX_ROW:
+        why = f"rows of {cols}: a row's index once a program, no division an element"
+        blocks = [
+            Schedule("row_blocks", (1, block), warps, why)
+            for block, warps in ((2048, 8), (1024, 4), (4096, 8))
+        ]
+        return blocks + flat
+    padded = 1 << (cols - 1).bit_length()
+    why = f"rows of {cols} in whole tiles: a row's index once a row, no division an element"
+    tiles = []
+    for elements, warps in ((2048, 8), (1024, 4), (4096, 8)):
+        rows = max(1, elements // padded)
+        if rows * padded <= 2 * elements:
+            tiles.append(Schedule("rows", (rows, padded), warps, why))
+    return tiles + flat if padded <= 1.25 * cols else flat + tiles
+
+
+def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:
+    """The innermost axes of two tensors over the whole domain, where they differ:
+    (of the other, of the leading output)."""
+    leading = space.axes[-1].name
+    for tensor in (*stage.inputs, *stage.outputs):
+        order = space.orders[tensor.name]
+        if leading in order and order[-1] != leading:
+            return order[-1], leading
+    return None
+
+
+def _first_of_each(found: Sequence[Schedule], limit: int, seed: int) -> list[Schedule]:
+    """The best of each form first, then the rest, those after the third in drawn order."""
+    heads = [s for i, s in enumerate(found) if s.form not in {f.form for f in found[:i]}]
+    rest = [s for s in found if s not in heads]
+    tail = rest[2:]
+    random.Random(seed).shuffle(tail)
+    return [*heads[:1], *rest[:1], *heads[1:], *rest[1:2], *tail][:limit]
+
+
+def _write(
+    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
+) -> Candidate:
+    rows, columns = schedule.tile
+    position = ".to(tl.int64)" if is_huge(stage) else ""
+    emit = {
+        "flat": _flat, "grid_stride": _flat, "rows": _rows, "row_blocks": _row_blocks,
+        "transpose": _transpose,
+    }[schedule.form]  # fmt: skip
+    writer, head, grid, constants = emit(stage, space, schedule, position)
+    body = [writer.assign(name) for name in stage.nodes]
+    body += [writer.store(tensor) for tensor in stage.outputs]
+    indices = [line for group in writer.scope.groups for line in writer.scope.indices(group)]
+    lines = [*head[:-1], *indices, head[-1], *body]
+    if schedule.form == "grid_stride":
+        lines = [lines[0], *(f"    {line}" for line in lines[1:])]
+    tiles = {"ROWS": rows, "BLOCK": columns} if rows > 1 else {"BLOCK": columns}
+    plan = KernelPlan(
+        kernel=kernel_name(ops),
+        fuses=tuple(ops),
+        loop=f"pointwise {schedule.form}",
+        tiles={**tiles, "num_warps": schedule.num_warps},
+        why=schedule.why,
+    )
+    sizes = writer.scope.sizes
+    kernel = Kernel(
+        plan=plan, pointers=writer.pointers, sizes=tuple(sizes), body=tuple(lines), grid=grid,
+        constants=constants,
+    )  # fmt: skip
+    return assemble(program, stage, [kernel], sizes)
+
+
+Form = tuple[TileWriter, list[str], str, dict[str, str]]
+"""(writer, head lines with the mask last, grid text, constexpr texts)."""
+
+
+def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    whole = group(space, [axis.name for axis in space.axes], "elements")
+    whole = replace(whole, var="offsets")
+    writer = TileWriter(stage, space, Scope([whole]))
+    count, block = whole.count, schedule.tile[1]
+    if schedule.form == "flat":
+        head = [f"offsets = tl.program_id(0){position} * BLOCK + tl.arange(0, BLOCK)"]
+        grid = f"(triton.cdiv({count}, {block}),)"
+    else:
+        first = f"tl.program_id(0){position} * BLOCK"
+        head = [
+            f"for start in range({first}, {count}, tl.num_programs(0) * BLOCK):",
+            "offsets = start + tl.arange(0, BLOCK)",
+        ]
+        grid = f"(min(triton.cdiv({count}, {block}), {GRID_STRIDE_PROGRAMS}),)"
+    return writer, [*head, f"mask = {writer.full_mask}"], grid, {"BLOCK": str(block)}
+
+
+def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    rows = schedule.tile[0]
+    outer = _outer(space, is_masked=rows > 1)
+    cols = group(space, [space.axes[-1].name], "")
+    writer = TileWriter(stage, space, Scope([outer, cols]))
+    constants = {"BLOCK": f"triton.next_power_of_2({cols.count})"}
+    if rows > 1:
+        head = [
+            f"{outer.var} = tl.program_id(0){position} * ROWS + tl.arange(0, ROWS)[:, None]",
+            f"{cols.var} = tl.arange(0, BLOCK)[None, :]",
+        ]
+        grid = f"(triton.cdiv({outer.count}, {rows}),)"
+        constants = {"ROWS": str(rows), **constants}
+    else:
+        head = [f"{outer.var} = tl.program_id(0){position}", f"{cols.var} = tl.arange(0, BLOCK)"]
+        grid = f"({outer.count},)"
+    writer.scope.count(outer)
+    return writer, [*head, f"mask = {writer.full_mask}"], grid, constants
+
+
+def _row_blocks(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    outer = _outer(space, is_masked=False)
+    cols = group(space, [space.axes[-1].name], "")
+    writer = TileWriter(stage, space, Scope([outer, cols]))
+    writer.scope.count(outer)
+    block = schedule.tile[1]
+    head = [
+        f"{outer.var} = tl.program_id(0){position}",
+        f"{cols.var} = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
+        f"mask = {writer.full_mask}",
+    ]
+    grid = f"({outer.count}, triton.cdiv({cols.count}, {block}))"
+    return writer, head, grid, {"BLOCK": str(block)}
+
+
+def _outer(space: Space, *, is_masked: bool) -> Group:
+    return group(space, [axis.name for axis in space.axes[:-1]], "outer", is_masked=is_masked)
+
+
+def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    pair = crossing(stage, space)
+    assert pair is not None
+    slow, fast = (group(space, [name], "") for name in pair)
+    rest = [axis.name for axis in space.axes if axis.name not in pair]
+    groups = [slow, fast]
+    rows, columns = schedule.tile
+    head = [
+        f"{slow.var} = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]",
+        f"{fast.var} = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]",
+    ]
+    blocks = [f"triton.cdiv({fast.count}, {columns})", f"triton.cdiv({slow.count}, {rows})"]
+    if rest:
+        outer = group(space, rest, "outer", is_masked=False)
+        groups.insert(0, outer)
+        head.insert(0, f"{outer.var} = tl.program_id(2){position}")
+        blocks.append(outer.count)
+    writer = TileWriter(stage, space, Scope(groups))
+    if rest:
+        writer.scope.count(groups[0])
+    head.append(f"mask = {writer.full_mask}")
+    return writer, head, f"({', '.join(blocks)})", {"ROWS": str(rows), "BLOCK": str(columns)}

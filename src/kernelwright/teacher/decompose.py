@@ -1,0 +1,61 @@
+"""Program -> graph of primitive nodes: one rule an operator, pointwise ones all by one."""
+
+from collections.abc import Callable
+
+from kernelwright.ops.operator import Kind
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
+from kernelwright.teacher.graph import Graph, Stage, Value
+
+Rule = Callable[[Graph, Call], None]
+
+_SELECTORS = {"condition", "mask"}
+"""Parameters that choose rather than compute: never widened."""
+
+
+def decompose(program: Program, rules: dict[str, Rule]) -> Stage:
+    """The program as primitive nodes with axes.
+
+    Args:
+        rules: operator -> rule, for operators that are not pointwise.
+
+    Raises:
+        NotWritable: an operator without a rule, or values that share no axes.
+    """
+    graph = Graph(program)
+    for call in program.calls:
+        if is_pointwise(call.op):
+            pointwise(graph, call)
+        elif call.op in rules:
+            rules[call.op](graph, call)
+        else:
+            raise NotWritable(f"{call.op} is not fused here")
+    return graph.finish(program)
+
+
+def operand(graph: Graph, call: Call, parameter: str = "input") -> Value:
+    """The value a tensor parameter of a call names."""
+    ref = call.arg(parameter)
+    if not isinstance(ref, Ref):
+        raise NotWritable(f"{call.op}: {parameter} is not a tensor")
+    return graph.values[ref.name]
+
+
+def pointwise(graph: Graph, call: Call) -> None:
+    """A pointwise operator: broadcast the operands, one node."""
+    texts: dict[str, str] = {}
+    values: list[Value] = []
+    makes_float = is_float(call.types[0].dtype)
+    for param in call.operator.params:
+        if param.kind is Kind.ATTRIBUTE or not isinstance(call.arg(param.name), Ref):
+            continue
+        value = operand(graph, call, param.name)
+        values.append(value)
+        widen = makes_float and not value.is_float and param.name not in _SELECTORS
+        texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
+    dims = graph.axes.broadcast([value.dims for value in values])
+    [name], [made] = call.outputs, call.types
+    text = expression(call, texts)
+    graph.map(name, call.op, text, [value.node for value in values], made.dtype)
+    graph.values[name] = Value(name, dims, made)

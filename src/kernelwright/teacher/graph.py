@@ -1,0 +1,185 @@
+"""A program as primitive nodes over axes: loads, maps and reductions.
+
+Composite operators (softmax, layer_norm ...) are taken apart into these by `decompose`; kernels are
+emitted from them, whatever operators they came from.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Program
+from kernelwright.teacher.axes import AxisTable, Dims
+from kernelwright.teacher.expressions import NotWritable
+
+COUNT = "__count__"
+"""In a node's text: the number of reduced elements, named when the kernel is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two reductions of one value that a loop can run together."""
+
+    kind: str
+    """"softmax": max and sum of exp(value - max); "moments": mean and sum of squared deviations."""
+    value: str
+    first: str
+    """The reduction that a plain form needs before the second: max, mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One assignment of a kernel."""
+
+    name: str
+    op: str
+    """Operator it belongs to; empty for loads."""
+    text: str
+    """Expression over the names in `args`; empty for loads and reductions."""
+    args: tuple[str, ...]
+    dtype: str
+    reduce: str = ""
+    """"sum", "mean", "max", "min", "prod", "argmax" or "argmin" of the one argument."""
+    pair: Pair | None = None
+    axes: frozenset[int] = frozenset()
+    """Axes the value varies over; set when the graph is finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Memory that a kernel reads or writes."""
+
+    name: str
+    """The argument: an input, an output of the program, or a buffer between kernels."""
+    node: str
+    """The node that is loaded or stored."""
+    type: TensorType
+    dims: Dims
+    """Axes of each dimension, resolved."""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Axes in memory order, major first."""
+        dims = self.dims
+        if self.type.layout is Layout.CHANNELS_LAST:
+            dims = (dims[0], *dims[2:], dims[1])
+        return tuple(axis for dim in dims for axis in dim)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A program's value: a node seen with a shape."""
+
+    node: str
+    dims: Dims
+    type: TensorType
+
+    @property
+    def is_float(self) -> bool:
+        return is_float(self.type.dtype)
+
+
+class Graph:
+    """Nodes under construction."""
+
+    def __init__(self, program: Program) -> None:
+        self.axes = AxisTable()
+        self.nodes: dict[str, Node] = {}
+        self.values: dict[str, Value] = {}
+        self.reduced: list[tuple[int, ...]] = []
+        """Axes of each reduction so far, as they were then."""
+        self.reduced_by: dict[str, tuple[int, ...]] = {}
+        self.constants: dict[int, int] = {}
+        """Axes whose size an attribute fixes: groups."""
+        for given in program.inputs:
+            if given.type.dtype == "float64":
+                raise NotWritable("float64 is left to PyTorch")
+            dims = tuple(self.axes.new(size) for size in given.type.shape)
+            self.nodes[given.name] = Node(given.name, "", "", (), given.type.dtype)
+            self.values[given.name] = Value(given.name, dims, given.type)
+
+    def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
+        """Add an assignment; its name."""
+        self.nodes[name] = Node(name, op, text, tuple(dict.fromkeys(args)), dtype)
+        return name
+
+    def reduce(
+        self, name: str, op: str, kind: str, of: str, axes: Sequence[int], dtype: str = "float32",
+        pair: Pair | None = None,
+    ) -> str:
+        """Add a reduction of a node over axes; its name."""  # fmt: skip
+        self.nodes[name] = Node(name, op, "", (of,), dtype, kind, pair)
+        self.reduced_by[name] = tuple(axes)
+        return name
+
+    def finish(self, program: Program) -> "Stage":
+        """The graph with axes settled, without nodes that no output needs.
+
+        Raises:
+            NotWritable: reductions run over different axes, or an axis meets itself.
+        """
+        resolve = self.axes.resolve
+        outputs = []
+        for name in dict.fromkeys(program.outputs):
+            value = self.values[name]
+            outputs.append(Tensor(name, value.node, value.type, tuple(map(resolve, value.dims))))
+        inputs = [
+            Tensor(i.name, i.name, i.type, tuple(map(resolve, self.values[i.name].dims)))
+            for i in program.inputs
+        ]
+        for value in self.values.values():
+            flat = [axis for dim in value.dims for axis in resolve(dim)]
+            if len(flat) != len(set(flat)):
+                raise NotWritable("a value meets its own transpose")
+        nodes = self._with_axes(inputs)
+        sets = {frozenset(resolve(axes)) for axes in self.reduced_by.values()}
+        if len(sets) > 1:
+            raise NotWritable("reductions run over different axes")
+        reduced = sets.pop() if sets else frozenset()
+        live = _needed(nodes, [o.node for o in outputs])
+        kept_inputs = tuple(i for i in inputs if i.name in live)
+        return Stage(
+            {name: node for name, node in nodes.items() if name in live},
+            kept_inputs,
+            tuple(o for o in outputs if o.name not in {i.name for i in inputs}),
+            reduced,
+            self,
+        )
+
+    def _with_axes(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
+        axes_of = {i.name: frozenset(i.order) for i in inputs}
+        for name, node in self.nodes.items():
+            if name not in axes_of:
+                over = frozenset().union(*(axes_of[arg] for arg in node.args))
+                axes_of[name] = over - set(self.axes.resolve(self.reduced_by.get(name, ())))
+                if node.reduce and not over > axes_of[name]:
+                    raise NotWritable("a reduction over broadcast dimensions only")
+        return {name: replace(node, axes=axes_of[name]) for name, node in self.nodes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one kernel, or one group of kernels over the same domain, computes."""
+
+    nodes: dict[str, Node]
+    """In execution order."""
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    reduced: frozenset[int]
+    graph: Graph
+
+    def is_full(self, node: str) -> bool:
+        """Whether the value varies along reduced axes."""
+        return bool(self.nodes[node].axes & self.reduced)
+
+
+def _needed(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:
+    live: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name not in live:
+            live.add(name)
+            stack += nodes[name].args
+    return live

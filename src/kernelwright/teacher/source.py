@@ -1,0 +1,134 @@
+"""Text of candidates: plan comments, kernels, and the wrapper that launches them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.ops.operator import Layout, TensorType
+
+MAX_INT32 = 2**31 - 1
+_LINE = 100
+"""Longest line of a written source."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernel:
+    """One `@triton.jit` function and the call that launches it."""
+
+    plan: KernelPlan
+    pointers: tuple[str, ...]
+    """Tensors in argument order; each becomes `<name>_ptr`."""
+    sizes: tuple[str, ...]
+    """Run-time integers, passed by their own names."""
+    body: tuple[str, ...]
+    """Lines, indented relative to the function's own level."""
+    grid: str
+    """Text of the launch grid, a tuple."""
+    constants: Mapping[str, str] = field(default_factory=dict)
+    """`tl.constexpr` parameter -> its text at the call."""
+
+
+def kernel_name(ops: Sequence[str], suffix: str = "") -> str:
+    """`add_gelu_kernel`: the operators in order, shortened beyond four."""
+    names = list(dict.fromkeys(ops))
+    if len(names) > 4:
+        names = [*names[:3], "and", names[-1]]
+    return "_".join([*names, *([suffix] if suffix else []), "kernel"])
+
+
+def plan_comment(plan: KernelPlan) -> list[str]:
+    """The comment above a kernel: what it fuses, how it loops, and why."""
+    tiles = ", ".join(f"{name}={value}" for name, value in plan.tiles.items())
+    lines = [
+        f"# Plan of {plan.kernel}",
+        *_wrapped_comment("fuses", ", ".join(plan.fuses)),
+        f"#   loop: {plan.loop}",
+        f"#   tiles: {tiles}",
+        f"#   precision: {plan.precision}",
+    ]
+    return lines + (_wrapped_comment("why", plan.why) if plan.why else [])
+
+
+def _wrapped_comment(label: str, text: str) -> list[str]:
+    lines, line = [], f"#   {label}:"
+    for word in text.split():
+        if len(line) + 1 + len(word) > _LINE:
+            lines.append(line)
+            line = "#     "
+        line += f" {word}"
+    return [*lines, line]
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """Plan comment and function of a kernel."""
+    parameters = [
+        *(f"{name}_ptr" for name in kernel.pointers),
+        *kernel.sizes,
+        *(f"{name}: tl.constexpr" for name in kernel.constants),
+    ]
+    head = call_lines(f"def {kernel.plan.kernel}(", parameters, "):", "")
+    body = [f"    {line}" for line in kernel.body]
+    return "\n".join([*plan_comment(kernel.plan), "@triton.jit", *head, *body])
+
+
+def launch_lines(kernel: Kernel) -> list[str]:
+    """The call that launches a kernel, inside the wrapper."""
+    options = {k: v for k, v in kernel.plan.tiles.items() if k in ("num_warps", "num_stages")}
+    arguments = [
+        *kernel.pointers,
+        *kernel.sizes,
+        *(f"{name}={text}" for name, text in kernel.constants.items()),
+        *(f"{name}={value}" for name, value in options.items()),
+    ]
+    return call_lines(f"{kernel.plan.kernel}[{kernel.grid}](", arguments, ")", "    ")
+
+
+def call_lines(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
+    """`head` items `tail`, on one line where it fits, else items in filled lines."""
+    single = f"{indent}{head}{', '.join(items)}{tail}"
+    if len(single) <= _LINE:
+        return [single]
+    lines, line = [f"{indent}{head}"], ""
+    for item in items:
+        if line and len(indent) + 4 + len(line) + len(item) + 2 > _LINE:
+            lines.append(f"{indent}    {line.rstrip()}")
+            line = ""
+        line += f"{item}, "
+    return [*lines, f"{indent}    {line.rstrip()}", f"{indent}{tail}"]
+
+
+def normalise(name: str, made: TensorType) -> str:
+    """Wrapper line that brings a tensor into the memory layout the kernels assume."""
+    if made.layout is Layout.CONTIGUOUS:
+        return f"{name} = {name}.contiguous()"
+    return f"{name} = {name}.contiguous(memory_format={_memory_format(made)})"
+
+
+def allocate(name: str, made: TensorType, shape: str, like: str) -> list[str]:
+    """Wrapper lines that make an output; `like` is a tensor on its device."""
+    items = [shape, f"device={like}.device", f"dtype=torch.{made.dtype}"]
+    if made.layout is Layout.CHANNELS_LAST:
+        items.append(f"memory_format={_memory_format(made)}")
+    return call_lines(f"{name} = torch.empty(", items, ")", "    ")
+
+
+def _memory_format(made: TensorType) -> str:
+    return "torch.channels_last" if made.rank == 4 else "torch.channels_last_3d"
+
+
+def candidate(
+    inputs: Sequence[str], wrapper: Sequence[str], kernels: Sequence[Kernel], extra: str = ""
+) -> Candidate:
+    """A candidate from its parts.
+
+    Args:
+        wrapper: lines of `fused_operator`'s body, indented.
+        extra: `@triton.jit` functions that the kernels call.
+    """
+    texts = [kernel_text(kernel) for kernel in kernels]
+    body = "\n".join([f"def fused_operator({', '.join(inputs)}):", *wrapper])
+    header = ["import torch", "import triton", "import triton.language as tl"]
+    if any("libdevice." in text for text in texts):
+        header.append("from triton.language.extra import libdevice")
+    parts = ["\n".join(header), *([extra] if extra else []), *texts, body]
+    return Candidate(source="\n\n\n".join(parts) + "\n", plan=tuple(k.plan for k in kernels))

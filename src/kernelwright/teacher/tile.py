@@ -1,0 +1,71 @@
+"""Lines that load, compute and store the nodes of a stage over one tile."""
+
+from collections.abc import Collection, Iterable
+
+from kernelwright.teacher.graph import COUNT, Stage, Tensor
+from kernelwright.teacher.scope import Group, Scope
+from kernelwright.teacher.space import Space
+
+_HALF = ("float16", "bfloat16")
+
+
+class TileWriter:
+    """Emits assignments for nodes; keeps what the kernel's arguments must be."""
+
+    def __init__(self, stage: Stage, space: Space, scope: Scope) -> None:
+        self.stage, self.space, self.scope = stage, space, scope
+        self.loaded: dict[str, None] = {}
+        self.stored: dict[str, None] = {}
+        self._inputs = {tensor.node: tensor for tensor in stage.inputs}
+        vector = [group for group in scope.groups if group.is_masked]
+        self._full_mask = scope.mask([a.name for g in vector for a in g.axes])
+
+    @property
+    def full_mask(self) -> str:
+        """The mask of the whole tile, for a line `mask = ...`."""
+        return self._full_mask
+
+    def load(self, tensor: Tensor) -> str:
+        """A tile of an input, floats widened to fp32."""
+        self.loaded[tensor.name] = None
+        order = self.space.orders[tensor.name]
+        mask = self._mask(order)
+        filled = ", other=0" if mask and self.stage.reduced else ""
+        masked = f", mask={mask}{filled}" if mask else ""
+        widen = ".to(tl.float32)" if tensor.type.dtype in _HALF else ""
+        address = pointer(tensor.name, self.scope.offset(order))
+        return f"{tensor.node} = tl.load({address}{masked}){widen}"
+
+    def store(self, tensor: Tensor) -> str:
+        """A tile of an output; the store narrows it to the output's dtype."""
+        self.stored[tensor.name] = None
+        order = self.space.orders[tensor.name]
+        mask = self._mask(order)
+        masked = f", mask={mask}" if mask else ""
+        address = pointer(tensor.name, self.scope.offset(order))
+        return f"tl.store({address}, {tensor.node}{masked})"
+
+    def _mask(self, axes: Collection[str]) -> str:
+        mask = self.scope.mask(frozenset(axes))
+        return "mask" if mask == self._full_mask and mask else mask
+
+    def count(self, groups: Iterable[Group]) -> str:
+        """Text of the number of reduced elements."""
+        counts = [self.scope.count(group) for group in groups]
+        return f"({' * '.join(counts)})" if len(counts) > 1 else counts[0]
+
+    def assign(self, name: str, count: str = "") -> str:
+        """One line for a load or map node."""
+        node = self.stage.nodes[name]
+        if name in self._inputs:
+            return self.load(self._inputs[name])
+        text = node.text.replace(COUNT, count)
+        return f"{name} = {text}  # {node.op}"
+
+    @property
+    def pointers(self) -> tuple[str, ...]:
+        return (*self.loaded, *self.stored)
+
+
+def pointer(name: str, offset: str) -> str:
+    return f"{name}_ptr" if offset == "0" else f"{name}_ptr + {offset}"
