@@ -1,0 +1,176 @@
+"""`results/summary.json` and the README's table, from the benchmark records in `results/`.
+
+A records file holds one run record, then one `benchmark_case` record a problem. Cases of one suite,
+level, policy, mode and precision are one row; a later file or line replaces an earlier case.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+
+KEY = ("suite", "level", "policy", "mode", "precision")
+NUM_RESAMPLES = 10_000
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All cases of one row of the table."""
+
+    cases: tuple[Record, ...]
+    files: tuple[str, ...]
+    """Records files they come from."""
+    commit: str | None
+    device: str
+
+
+def write_summary(results: Path, readme: Path) -> dict[str, Any]:
+    """Rebuild `summary.json` in `results` and the table between the README's markers.
+
+    Returns:
+        The summary: "suite/level/policy/mode/precision/metric" -> value, of, ci, records, commit.
+
+    Raises:
+        UsageError: a case has no run record before it, or the README has no markers.
+    """
+    groups = read_groups(results)
+    text = readme.read_text(encoding="utf-8")
+    if text.count(BEGIN) != 1 or text.count(END) != 1:
+        raise UsageError(f"needs one {BEGIN} and one {END}", file=str(readme))
+    summary = summarize(groups)
+    (results / "summary.json").write_text(json.dumps(summary, indent=1, sort_keys=True) + "\n")
+    block = f"{BEGIN}\n{table(groups)}\n{END}"
+    readme.write_text(
+        re.sub(f"{BEGIN}.*{END}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8"
+    )
+    return summary
+
+
+def read_groups(results: Path) -> dict[Key, Group]:
+    """Benchmark cases in every JSONL file under a folder, by row, rows sorted."""
+    cases: dict[Key, dict[Any, tuple[Record, str]]] = {}
+    runs: dict[Key, Record] = {}
+    for path in sorted(results.rglob("*.jsonl")):
+        run: Record | None = None
+        for item in record.read(path):
+            if item.get("record") == "run":
+                run = item
+            if item.get("record") != "benchmark_case":
+                continue
+            if run is None:
+                raise UsageError("a case before any run record", file=str(path))
+            key = tuple(str(item[name]) for name in KEY)
+            cases.setdefault(key, {})[item["id"]] = (item, str(path.relative_to(results)))
+            runs[key] = run
+    return {
+        key: Group(
+            cases=tuple(case for case, _ in cases[key].values()),
+            files=tuple(sorted({file for _, file in cases[key].values()})),
+            commit=runs[key]["environment"].get("commit"),
+            device=str(runs[key]["device"]),
+        )
+        for key in sorted(cases)
+    }
+
+
+def summarize(groups: dict[Key, Group]) -> dict[str, Any]:
+    """Every published figure under its flat key."""
+    return {
+        "/".join((*key, metric)): {**figure, "records": list(group.files), "commit": group.commit}
+        for key, group in groups.items()
+        for metric, figure in metrics(group.cases).items()
+    }
+
+
+def metrics(cases: Sequence[Record]) -> dict[str, Record]:
+    """Metric -> value, of (number of cases it is out of), ci (95%, None for plain counts).
+
+    A case beats a rival when its median is lower; `_significant` asks that the two 95% intervals
+    do not overlap. Geometric means are over the correct cases that were timed. A rival that was
+    never timed has no figures.
+    """
+    num = len(cases)
+    correct = [case for case in cases if case["correct"]]
+    found = {
+        "correct": _count(len(correct), num),
+        "correct_with_triton": _count(sum(bool(c["has_triton"]) for c in correct), num),
+    }
+    for rival, field in (("eager", "eager"), ("compile", "compiled")):
+        if not any(case.get(field) for case in cases):
+            continue
+        timed = [case for case in correct if case.get(field) and case.get("optimized")]
+        found[f"beats_{rival}"] = _count(_wins(timed, field, "median_ms", "median_ms"), num)
+        found[f"beats_{rival}_significant"] = _count(_wins(timed, field, "high_ms", "low_ms"), num)
+        if timed:
+            found[f"geomean_over_{rival}"] = _geomean(timed, field)
+    return found
+
+
+def _count(value: int, of: int) -> Record:
+    return {"value": value, "of": of, "ci": None}
+
+
+def _wins(cases: Sequence[Record], rival: str, mine: str, theirs: str) -> int:
+    return sum(case["optimized"][mine] < case[rival][theirs] for case in cases)
+
+
+def _geomean(cases: Sequence[Record], rival: str) -> Record:
+    """Geometric mean speedup, with the 95% bootstrap interval over cases."""
+    ratios = [case[rival]["median_ms"] / case["optimized"]["median_ms"] for case in cases]
+    logs = np.log(np.array(ratios))
+    rng = np.random.default_rng(derive(0, "geomean", rival))
+    means = rng.choice(logs, (NUM_RESAMPLES, len(logs))).mean(axis=1)
+    low, high = np.exp(np.percentile(means, [2.5, 97.5]))
+    value = float(np.exp(logs.mean()))
+    return {"value": _short(value), "of": len(cases), "ci": [_short(low), _short(high)]}
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def table(groups: dict[Key, Group]) -> str:
+    """The Markdown table of the README."""
+    if not groups:
+        return "No benchmark records yet."
+    lines = [
+        "| suite | policy, mode, precision | correct | beats eager | beats torch.compile"
+        " | over eager | over torch.compile | device |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for (suite, level, policy, mode, precision), group in groups.items():
+        found = metrics(group.cases)
+        cells = [
+            f"{suite} {level}",
+            f"{policy}, {mode}, {precision}",
+            *(_cell(found.get(name), _out_of) for name in ("correct", "beats_eager")),
+            _cell(found.get("beats_compile"), _out_of),
+            *(_cell(found.get(f"geomean_over_{rival}"), _ratio) for rival in ("eager", "compile")),
+            group.device,
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(figure: Record | None, text: Callable[[Record], str]) -> str:
+    return "not measured" if figure is None else text(figure)
+
+
+def _out_of(figure: Record) -> str:
+    return f"{figure['value']} / {figure['of']}"
+
+
+def _ratio(figure: Record) -> str:
+    low, high = figure["ci"]
+    return f"{figure['value']:.2f}x ({low:.2f} to {high:.2f})"

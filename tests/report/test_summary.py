@@ -1,0 +1,124 @@
+"""Published figures from benchmark records."""
+
+import json
+
+import pytest
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.report.summary import BEGIN, END, metrics, write_summary
+
+
+def timing(median, spread=0.01):
+    return {
+        "median_ms": median,
+        "low_ms": median * (1 - spread),
+        "high_ms": median * (1 + spread),
+        "num_samples": 30,
+    }
+
+
+def case(number, optimized=None, eager=None, compiled=None, **over):
+    return {
+        "record": "benchmark_case",
+        "suite": "kernelbench",
+        "level": "L2",
+        "policy": "teacher",
+        "mode": "hybrid",
+        "precision": "strict",
+        "id": number,
+        "name": f"problem {number}",
+        "correct": True,
+        "has_triton": True,
+        "code": "ok",
+        "eager": eager and timing(eager),
+        "compiled": compiled and timing(compiled),
+        "optimized": optimized and timing(optimized),
+        **over,
+    }
+
+
+RUN = {
+    "record": "run",
+    "command": "bench",
+    "device": "NVIDIA H200",
+    "environment": {"commit": "abc123"},
+}
+PREFIX = "kernelbench/L2/teacher/hybrid/strict"
+
+
+@pytest.fixture
+def place(tmp_path):
+    results = tmp_path / "results"
+    results.mkdir()
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    return results, readme
+
+
+def test_medians_decide_a_win_and_overlapping_intervals_are_not_significant():
+    found = metrics([case(1, 1.0, 2.0, 1.005), case(2, 1.0, 1.0, 0.5)])
+    values = {name: figure["value"] for name, figure in found.items()}
+    assert values["beats_eager"] == 1
+    assert values["beats_eager_significant"] == 1
+    assert values["beats_compile"] == 1
+    assert values["beats_compile_significant"] == 0
+
+
+def test_a_wrong_case_never_beats_anything():
+    found = metrics([case(1, 1.0, 2.0, correct=False), case(2, 1.0, 2.0)])
+    assert found["correct"] == {"value": 1, "of": 2, "ci": None}
+    assert found["beats_eager"]["value"] == 1
+    assert found["beats_eager"]["of"] == 2
+
+
+def test_the_geometric_mean_lies_in_its_interval():
+    found = metrics([case(i, 1.0, 2.0 ** (i % 3)) for i in range(30)])["geomean_over_eager"]
+    low, high = found["ci"]
+    assert found["value"] == 2.0
+    assert 1.3 < low < 2.0 < high < 3.0
+
+
+def test_a_rival_that_was_never_timed_has_no_figures():
+    assert not any("compile" in name for name in metrics([case(1, 1.0, 2.0)]))
+
+
+def test_summary_and_readme_are_rebuilt_from_the_records(place):
+    results, readme = place
+    record.append(results / "l2.jsonl", [RUN, case(1, 1.0, 2.0, 1.5), case(2, code="timeout")])
+    record.append(results / "l2_more.jsonl", [RUN, case(2, 1.0, 4.0, 1.0)])
+    write_summary(results, readme)
+    write_summary(results, readme)
+    summary = json.loads((results / "summary.json").read_text())
+    assert summary[f"{PREFIX}/beats_eager"] == {
+        "value": 2,
+        "of": 2,
+        "ci": None,
+        "records": ["l2.jsonl", "l2_more.jsonl"],
+        "commit": "abc123",
+    }
+    assert list(summary) == sorted(summary)
+    text = readme.read_text()
+    assert "old" not in text
+    assert text.startswith(f"before\n{BEGIN}\n| suite |")
+    assert "| kernelbench L2 | teacher, hybrid, strict | 2 / 2 | 2 / 2 | 1 / 2 | 2.83x" in text
+
+
+def test_no_records_leave_a_sentence(place):
+    results, readme = place
+    assert write_summary(results, readme) == {}
+    assert "No benchmark records yet." in readme.read_text()
+
+
+def test_a_case_without_a_run_is_refused(place):
+    results, readme = place
+    record.append(results / "l2.jsonl", [case(1)])
+    with pytest.raises(UsageError, match="before any run record"):
+        write_summary(results, readme)
+
+
+def test_a_readme_without_markers_is_refused(place):
+    results, readme = place
+    readme.write_text("nothing")
+    with pytest.raises(UsageError, match="results:begin"):
+        write_summary(results, readme)
