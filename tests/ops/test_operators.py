@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import (
+    DTYPE_BYTES,
     REQUIRED,
     Bound,
     Domain,
@@ -24,6 +25,7 @@ from kernelwright.ops.operator import (
     TensorType,
 )
 from kernelwright.ops.registry import FAMILIES, by_aten, by_call, operators
+from kernelwright.ops.rules import promote
 
 MODULES = {family: import_module(f"samples.{family}") for family in FAMILIES}
 SAMPLES = [sample for module in MODULES.values() for sample in module.SAMPLES]
@@ -319,6 +321,24 @@ def test_binary_operators_broadcast_as_pytorch_does(left, right):
             rule()
     else:
         assert rule() == tuple(expected)
+
+
+OPERANDS = st.one_of(
+    st.builds(TensorType, st.sampled_from([(), (2,)]), st.sampled_from(sorted(DTYPE_BYTES))),
+    st.sampled_from([2, 2.5, True]),
+)
+
+
+@given(OPERANDS, OPERANDS)
+@settings(max_examples=300, deadline=None)
+def test_dtypes_promote_as_pytorch_does(left, right):
+    def real(operand):
+        if isinstance(operand, TensorType):
+            return torch.zeros(operand.shape, dtype=getattr(torch, operand.dtype))
+        return operand
+
+    expected = torch.result_type(real(left), real(right))
+    assert promote(left, right) == str(expected).removeprefix("torch.")
 
 
 @given(

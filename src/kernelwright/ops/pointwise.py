@@ -303,7 +303,7 @@ _BINARY = (
     replace(
         _binary(
             "pow", lambda b: promote(b["input"], b["exponent"]), numbers="both", second="exponent",
-            aten={f"aten.pow.{kind}": SELF for kind in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
+            aten={f"aten.pow.{k}": SELF for k in ("Tensor_Tensor", "Tensor_Scalar", "Scalar")},
             domains={"input": Domain.POSITIVE},
         ),
         domains_apply=_needs_positive_base,

@@ -171,12 +171,13 @@ def _join(a: str, b: str) -> str:
 def pointwise_layout(shape: tuple[int, ...], tensors: Sequence[TensorType]) -> Layout:
     """Layout eager gives a pointwise result of `shape`: the first operand that spans channels
     and space decides; those that broadcast over either leave it to the next."""
+    if len(shape) not in (4, 5):
+        return Layout.CONTIGUOUS
     for operand in tensors:
-        if operand.layout is Layout.CHANNELS_LAST and operand.shape == shape:
-            return Layout.CHANNELS_LAST
-        _, channels, *space = (*(1,) * (len(shape) - operand.rank), *operand.shape, 1, 1)[:6]
-        if len(shape) in (4, 5) and channels > 1 and max(space, default=1) > 1:
-            return Layout.CONTIGUOUS
+        _, channels, *space = (*(1,) * (len(shape) - operand.rank), *operand.shape)
+        spans = channels > 1 and max(space) > 1
+        if spans or (operand.shape == shape and operand.layout is Layout.CHANNELS_LAST):
+            return operand.layout if operand.rank == len(shape) else Layout.CONTIGUOUS
     return Layout.CONTIGUOUS
 
 
