@@ -86,7 +86,8 @@ class Domain(StrEnum):
     LOG_PROB = "log_prob"
     """Log-probabilities: kl_div's first argument."""
     INDEX = "index"
-    """Integers into a dimension; the bound comes from the operator's `index_bound`."""
+    """Integers into a dimension; the bound comes from the operator's `index_bound`. A
+    floating-point tensor in their place holds probabilities."""
     SIGN = "sign"
     """-1 or +1: hinge targets."""
     BOOL = "bool"
@@ -136,6 +137,9 @@ class Operator:
     index_bound: Callable[[Bound], int] | None = None
     """For Domain.INDEX parameters: exclusive upper bound of the values."""
     num_outputs: int = 1
+    canonical: Callable[[str, Mapping[str, Any]], dict[str, Any]] | None = None
+    """(ATen overload or "", given parameter values) -> the values in their one spelling: full
+    tuples for sizes, explicit pool strides, names for ATen's reduction codes. Idempotent."""
 
     def bytes_moved(self, bound: Bound, outputs: tuple[TensorType, ...]) -> int:
         """Bytes if every input is read once and every output written once."""
