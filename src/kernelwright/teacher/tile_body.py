@@ -1,0 +1,132 @@
+"""The straight-line part of a tile kernel: values as text, operands loaded where first needed."""
+
+from collections.abc import Iterable
+
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
+from kernelwright.teacher.tile_index import Index, View, align, mask, offset
+from kernelwright.teacher.tile_views import is_view, source, source_index, view_index
+
+_WIDENED = ("float16", "bfloat16")
+_SELECTORS = ("condition", "mask")
+"""Parameters that choose rather than compute: never widened."""
+
+
+class TileBody:
+    """Lines of a kernel that compute values of a tile.
+
+    Some values are on the path: the product, and what is computed from it. They are followed
+    forwards. All others are operands: followed back, through views and pointwise calls, to loads.
+    """
+
+    def __init__(self, program: Program, view: View, inside: str = "") -> None:
+        self.program, self.view = program, view
+        self.lines: list[str] = []
+        self.path: dict[str, Index] = {}
+        self._texts: dict[tuple[str, Index], str] = {}
+        self._producer = program.producer()
+        self._inside = inside
+        """The mask that the kernel's variable `inside` holds; "" while there is none."""
+
+    def place(self, name: str, index: Index, variable: str) -> None:
+        """Say which variable holds a value on the path."""
+        self.path[name] = index
+        self._texts[name, index] = variable
+
+    def variable(self, name: str) -> str:
+        """Variable that holds a value on the path."""
+        return self._texts[name, self.path[name]]
+
+    def follow(self, calls: Iterable[Call]) -> None:
+        """Write those of the calls, in program order, that are computed from the path.
+
+        Raises:
+            NotWritable: one is neither a view nor pointwise, or changes the tile's shape.
+        """
+        for call in calls:
+            met = [name for name in dict.fromkeys(call.refs()) if name in self.path]
+            if not met:
+                continue
+            if is_view(call):
+                index = view_index(self.program, call, self.path[met[0]])
+                self.place(call.outputs[0], index, self.variable(met[0]))
+                continue
+            shape = call.types[0].shape
+            index = next(
+                (self.path[m] for m in met if self.program.type_of(m).shape == shape), None
+            )
+            if index is None:
+                raise NotWritable(f"{call.op} makes the tile larger")
+            self.place(call.outputs[0], index, self._compute(call, index))
+
+    def value(self, name: str, index: Index) -> str:
+        """Variable that holds the value at `index` over the tile; loads or computes it first."""
+        if name in self.path and index != self.path[name]:
+            raise NotWritable(f"{name} meets itself at another index")
+        if (name, index) not in self._texts:
+            self._texts[name, index] = self._operand(name, index)
+        return self._texts[name, index]
+
+    def store(self, pointer: str, name: str) -> str:
+        """Line that stores a value on the path to a dense tensor of its type."""
+        index, made = self.path[name], self.program.type_of(name)
+        where = _masked(self._mask(index))
+        at = offset(index, made, self.view)
+        return f"tl.store({pointer} + {at}, {self.variable(name)}{where})"
+
+    def _operand(self, name: str, index: Index) -> str:
+        position = self._producer.get(name)
+        if position is None:
+            return self._load(name, index)
+        call = self.program.calls[position]
+        if is_view(call):
+            return self.value(source(call), source_index(self.program, call, index))
+        return self._compute(call, index)
+
+    def _compute(self, call: Call, index: Index) -> str:
+        if not is_pointwise(call.op):
+            raise NotWritable(f"{call.op} cannot be computed element by element")
+        operands = {}
+        for key, ref in call.args:
+            if isinstance(ref, Ref):
+                text = self.value(ref.name, self._met_at(ref.name, call, index))
+                dtype = self.program.type_of(ref.name).dtype
+                widen = is_float(call.types[0].dtype) and not is_float(dtype)
+                widen = widen and key not in _SELECTORS
+                operands[key] = f"{text}.to(tl.float32)" if widen else text
+        return self._line(call.outputs[0], expression(call, operands))
+
+    def _met_at(self, name: str, call: Call, index: Index) -> Index:
+        shape = self.program.type_of(name).shape
+        return index if shape == call.types[0].shape else align(index, shape)
+
+    def _load(self, name: str, index: Index) -> str:
+        made = self.program.type_of(name)
+        where = self._mask(index)
+        text = f"tl.load({name}_ptr + {offset(index, made, self.view)}{_masked(where, other=True)})"
+        if made.dtype in _WIDENED:
+            text += ".to(tl.float32)"
+        return self._line(name, text)
+
+    def _mask(self, index: Index) -> str:
+        met = {term.axis for term in index}
+        text = mask([axis for axis in self.view if axis in met], self.view)
+        if " & " not in text:
+            return text
+        if not self._inside:
+            self._inside = text
+            self.lines.append(f"inside = {text}")
+        return "inside" if text == self._inside else text
+
+    def _line(self, wanted: str, text: str) -> str:
+        taken = sum(1 for key, _ in self._texts if key == wanted)
+        variable = f"{wanted}_{taken}" if taken else wanted
+        self.lines.append(f"{variable} = {text}")
+        return variable
+
+
+def _masked(where: str, other: bool = False) -> str:
+    if not where:
+        return ""
+    return f", mask={where}" + (", other=0" if other else "")

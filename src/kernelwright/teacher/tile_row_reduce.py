@@ -1,0 +1,195 @@
+"""A matrix product whose epilogue ends in a reduction over the columns.
+
+The first kernel reduces each tile over its columns and writes one partial result a row and tile:
+the product itself never reaches memory. A small second kernel combines the tiles of a row.
+"""
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.ops.rules import dim_indices
+from kernelwright.programs.program import Call
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_contraction import Contraction
+from kernelwright.teacher.tile_index import ZERO, AxisText, Index, factor, times
+from kernelwright.teacher.tile_parts import (
+    Schedule,
+    accumulate,
+    after,
+    epilogue,
+    finish,
+    out_buffers,
+    plan,
+    tile_grid,
+    tile_view,
+)
+from kernelwright.teacher.tile_source import Buffer, assemble, kernel
+
+_KINDS = {
+    "sum": "sum", "mean": "sum", "amax": "max", "max": "max", "amin": "min", "min": "min",
+    "logsumexp": "logsumexp",
+}  # fmt: skip
+"""Reduction operator -> how tiles combine."""
+_NEUTRAL = {"sum": "0.0", "max": 'float("-inf")', "min": 'float("inf")'}
+_COMBINE = Schedule(block_m=32, block_n=1, block_k=1, num_warps=4, why="few bytes: rows x tiles")
+_COMBINE_TILES = {"BLOCK_M": 32, "num_warps": 4}
+
+
+def reduces_rows(product: Contraction) -> bool:
+    """Whether something after the product reduces."""
+    return any(call.op in _KINDS for call in after(product))
+
+
+def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
+    """Two kernels: tiles reduced over their columns, then rows combined over tiles.
+
+    Raises:
+        NotWritable: the reduction is not over exactly the columns, or is not the only one.
+    """
+    program, view = product.program, tile_view(product)
+    head, reduction, tail = _cut(product)
+    value = next(reduction.refs())
+    kind = _KINDS[reduction.op]
+    num_rows = times(*(symbol for symbol in ("B", "M") if symbol.lower() in product.lengths))
+
+    body = TileBody(program, view)
+    epilogue(product, body, head)
+    reduced = _reduced_index(reduction, body.path[value])
+    early = tuple(name for name in program.outputs if name in body.path)
+    place = "pid_b * M + offs_m" if "b" in view else "offs_m"
+    lines = [
+        *accumulate(product, schedule),
+        "# Epilogue on the accumulator, still in registers.",
+        *finish(product, body, early),
+        "# Reduce the tile over its columns: one partial result a row.",
+        f"part = {place} + pid_n * {factor(num_rows)}",
+        *_partial_lines(kind, body.variable(value)),
+    ]
+    fused = _fused(product, head, reduction)
+    sizes = product.sizes | {"T": f"triton.cdiv(N, {schedule.block_n})"}
+    partials = kernel(
+        plan(product, schedule, "matmul_row_reduce", fused), lines, tile_grid(product), sizes
+    )
+
+    rows = AxisText("offs_m", "", "M")
+    end = TileBody(program, {"m": rows} | ({"b": view["b"]} if "b" in view else {}))
+    end.place(reduction.outputs[0], reduced, reduction.outputs[0])
+    _follow_tail(end, tail)
+    late = tuple(name for name in program.outputs if name not in early)
+    column = f"({place})[:, None]" if "b" in view else "offs_m[:, None]"
+    lines = [
+        *_row_position("b" in view),
+        "tiles = tl.arange(0, BLOCK_T)",
+        "known = (offs_m[:, None] < M) & (tiles[None, :] < T)",
+        f"part = {column} + tiles[None, :] * {factor(num_rows)}",
+        *_combine_lines(kind, reduction),
+        *finish(product, end, late),
+    ]
+    combine = kernel(
+        plan(product, _COMBINE, "one_pass", (reduction, *tail), "combine", _COMBINE_TILES),
+        lines,
+        f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)",
+        sizes,
+        computed={"BLOCK_T": "triton.next_power_of_2(T)"},
+    )
+    names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
+    buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
+    buffers += [*out_buffers(product, body, early), *out_buffers(product, end, late)]
+    return assemble(program, sizes, buffers, [partials, combine], product.is_wide)
+
+
+def _row_position(is_batched: bool) -> list[str]:
+    if not is_batched:
+        return ["offs_m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)"]
+    return [
+        "num_m = tl.cdiv(M, BLOCK_M)",
+        "pid_b = tl.program_id(0) // num_m",
+        "offs_m = tl.program_id(0) % num_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+    ]
+
+
+def _cut(product: Contraction) -> tuple[tuple[Call, ...], Call, tuple[Call, ...]]:
+    """The calls before the reduction, the reduction, and those that use its result."""
+    calls = after(product)
+    reduction = next(call for call in calls if call.op in _KINDS)
+    late = {reduction.outputs[0]}
+    head, tail = [], []
+    for call in calls:
+        if call is reduction:
+            continue
+        if late.isdisjoint(call.refs()):
+            head.append(call)
+        else:
+            tail.append(call)
+            late.update(call.outputs)
+    return tuple(head), reduction, tuple(tail)
+
+
+def _fused(product: Contraction, head: tuple[Call, ...], reduction: Call) -> tuple[Call, ...]:
+    before = product.program.calls[: product.program.calls.index(product.call) + 1]
+    return (*before, *head, reduction)
+
+
+def _reduced_index(reduction: Call, index: Index) -> Index:
+    """Index of the reduction's result."""
+    if reduction.op in ("sum", "mean") and reduction.arg("dtype") is not None:
+        raise NotWritable("a reduction in another dtype")
+    gone = dim_indices(reduction.arg("dim"), len(index))
+    over = {index[dim].axis for dim in gone}
+    left = [term for dim, term in enumerate(index) if dim not in gone]
+    if not over <= {"n", ""} or any(term.axis == "n" for term in left):
+        raise NotWritable("the reduction is not over the columns")
+    if reduction.arg("keepdim"):
+        return tuple(ZERO if dim in gone else term for dim, term in enumerate(index))
+    return tuple(left)
+
+
+def _follow_tail(body: TileBody, tail: tuple[Call, ...]) -> None:
+    """Calls after the reduction; reductions of what has one element left change nothing."""
+    for call in tail:
+        if call.op not in _KINDS:
+            body.follow([call])
+            continue
+        [value] = call.refs()
+        index = body.path[value]
+        gone = dim_indices(call.arg("dim"), len(index))
+        if any(index[dim].axis for dim in gone):
+            raise NotWritable("a second reduction")
+        kept = ZERO if call.arg("keepdim") else None
+        made = [kept if dim in gone else term for dim, term in enumerate(index)]
+        body.place(call.outputs[0], tuple(t for t in made if t is not None), body.variable(value))
+
+
+def _partial_lines(kind: str, text: str) -> list[str]:
+    mask = "mask=offs_m < M"
+    if kind != "logsumexp":
+        return [
+            f"valid = tl.where(offs_n[None, :] < N, {text}, {_NEUTRAL[kind]})",
+            f"tl.store(partial_ptr + part, tl.{kind}(valid, axis=1), {mask})",
+        ]
+    return [
+        f'valid = tl.where(offs_n[None, :] < N, {text}, float("-inf"))',
+        "peak = tl.max(valid, axis=1)",
+        "# An infinite peak would turn the differences into NaN.",
+        'base = tl.where(tl.abs(peak) == float("inf"), 0.0, peak)',
+        "mass = tl.sum(tl.exp(valid - base[:, None]), axis=1)",
+        f"tl.store(peak_ptr + part, peak, {mask})",
+        f"tl.store(mass_ptr + part, mass, {mask})",
+    ]
+
+
+def _combine_lines(kind: str, reduction: Call) -> list[str]:
+    result = reduction.outputs[0]
+    if kind != "logsumexp":
+        mean = " / N" if reduction.op == "mean" else ""
+        return [
+            f"parts = tl.load(partial_ptr + part, mask=known, other={_NEUTRAL[kind]})",
+            f"{result} = tl.{kind}(parts, axis=1){mean}",
+        ]
+    return [
+        'peaks = tl.load(peak_ptr + part, mask=known, other=float("-inf"))',
+        "masses = tl.load(mass_ptr + part, mask=known, other=0.0)",
+        "peak = tl.max(peaks, axis=1)",
+        'base = tl.where(tl.abs(peak) == float("inf"), 0.0, peak)',
+        "mass = tl.sum(masses * tl.exp(peaks - base[:, None]), axis=1)",
+        f"{result} = base + tl.log(mass)",
+    ]

@@ -1,0 +1,103 @@
+"""Kernels of tiles put together: arguments found from their bodies, and the wrapper."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.program import Program
+from kernelwright.teacher.source import (
+    MAX_INT32,
+    Kernel,
+    allocate,
+    call_lines,
+    candidate,
+    launch_lines,
+    normalise,
+)
+
+_INDENT = "    "
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Buffer:
+    """A tensor the wrapper allocates."""
+
+    name: str
+    sizes: tuple[str, ...]
+    """Text of each dimension's size."""
+    dtype: str = "float32"
+    layout: Layout = Layout.CONTIGUOUS
+
+
+def kernel(
+    plan: KernelPlan,
+    body: Sequence[str],
+    grid: str,
+    sizes: Mapping[str, str],
+    computed: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel whose tensors (`<name>_ptr`) and sizes are those its body names.
+
+    Args:
+        grid: text over sizes and names of tiles, which the wrapper does not have.
+        sizes: size symbols the wrapper knows.
+        computed: constexpr arguments besides the plan's tiles -> text of their value.
+    """
+    text = "\n".join(body)
+    words = set(re.findall(r"\w+", text))
+    tensors = dict.fromkeys(re.findall(r"\b(\w+)_ptr\b", text))
+    tiles = {k: str(v) for k, v in plan.tiles.items() if not k.startswith("num_")}
+    return Kernel(
+        plan=plan,
+        pointers=tuple(sorted(tensors, key=_argument_order)),
+        sizes=tuple(symbol for symbol in sizes if symbol in words),
+        body=tuple(body),
+        grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
+        constants=tiles | dict(computed or {}),
+    )
+
+
+def _argument_order(name: str) -> tuple[bool, int]:
+    """Inputs first, in the program's order."""
+    return name[0] != "x", int(name[1:]) if name[1:].isdigit() else -1
+
+
+def assemble(
+    program: Program,
+    sizes: Mapping[str, str],
+    buffers: Sequence[Buffer],
+    kernels: Sequence[Kernel],
+    is_wide: bool,
+) -> Candidate:
+    """The kernels, and a wrapper that reads `sizes`, allocates, and launches them in order."""
+    read = {name for kernel in kernels for name in kernel.pointers}
+    inputs = [value for value in program.inputs if value.name in read]
+    lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
+    lines += [_INDENT + line for line in _size_lines(sizes)]
+    like = inputs[0].name
+    for buffer in buffers:
+        made = TensorType((1,) * len(buffer.sizes), buffer.dtype, buffer.layout)
+        comma = "," if len(buffer.sizes) == 1 else ""
+        lines += allocate(buffer.name, made, f"({', '.join(buffer.sizes)}{comma})", like)
+    if not is_wide:
+        counts = [
+            f"{name}.numel()" for name in (*(i.name for i in inputs), *(b.name for b in buffers))
+        ]
+        lines += call_lines("largest = max(", counts, ")", _INDENT)
+        lines += [
+            f"{_INDENT}if largest > {MAX_INT32}:",
+            f'{_INDENT * 2}raise ValueError("too many elements for 32-bit offsets")',
+        ]
+    for one in kernels:
+        lines += launch_lines(one)
+    lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
+    return candidate([value.name for value in program.inputs], lines, kernels)
+
+
+def _size_lines(sizes: Mapping[str, str]) -> list[str]:
+    """Sizes read from shapes on one line, those computed from others after it."""
+    read = {symbol: text for symbol, text in sizes.items() if ".shape[" in text}
+    lines = [f"{', '.join(read)} = {', '.join(read.values())}"] if read else []
+    return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
