@@ -30,7 +30,8 @@ def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
     compiled: Kernels = {}
     run: Any = JITFunction.run
 
-    def compile_only(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+    def compile_only(kernel: Any, *args: Any, grid: Any, **kwargs: Any) -> Any:
+        kwargs.pop("warmup")
         if callable(grid):  # a launch evaluates it, and it may be wrong
             grid({**dict(zip(kernel.arg_names, args, strict=False)), **kwargs})
         made = run(kernel, *args, grid=grid, warmup=True, **kwargs)

@@ -81,7 +81,7 @@ class DeviceMemory:
     def _take_back(self, spans: list[torch.Tensor]) -> None:
         """Free what was lent; PyTorch keeps it while the guest still counts as a reader."""
         spans.clear()
-        torch.cuda.ipc_collect()
+        torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
 
 
 def take(shared: dict[str, Any], meta: TensorMeta) -> torch.Tensor:
@@ -105,7 +105,8 @@ def _nothing() -> torch.Tensor:
 def _share(span: torch.Tensor) -> dict[str, Any]:
     if not span.numel():
         return {}
-    *values, event_sync_required = span.untyped_storage()._share_cuda_()
+    storage: Any = span.untyped_storage()
+    *values, event_sync_required = storage._share_cuda_()
     fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
     for name in _BYTES_FIELDS:
         fields[name] = bytes(fields[name]).hex()
@@ -119,4 +120,4 @@ def _open(shared: dict[str, Any]) -> torch.Tensor:
     ]
     storage = torch.UntypedStorage._new_shared_cuda(*values, shared["sync"])
     empty = torch.empty(0, dtype=torch.uint8, device="cuda")
-    return empty.set_(storage, 0, (storage.nbytes(),), (1,))  # type: ignore[call-overload]
+    return empty.set_(storage, 0, (storage.nbytes(),), (1,))

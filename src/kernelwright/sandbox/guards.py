@@ -93,14 +93,15 @@ def _new_namespaces(flags: int) -> None:
 
 
 def _resource_limits(limits: Confinement) -> None:
-    def limit(which: int, value: int) -> None:
+    def limit(which: int, value: int, spare: int = 0) -> None:
         _, hard = resource.getrlimit(which)
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(which, (value, value))
+        if hard != resource.RLIM_INFINITY:
+            value, spare = min(value, hard), min(spare, hard - min(value, hard))
+        resource.setrlimit(which, (value, value + spare))
 
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_FSIZE, 1 << 30)
-    limit(resource.RLIMIT_CPU, limits.cpu_s)
+    limit(resource.RLIMIT_CPU, limits.cpu_s, spare=5)  # SIGXCPU first, then SIGKILL
     if not limits.on_gpu:
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         limit(resource.RLIMIT_AS, mapped + limits.memory_bytes)

@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,88 +21,15 @@ import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.sandbox import wire
+from kernelwright.sandbox.contract import GuestFault, Limits, Loaded, Ran, StateEntry, Timed
 from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
 
-GIB = 1 << 30
+__all__ = ["Guest", "GuestFault", "Limits", "Loaded", "Ran", "StateEntry", "Timed"]
+
 _USAGE = ("registers", "shared_bytes", "spills")
-
-
-class GuestFault(Exception):
-    """What a candidate did wrong, for the judge to turn into a verdict. Never our fault.
-
-    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds (the
-    guest lives on), crashed, timeout, malformed (it is dead).
-    """
-
-    def __init__(
-        self, kind: str, message: str, *, line: int | None = None, detail: str = ""
-    ) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind, self.message, self.line, self.detail = kind, message, line, detail
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Limits:
-    """What a guest may use before it is ended."""
-
-    wall_s: float = 60.0
-    """Per request."""
-    memory_bytes: int = 8 * GIB
-    """Address space on CPU; on CUDA the size of all outputs of one call."""
-    cpu_s: int = 600
-    """Over the guest's life."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    name: str
-    entry: str
-    """"fused_operator" or "ModelNew"."""
-    kernels: tuple[str, ...]
-    """Names of the `@triton.jit` functions the source defines."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateEntry:
-    """A parameter or buffer of a loaded `ModelNew`."""
-
-    kind: str
-    """"parameter" or "buffer"."""
-    meta: TensorMeta
-    value: torch.Tensor | None
-    """Buffers only, and only where asked for."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Ran:
-    """One call, as the guest reports it."""
-
-    outputs: tuple[torch.Tensor, ...]
-    """The tensors of the returned value in order, host-owned, with the guest's strides."""
-    structure: str
-    """The returned value as text, e.g. "[T,(T,None)]" (tensors.flatten)."""
-    changed_inputs: tuple[int, ...]
-    aliases: tuple[tuple[int, int], ...]
-    """(output, input) pairs that share memory."""
-    launches: dict[str, int] = field(default_factory=dict)
-    """Own kernels that were launched: name -> count."""
-    operators: dict[str, int] = field(default_factory=dict)
-    """ATen operators that ran: "aten.add.Tensor" -> count."""
-    wall_ms: float = 0.0
-    """On the host's clock, around the request."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Timed:
-    times_ms: tuple[float, ...]
-    """Event times of the repeats, cold L2, as the guest reports them."""
-    wall_ms: float
-    """On the host's clock, around warm-up and repeats; never less than the sum of honest times."""
-    last: Ran
-    """What the last timed call returned, to be judged too."""
 
 
 class Guest:

@@ -148,7 +148,7 @@ def _install_bounds() -> None:
         return stock_rmw(self, op, ptr, val, mask, *rest)
 
     def atomic_cas(self: Any, ptr: Any, *rest: Any) -> Any:
-        _bounds.check("atomic", ptr, np.True_)
+        _bounds.check("atomic", ptr, np.ones(1, dtype=bool))
         return stock_cas(self, ptr, *rest)
 
     builder.create_atomic_rmw, builder.create_atomic_cas = atomic_rmw, atomic_cas

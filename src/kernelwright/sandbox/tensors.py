@@ -77,15 +77,18 @@ class TensorMeta:
         """
         if not isinstance(values, dict) or values.get("dtype") not in DTYPES:
             raise ValueError("no such dtype")
-        shape, strides = values.get("shape"), values.get("strides")
-        for sizes in (shape, strides):
-            if not isinstance(sizes, list) or len(sizes) > _MAX_RANK:
-                raise ValueError("sizes must be a short list")
-            if any(type(n) is not int or not 0 <= n < 1 << 48 for n in sizes):
-                raise ValueError("sizes must be whole numbers from 0")
+        shape, strides = _sizes(values.get("shape")), _sizes(values.get("strides"))
         if len(shape) != len(strides):
             raise ValueError("shape and strides differ in length")
-        return cls(tuple(shape), tuple(strides), DTYPES[values["dtype"]])
+        return cls(shape, strides, DTYPES[values["dtype"]])
+
+
+def _sizes(values: object) -> tuple[int, ...]:
+    if not isinstance(values, list) or len(values) > _MAX_RANK:
+        raise ValueError("sizes must be a short list")
+    if any(type(n) is not int or not 0 <= n < 1 << 48 for n in values):
+        raise ValueError("sizes must be whole numbers from 0")
+    return tuple(values)
 
 
 def flat_span(tensor: torch.Tensor) -> torch.Tensor:
@@ -97,7 +100,7 @@ def flat_span(tensor: torch.Tensor) -> torch.Tensor:
 
 def chunk(tensor: torch.Tensor) -> memoryview:
     """Raw bytes of a CPU tensor's span, without a copy."""
-    return memoryview(flat_span(tensor).numpy()).cast("B")
+    return flat_span(tensor).numpy().data.cast("B")
 
 
 def from_payload(metas: Sequence[TensorMeta], payload: bytearray) -> list[torch.Tensor]:

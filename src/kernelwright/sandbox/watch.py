@@ -53,12 +53,12 @@ class Launches:
         self.skipped = skipped
 
 
-class Watch(TorchDispatchMode):
+class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active: ATen operators of this thread are counted in `operators`, and memory fresh
     from the allocator holds `poison` (floats) or a pattern (integers)."""
 
     def __init__(self, poison: float) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.poison = poison
         self.operators: Counter[str] = Counter()
 

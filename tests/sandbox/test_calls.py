@@ -1,0 +1,186 @@
+"""What a guest reports about an honest call, and about a sloppy one."""
+
+import math
+
+import pytest
+import torch
+from conftest import ADD, HEADER
+
+from kernelwright.sandbox.guest import GuestFault
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
+def test_a_good_kernel_gives_the_right_bytes(guest, dtype):
+    x, y = torch.randn(1000).mul(50).to(dtype), torch.randn(1000).mul(50).to(dtype)
+    assert guest.load(ADD).kernels == ("add",)
+    ran = guest.run("candidate", [x, y], seed=1)
+    assert torch.equal(ran.outputs[0], x + y)
+    assert ran.structure == "[T]"
+    assert not ran.changed_inputs
+    assert not ran.aliases
+
+
+def test_several_sources_run_in_turn_in_one_guest(guest):
+    x = torch.randn(10)
+    for name, factor in (("two", 2.0), ("three", 3.0)):
+        guest.load(f"def fused_operator(x):\n    return [x * {factor}]\n", name)
+    assert torch.equal(guest.run("two", [x], seed=1).outputs[0], x * 2)
+    assert torch.equal(guest.run("three", [x], seed=1).outputs[0], x * 3)
+
+
+def test_launches_are_counted_not_definitions(guest):
+    guest.load(ADD + "\n@triton.jit\ndef decoy(x_ptr):\n    tl.store(x_ptr, 0.0)\n")
+    ran = guest.run("candidate", [torch.randn(700), torch.randn(700)], seed=1)
+    assert ran.launches == {"add": 1}
+
+
+def test_a_skipped_kernel_leaves_its_output_poisoned(guest):
+    guest.load(ADD)
+    inputs = [torch.randn(300), torch.randn(300)]
+    ran = guest.run("candidate", inputs, seed=1, poison=7.5, skip_kernels=["add"])
+    assert torch.equal(ran.outputs[0], torch.full((300,), 7.5))
+    assert ran.launches == {}
+
+
+def test_aten_operators_are_recorded(call):
+    ran = call("def fused_operator(x):\n    return [torch.relu(x) @ x]\n", torch.randn(4, 4))
+    assert ran.operators == {"aten.relu.default": 1, "aten.mm.default": 1}
+
+
+@pytest.mark.parametrize("poison", [math.nan, 123.0], ids=["nan", "finite"])
+def test_an_unwritten_output_shows_the_poison(call, poison):
+    body = "def fused_operator(x):\n    return [torch.empty_like(x), x.new_empty(2)]\n"
+    ran = call(body, torch.randn(4), poison=poison)
+    for output in ran.outputs:
+        assert torch.equal(output, torch.full_like(output, poison)) or output.isnan().all()
+    assert ran.outputs[0].isnan().all() == math.isnan(poison)
+
+
+def test_a_changed_input_is_reported(call):
+    ran = call("def fused_operator(x, y):\n    return [x + y.zero_()]\n", *torch.randn(2, 8))
+    assert ran.changed_inputs == (1,)
+
+
+def test_the_hosts_inputs_cannot_be_changed(call):
+    x = torch.randn(8)
+    before = x.clone()
+    call("def fused_operator(x):\n    return [x.zero_()]\n", x)
+    assert torch.equal(x, before)
+
+
+def test_an_aliased_output_is_reported(call):
+    body = "def fused_operator(x, y):\n    return [x + 1, y.view(-1)[2:]]\n"
+    ran = call(body, torch.randn(8), torch.randn(2, 4))
+    assert ran.aliases == ((1, 1),)
+
+
+def test_strides_survive_in_both_directions(call):
+    x = torch.randn(6, 8).t()[::2]
+    body = "def fused_operator(x):\n    assert x.stride() == (2, 8)\n    return [x.clone().t()]\n"
+    ran = call(body, x)
+    assert torch.equal(ran.outputs[0], x.t())
+    assert ran.outputs[0].stride() == x.clone().t().stride()
+
+
+def test_plain_values_pass_as_inputs(call):
+    ran = call("def fused_operator(x, k, flag):\n    return x * k, flag\n", torch.ones(2), 3, None)
+    assert torch.equal(ran.outputs[0], torch.full((2,), 3.0))
+    assert ran.structure == "(T,None)"
+
+
+def test_a_tensor_subclass_does_not_pass_for_a_tensor(call):
+    body = (
+        "class Lazy(torch.Tensor):\n    pass\n"
+        "def fused_operator(x):\n    return [x.as_subclass(Lazy)]\n"
+    )
+    assert call(body, torch.ones(2)).structure == "[Lazy]"
+
+
+def test_the_seed_decides_random_numbers(guest):
+    guest.load("import torch\ndef fused_operator():\n    return [torch.rand(4)]\n")
+    first, again, other = (guest.run("candidate", [], seed=s).outputs[0] for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_inputs_lie_at_new_addresses_each_call(guest):
+    guest.load("import torch\ndef fused_operator(x):\n    return [torch.tensor(x.data_ptr())]\n")
+    x = torch.randn(5000)
+    addresses = {int(guest.run("candidate", [x], seed=1).outputs[0]) for _ in range(2)}
+    assert len(addresses) == 2
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "line"),
+    [
+        ("x = (\n", "load", 1),
+        ("import torch\nraise ValueError('no')\n", "load", 2),
+        ("def other(): pass\n", "missing_entry", None),
+    ],
+    ids=["syntax", "raises", "no entry"],
+)
+def test_a_source_that_does_not_load_says_where(guest, source, kind, line):
+    with pytest.raises(GuestFault) as caught:
+        guest.load(source)
+    assert (caught.value.kind, caught.value.line) == (kind, line)
+    assert guest.alive
+
+
+def test_an_error_in_a_kernel_names_its_line(guest):
+    source = ADD.replace("x + y", "x + missing")
+    guest.load(source)
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", [torch.randn(4), torch.randn(4)], seed=1)
+    assert caught.value.kind == "runtime"
+    assert "missing" in source.splitlines()[caught.value.line - 1]
+
+
+MODEL = (
+    HEADER
+    + """
+class ModelNew(torch.nn.Module):
+    def __init__(self, width, bias=True):
+        super().__init__()
+        self.linear = torch.nn.Linear(width, 2, bias=bias)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.linear(x)
+"""
+)
+
+
+def test_a_model_is_constructed_under_its_seed(guest):
+    guest.load(MODEL, init={"arguments": "([3], {'bias': False})", "seed": 5})
+    torch.manual_seed(5)
+    reference = torch.nn.Linear(3, 2, bias=False)
+    x = torch.randn(4, 3)
+    assert torch.equal(guest.run("candidate", [x], seed=0).outputs[0], reference(x).detach())
+
+
+def test_init_arguments_come_from_the_reference_without_its_model(guest):
+    reference = (
+        "import torch\nWIDTH = 3\n"
+        "class Model(torch.nn.Module):\n    answers = 42\n"
+        "def get_init_inputs():\n    return [WIDTH]\n"
+    )
+    loaded = guest.load(MODEL, init={"reference": reference})
+    assert loaded.entry == "ModelNew"
+    assert guest.state("candidate")["linear.weight"].meta.shape == (2, 3)
+
+
+def test_state_is_loaded_by_name_and_buffers_are_read_after_the_call(guest):
+    guest.load(MODEL, init={"arguments": "([3], {})"})
+    weight, bias, x = torch.randn(2, 3), torch.randn(2), torch.randn(4, 3)
+    guest.load_state("candidate", {"linear.weight": weight, "linear.bias": bias})
+    output = guest.run("candidate", [x], seed=0).outputs[0]
+    torch.testing.assert_close(output, torch.nn.functional.linear(x, weight, bias))
+    state = guest.state("candidate", values=True)
+    assert {name: entry.kind for name, entry in state.items()} == {
+        "linear.weight": "parameter",
+        "linear.bias": "parameter",
+        "calls": "buffer",
+    }
+    assert torch.equal(state["calls"].value, torch.ones(1))
+    assert state["linear.weight"].value is None

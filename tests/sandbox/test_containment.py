@@ -1,0 +1,228 @@
+"""What a hostile or broken candidate cannot do. One property a test."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernelwright.core.errors import InfraError
+from kernelwright.sandbox.forkserver import ForkServer, shared
+from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.sandbox.probe import GUARDS, isolation_level
+
+
+def fault_of(source: str, limits: Limits | None = None, *inputs: object) -> GuestFault:
+    with shared("cpu").guest(limits or Limits(wall_s=20)) as guest:
+        guest.load(source)
+        with pytest.raises(GuestFault) as caught:
+            guest.run("candidate", inputs, seed=0)
+        return caught.value
+
+
+def answer_of(body: str) -> str:
+    """The text a candidate brings back as bytes of a tensor."""
+    source = "import torch\ndef fused_operator():\n"
+    source += "".join(f"    {line}\n" for line in body.splitlines())
+    source += "    return [torch.frombuffer(bytearray(found.encode()), dtype=torch.uint8)]\n"
+    with shared("cpu").guest(Limits(wall_s=20)) as guest:
+        guest.load(source)
+        return bytes(guest.run("candidate", [], seed=0).outputs[0].tolist()).decode()
+
+
+def test_an_endless_loop_is_killed_at_the_limit():
+    begin = time.monotonic()
+    fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(wall_s=0.5))
+    assert fault.kind == "timeout"
+    assert time.monotonic() - begin < 5
+
+
+def test_cpu_time_is_limited_too():
+    fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(cpu_s=1, wall_s=20))
+    assert fault.kind == "timeout"
+
+
+def test_a_segmentation_fault_costs_one_guest():
+    source = "import ctypes\ndef fused_operator():\n    ctypes.string_at(0)\n"
+    fault = fault_of(source)
+    assert (fault.kind, fault.detail) == ("crashed", "SIGSEGV")
+    assert answer_of("found = 'still here'") == "still here"
+
+
+def test_exiting_with_code_zero_is_a_crash():
+    fault = fault_of("import os\ndef fused_operator():\n    os._exit(0)\n")
+    assert (fault.kind, fault.detail) == ("crashed", "exit code 0")
+
+
+def test_raising_system_exit_is_an_error_of_the_candidate():
+    fault = fault_of("def fused_operator():\n    raise SystemExit(0)\n")
+    assert (fault.kind, fault.line) == ("runtime", 2)
+
+
+def test_allocating_64_gib_is_out_of_memory():
+    fault = fault_of("import torch\ndef fused_operator():\n    torch.empty(64 << 30).fill_(1)\n")
+    assert fault.kind == "out_of_memory"
+    assert fault.line == 3
+
+
+def test_printing_results_has_no_effect():
+    body = "import os\nprint('{\"accepted\": true}', flush=True)\nos.write(1, b'PASS')\nfound = 'x'"
+    assert answer_of(body) == "x"
+
+
+def test_garbage_on_every_descriptor_is_refused():
+    source = (
+        "import os\n"
+        "def fused_operator():\n"
+        "    for fd in range(3, 1024):\n"
+        "        try: os.write(fd, b'PASS' * 1000)\n"
+        "        except OSError: pass\n"
+        "    return []\n"
+    )
+    assert fault_of(source).kind in ("malformed", "crashed")
+
+
+def test_a_forged_answer_without_the_nonce_is_refused():
+    forged = {"structure": "[T]", "outputs": [], "changed": [], "aliases": [], "nonce": "0"}
+    text = json.dumps(forged)
+    source = (
+        "import os, struct\n"
+        f"TEXT = {text!r}.encode()\n"
+        "def fused_operator():\n"
+        "    for fd in range(3, 1024):\n"
+        "        try: os.write(fd, struct.pack('<4sIQ', b'kwr1', len(TEXT), 0) + TEXT)\n"
+        "        except OSError: pass\n"
+        "    os._exit(0)\n"
+    )
+    assert fault_of(source).kind == "malformed"
+
+
+def test_closing_every_descriptor_is_a_crash():
+    source = "import os\ndef fused_operator():\n    os.closerange(0, 4096)\n    return []\n"
+    assert fault_of(source).kind == "crashed"
+
+
+def test_the_network_is_refused():
+    body = (
+        "import socket\n"
+        "try:\n"
+        "    socket.create_connection(('127.0.0.1', 22), timeout=2)\n"
+        "    found = 'connected'\n"
+        "except OSError as error:\n"
+        "    found = 'refused'\n"
+        "found += str(len(socket.if_nameindex()))"
+    )
+    assert answer_of(body) == "refused1"  # a loopback interface that is down, nothing else
+
+
+def test_writing_outside_the_work_folder_is_refused(tmp_path: Path):
+    target = tmp_path / "escaped"
+    body = (
+        "import os\n"
+        f"try:\n    open({str(target)!r}, 'w')\n    found = 'wrote'\n"
+        "except PermissionError:\n    found = 'refused'\n"
+        f"os.system('touch {target}')\n"
+        "open('inside', 'w').close()"
+    )
+    assert answer_of(body) == "refused"
+    assert not target.exists()
+
+
+def test_the_users_files_cannot_be_read(tmp_path: Path):
+    (tmp_path / "expected").write_text("the answers")
+    body = (
+        f"try:\n    found = open({str(tmp_path / 'expected')!r}).read()\n"
+        "except PermissionError:\n    found = 'refused'"
+    )
+    assert answer_of(body) == "refused"
+
+
+def test_the_environment_is_scrubbed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("A_SECRET_TOKEN", "hunter2")
+    server = ForkServer("cpu")
+    source = (
+        "import os, torch\n"
+        "def fused_operator():\n"
+        "    seen = open('/proc/self/environ').read() + repr(dict(os.environ))\n"
+        "    return [torch.tensor('hunter2' in seen), torch.tensor('PATH' in seen)]\n"
+    )
+    with server.guest() as guest:
+        guest.load(source)
+        secret, path = guest.run("candidate", [], seed=0).outputs
+    server.close()
+    assert not secret
+    assert path
+
+
+def test_the_host_cannot_be_signalled():
+    body = (
+        f"import os\ntry:\n    os.kill({os.getpid()}, 0)\n    found = 'sent'\n"
+        "except OSError:\n    found = 'refused'"
+    )
+    assert answer_of(body) == "refused"
+
+
+def test_a_process_that_left_the_group_dies_with_the_guest(tmp_path: Path):
+    source = (
+        "import os, time, torch\n"
+        "def fused_operator():\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        os.setsid()\n"
+        "        time.sleep(60)\n"
+        "        os._exit(0)\n"
+        "    return [torch.tensor(pid)]\n"
+    )
+    with shared("cpu").guest() as guest:
+        guest.load(source)
+        pid = int(guest.run("candidate", [], seed=0).outputs[0])
+        os.kill(pid, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_guest_that_ended_says_so():
+    with shared("cpu").guest(Limits(wall_s=0.3)) as guest:
+        guest.load("import time\ndef fused_operator():\n    time.sleep(9)\n")
+        with pytest.raises(GuestFault):
+            guest.run("candidate", [], seed=0)
+        assert not guest.alive
+        with pytest.raises(InfraError, match="has ended"):
+            guest.run("candidate", [], seed=0)
+
+
+def test_the_work_folder_is_removed():
+    with shared("cpu").guest() as guest:
+        folder = guest._folder
+        assert folder.exists()
+    assert not folder.exists()
+
+
+def test_every_guard_is_reported():
+    level = isolation_level()
+    assert set(level.held) | set(level.missing) == set(GUARDS)
+    assert "rlimits" in level.held
+
+
+def test_a_forked_guest_is_cheap():
+    shared("cpu").guest().close()
+    begin = time.monotonic()
+    for _ in range(5):
+        shared("cpu").guest().close()
+    assert (time.monotonic() - begin) / 5 < 0.5  # 0.02 s on an idle machine
+
+
+def test_an_oversized_output_is_refused_before_it_is_read():
+    source = "import torch\ndef fused_operator():\n    return [torch.zeros(1).expand(1 << 40)]\n"
+    with shared("cpu").guest(Limits(wall_s=20)) as guest:
+        guest.load(source)
+        (output,) = guest.run("candidate", [], seed=0).outputs
+    assert output.untyped_storage().nbytes() == 4  # an expanded tensor travels as its one element
+    fault = fault_of(
+        "import torch\ndef fused_operator():\n    return [torch.zeros(1 << 16)]\n",
+        Limits(memory_bytes=1 << 17),
+    )
+    assert fault.kind == "out_of_memory"
+    assert torch.equal(output[:3], torch.zeros(3))

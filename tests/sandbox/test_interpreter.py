@@ -1,0 +1,155 @@
+"""The interpreter's remedies, each against what the hardware does."""
+
+import pytest
+import torch
+from conftest import HEADER
+
+from kernelwright.sandbox.guest import GuestFault
+
+UNARY = (
+    HEADER
+    + """
+{imports}
+@triton.jit
+def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at)
+    tl.store(out_ptr + at, {expression})
+
+
+def fused_operator(x):
+    out = torch.empty_like(x)
+    kernel[(1,)](x, out, BLOCK=64)
+    return [out]
+"""
+)
+
+
+def unary(guest, expression: str, x: torch.Tensor, imports: str = "") -> torch.Tensor:
+    guest.load(UNARY.format(expression=expression, imports=imports))
+    return guest.run("candidate", [x], seed=1).outputs[0]
+
+
+def test_bfloat16_is_computed_in_float_and_rounded_to_nearest(guest):
+    x = torch.randn(64).bfloat16()
+    expected = torch.exp(x.float()).bfloat16()
+    assert torch.equal(unary(guest, "tl.exp(x.to(tl.float32))", x), expected)
+
+
+def test_bfloat16_multiplication_and_where_work_directly(guest):
+    x = torch.randn(64).bfloat16()
+    expected = torch.where(x > 0, x * x, x)
+    assert torch.equal(unary(guest, "tl.where(x > 0, x * x, x)", x), expected)
+
+
+def test_a_bfloat16_sum_accumulates_in_float(guest):
+    x = torch.randn(64).bfloat16()
+    expected = x.float().sum().bfloat16().expand(64)
+    expression = "x * 0 + tl.sum(x.to(tl.float32)).to(tl.bfloat16)"
+    assert torch.equal(unary(guest, expression, x), expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [("tanh", torch.tanh), ("erf", torch.erf), ("log1p", torch.log1p), ("rint", torch.round)],
+)
+def test_libdevice_functions_are_computed(guest, function, expected):
+    x = torch.rand(64) * 3
+    imports = "from triton.language.extra import libdevice"
+    assert torch.equal(unary(guest, f"libdevice.{function}(x)", x, imports), expected(x))
+
+
+def test_erf_matches_torch(guest):
+    x = torch.randn(64)
+    torch.testing.assert_close(unary(guest, "tl.erf(x)", x), torch.erf(x))
+
+
+def test_a_store_past_the_end_is_caught_with_its_line(guest):
+    source = UNARY.format(expression="x", imports="").replace("out_ptr + at,", "out_ptr + at + 1,")
+    guest.load(source)
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", [torch.randn(64)], seed=1)
+    assert caught.value.kind == "out_of_bounds"
+    assert "'out_ptr'" in caught.value.message
+    assert "tl.store" in source.splitlines()[caught.value.line - 1]
+
+
+def test_a_load_before_the_start_is_caught(guest):
+    source = UNARY.format(expression="x", imports="").replace("x_ptr + at)", "x_ptr + at - 1)")
+    guest.load(source)
+    with pytest.raises(GuestFault, match="load of 4 bytes x 1"):
+        guest.run("candidate", [torch.randn(64)], seed=1)
+
+
+def test_a_masked_access_may_point_anywhere(guest):
+    expression = "tl.load(x_ptr + at * 1000, mask=at < 1, other=2.0)"
+    x = torch.randn(64)
+    expected = torch.full((64,), 2.0)
+    expected[0] = x[0]
+    assert torch.equal(unary(guest, expression, x), expected)
+
+
+def test_a_loop_with_a_runtime_bound_runs(guest):
+    source = HEADER + (
+        "@triton.jit\n"
+        "def total(x_ptr, out_ptr, size, BLOCK: tl.constexpr):\n"
+        "    acc = tl.zeros((BLOCK,), tl.float32)\n"
+        "    for start in range(0, tl.cdiv(size, BLOCK)):\n"
+        "        at = start * BLOCK + tl.arange(0, BLOCK)\n"
+        "        acc += tl.load(x_ptr + at, mask=at < size, other=0.0)\n"
+        "    tl.store(out_ptr, tl.sum(acc))\n"
+        "def fused_operator(x):\n"
+        "    out = torch.empty((), dtype=x.dtype)\n"
+        "    total[(1,)](x, out, x.numel(), BLOCK=32)\n"
+        "    return [out]\n"
+    )
+    x = torch.randn(100)
+    guest.load(source)
+    torch.testing.assert_close(guest.run("candidate", [x], seed=1).outputs[0], x.sum())
+
+
+MATMUL = (
+    HEADER
+    + """
+@triton.autotune([triton.Config({}, num_warps=w) for w in (2, 4)], key=[])
+@triton.jit
+def mm(a_ptr, b_ptr, out_ptr, PRECISION: tl.constexpr, N: tl.constexpr):
+    at = tl.arange(0, N)[:, None] * N + tl.arange(0, N)[None, :]
+    c = tl.dot(tl.load(a_ptr + at), tl.load(b_ptr + at), input_precision=PRECISION)
+    tl.store(out_ptr + at, c.to(out_ptr.dtype.element_ty))
+
+
+def fused_operator(a, b, precision):
+    out = torch.empty_like(a)
+    mm[(1,)](a, b, out, precision, N=64)
+    return [out]
+"""
+)
+
+
+def test_dot_is_as_precise_as_its_input_precision(guest):
+    a, b = torch.randn(64, 64), torch.randn(64, 64)
+    exact = a.double() @ b.double()
+    guest.load(MATMUL)
+    error = {}
+    for precision in ("ieee", "tf32", "tf32x3", "bf16x3"):
+        output = guest.run("candidate", [a, b, precision], seed=1).outputs[0]
+        error[precision] = float((output - exact).norm() / exact.norm())
+    assert error["ieee"] < 1e-6
+    assert error["tf32x3"] < 1e-6
+    assert 1e-7 < error["bf16x3"] < 3e-5
+    assert 1e-4 < error["tf32"] < 2e-3
+
+
+def test_a_bfloat16_dot_is_right(guest):
+    a, b = torch.randn(64, 64).bfloat16(), torch.randn(64, 64).bfloat16()
+    guest.load(MATMUL)
+    output = guest.run("candidate", [a, b, "ieee"], seed=1).outputs[0]
+    torch.testing.assert_close(output.double(), a.double() @ b.double(), rtol=5e-3, atol=1e-3)
+
+
+def test_autotuning_with_several_choices_runs(guest):
+    guest.load(MATMUL)
+    ran = guest.run("candidate", [torch.eye(64), torch.eye(64), "ieee"], seed=1)
+    assert torch.equal(ran.outputs[0], torch.eye(64))
+    assert ran.launches["mm"] >= 1
