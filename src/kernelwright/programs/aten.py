@@ -20,6 +20,8 @@ _OUTSIDE = "keep this part outside the module that is optimized"
 _NOTHING = frozenset({"aten._assert_async", "aten._assert_scalar", "aten._assert_tensor_metadata"})
 _SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.lift_fresh"})
 _COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
+_TO_THE_END = 2**63 - 1
+"""How export writes the open end of a slice."""
 _RESULTS = {"aten._native_batch_norm_legit_functional.default": (0, 3, 4)}
 """Which of the overload's results are the operator's, where they are not the first ones."""
 
@@ -150,7 +152,8 @@ def _parameters(operator: Operator, name: str, values: Mapping[str, Any]) -> dic
     for arg in extern.schema_args(name):
         ours = renames.get(arg.name, arg.name)
         if ours in known and arg.name in values:
-            converted[ours] = values[arg.name]
+            value = values[arg.name]
+            converted[ours] = None if value == _TO_THE_END else value
         elif ours in known and operator.param(ours).default is REQUIRED and arg.has_default_value():
             converted[ours] = plain(arg.default_value)
         elif ours and ours not in known and arg.name not in extern.PLACEMENT:

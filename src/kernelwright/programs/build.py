@@ -1,6 +1,7 @@
 """Building programs: calls with their types computed, canonical names, dead calls left out."""
 
 from collections.abc import Callable, Mapping
+from itertools import takewhile
 from typing import Any
 
 from kernelwright.ops.operator import REQUIRED, Kind, Operator, TensorType
@@ -101,6 +102,24 @@ def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any]
                 raise ValueError(f"{operator.call}: {param.name!r} cannot be {value!r}")
             args.append((param.name, value))
     return tuple(args)
+
+
+def spelled_args(call: Call) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
+    """(by position, by keyword): leading tensors go by position, as PyTorch's callables differ
+    in what they call them; of externs, all that may."""
+    if call.is_extern:
+        order = [(arg.name, not arg.kwarg_only) for arg in extern.schema_args(call.op)]
+    else:
+        order = [(p.name, p.kind is not Kind.ATTRIBUTE) for p in call.operator.params]
+    given = dict(call.args)
+    lead = [name for name, _ in takewhile(lambda item: item[1] and item[0] in given, order)]
+    rest = [name for name, _ in order[len(lead) :] if name in given]
+    return [(name, given[name]) for name in lead], [(name, given[name]) for name in rest]
+
+
+def returns_sequence(call: Call) -> bool:
+    """PyTorch returns a tuple of tensors, even of one."""
+    return extern.returns_sequence(call.op) if call.is_extern else call.operator.num_outputs != 1
 
 
 def is_default(value: Any, default: Any) -> bool:

@@ -176,7 +176,7 @@ class _Body:
         args = tuple(self.value(arg) for arg in node.args)
         kwargs = {str(k.arg): self.value(k.value) for k in node.keywords}
         name = name.replace("torch.nn.functional.", "F.")
-        if name.startswith("torch.ops."):
+        if name.startswith("torch.ops.") and name not in by_call():
             return self._extern(node, name.removeprefix("torch.ops."), args, kwargs)
         if name.startswith(("torch.", "F.")):
             return self.call(node, name, args, kwargs)

@@ -9,15 +9,13 @@
 import json
 from typing import Any
 
-from kernelwright.ops.operator import DTYPE_BYTES, Kind, Layout
-from kernelwright.programs import extern
+from kernelwright.ops.operator import DTYPE_BYTES, Layout
+from kernelwright.programs.build import returns_sequence, spelled_args
 from kernelwright.programs.parsing import parse
 from kernelwright.programs.program import Call, Input, Program, Ref
 from kernelwright.programs.tensors import MEMORY_FORMATS, memory_format
 
 __all__ = ["parse", "statement", "to_text"]
-
-_TENSOR_KINDS = frozenset(Kind) - {Kind.ATTRIBUTE}
 
 
 def to_text(program: Program) -> str:
@@ -49,27 +47,13 @@ def statement(call: Call) -> str:
     return f"{targets} = {expression(call)}"
 
 
-def returns_sequence(call: Call) -> bool:
-    """PyTorch returns a tuple of tensors, even of one."""
-    return extern.returns_sequence(call.op) if call.is_extern else call.operator.num_outputs != 1
-
-
 def expression(call: Call) -> str:
     """Leading tensors by position, the rest by keyword."""
-    given = dict(call.args)
-    if call.is_extern:
-        head = f"torch.ops.{call.op}"
-        order = [(arg.name, not arg.kwarg_only) for arg in extern.schema_args(call.op)]
-    else:
-        head = call.operator.call
-        order = [(param.name, param.kind in _TENSOR_KINDS) for param in call.operator.params]
-    parts: list[str] = []
-    positional = True
-    for name, may_lead in order:
-        positional = positional and may_lead and name in given
-        if name in given:
-            text = attribute_text(name, given[name], call.types[0].rank)
-            parts.append(text if positional else f"{name}={text}")
+    head = f"torch.ops.{call.op}" if call.is_extern else call.operator.call
+    by_position, by_keyword = spelled_args(call)
+    rank = call.types[0].rank
+    parts = [attribute_text(name, value, rank) for name, value in by_position]
+    parts += [f"{name}={attribute_text(name, value, rank)}" for name, value in by_keyword]
     return f"{head}({', '.join(parts)})"
 
 

@@ -1,0 +1,187 @@
+"""What PyTorch computes for a program: its inputs, its results, and the fp64 oracle."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import torch
+
+from kernelwright.core.seed import derive
+from kernelwright.ops.operator import Numerics
+from kernelwright.programs import extern
+from kernelwright.programs.build import map_refs, spelled_args
+from kernelwright.programs.program import Call, Init, Input, Program
+from kernelwright.programs.tensors import attribute_value, memory_format, torch_dtype
+
+FAMILIES = ("plain", "scaled", "shifted", "spikes", "heavy_tail")
+"""Ways of drawing inputs; each shows errors that the others hide."""
+
+_SPIKE_SHARE, _SPIKE = 0.01, 50.0
+
+
+def make_inputs(
+    program: Program, seed: int, device: str | torch.device = "cpu", family: str = "plain"
+) -> list[torch.Tensor]:
+    """The program's inputs, drawn as its `Init`s say; every input has a stream of its own.
+
+    A family other than "plain" changes standard normal inputs only: other draws are weights or
+    have a domain, and are drawn afresh.
+
+    Raises:
+        ValueError: no such family.
+    """
+    if family not in FAMILIES:
+        raise ValueError(f"family {family!r} is not one of {', '.join(FAMILIES)}")
+    device = torch.device(device)
+    tensors = []
+    for value in program.inputs:
+        generator = torch.Generator(device).manual_seed(derive(seed, family, value.name))
+        tensors.append(_draw(value, generator, family))
+    return tensors
+
+
+def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor:
+    init, made = value.init, value.type
+    options: dict[str, Any] = {
+        "dtype": torch_dtype(made.dtype), "device": generator.device,
+    }  # fmt: skip
+    shape = made.shape
+    match init.kind:
+        case "randn":
+            normal = torch.randn(shape, generator=generator, **options)
+            if init == Init("randn"):
+                normal = _shaped(normal, generator, family)
+            drawn = normal.mul_(init.high).add_(init.low)
+        case "rand":
+            uniform = torch.rand(shape, generator=generator, **options)
+            drawn = uniform.mul_(init.high - init.low).add_(init.low)
+        case "randint":
+            bounds = (int(init.low), int(init.high))
+            drawn = torch.randint(*bounds, shape, generator=generator, **options)
+        case "sign":
+            drawn = torch.randint(0, 2, shape, generator=generator, **options).mul_(2).sub_(1)
+        case _:
+            drawn = torch.full(shape, float(init.kind == "ones"), **options)
+    return drawn.contiguous(memory_format=memory_format(made.layout.value, made.rank))
+
+
+def _shaped(normal: torch.Tensor, generator: torch.Generator, family: str) -> torch.Tensor:
+    """A standard normal draw reshaped into the family's distribution."""
+    if family == "scaled":
+        return normal.mul_(8)
+    if family == "shifted":
+        return normal.add_(3)
+    if family == "spikes":
+        share = torch.rand(normal.shape, generator=generator, device=normal.device)
+        return torch.where(share < _SPIKE_SHARE, normal * _SPIKE, normal)
+    if family == "heavy_tail":  # log-normal scale; e**3 bounds it for float16
+        scale = torch.randn(normal.shape, generator=generator, device=normal.device)
+        return normal.mul_(scale.clamp_(-3, 3).exp_())
+    return normal
+
+
+def run(
+    program: Program, tensors: Sequence[torch.Tensor], dtype: torch.dtype | None = None
+) -> list[torch.Tensor]:
+    """What the program returns on these inputs, call by call; dead values are freed.
+
+    With dtype=torch.float64 it is the oracle: floating inputs are widened, casts to narrower
+    floats do nothing, and random operators draw the masks of the native dtypes (seed torch alike).
+
+    Raises:
+        ValueError: another dtype, or not one tensor for each input.
+    """
+    if dtype not in (None, torch.float64):
+        raise ValueError(f"dtype {dtype}: only torch.float64 makes an oracle")
+    is_wide = dtype is torch.float64
+    named = zip(program.inputs, tensors, strict=True)
+    env = {value.name: _widened(tensor) if is_wide else tensor for value, tensor in named}
+    last_use = {name: i for i, call in enumerate(program.calls) for name in call.refs()}
+    with torch.no_grad():
+        for i, call in enumerate(program.calls):
+            results = evaluate_call(call, env, is_wide=is_wide)
+            env.update(zip(call.outputs, results, strict=True))
+            for name in {*call.refs(), *call.outputs}:
+                if last_use.get(name, -1) <= i and name not in program.outputs:
+                    del env[name]
+    return [env[name] for name in program.outputs]
+
+
+def evaluate_call(
+    call: Call, env: Mapping[str, torch.Tensor], *, is_wide: bool = False
+) -> tuple[torch.Tensor, ...]:
+    """The call's results on the tensors that `env` names.
+
+    Args:
+        is_wide: floating tensors in `env` are float64, and results are to be.
+    """
+    if is_wide and _is_random(call):
+        return _wide_random(call, env)
+    rank = call.types[0].rank
+    device = next((t.device for t in env.values()), torch.device("cpu"))
+
+    def value_of(name: str, value: Any) -> Any:
+        plain = map_refs(value, lambda ref: env[ref.name])
+        found = attribute_value(name, plain, rank)
+        is_cast = isinstance(found, torch.dtype) and found.is_floating_point
+        return torch.float64 if is_wide and is_cast else found
+
+    if call.is_extern:
+        values = {name: value_of(name, value) for name, value in call.args}
+        results = extern.evaluate(call.op, values, rank, device)
+    else:
+        by_position, by_keyword = spelled_args(call)
+        made = _callable(call.operator.call)(
+            *(value_of(name, value) for name, value in by_position),
+            **{name: value_of(name, value) for name, value in by_keyword},
+        )
+        results = tuple(made) if isinstance(made, list | tuple) else (made,)
+    return tuple(map(_widened, results)) if is_wide else results
+
+
+def _widened(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+@cache
+def _callable(call: str) -> Any:
+    """The PyTorch callable that an operator prints as."""
+    first, *rest = call.split(".")
+    found: Any = torch.nn.functional if first == "F" else torch
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+def _is_random(call: Call) -> bool:
+    if call.is_extern:
+        return extern.is_random(call.op)
+    return call.operator.numerics is Numerics.RANDOM
+
+
+def _wide_random(call: Call, env: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """A random call in float64 with the draws of its native dtype.
+
+    Dropout of ones tells which elements stay; anything else runs in the native dtype.
+    """
+    native = torch_dtype(call.types[0].dtype)
+    is_dropout = call.op.removeprefix("aten.").startswith(("dropout", "native_dropout"))
+    narrow = {
+        name: torch.ones_like(env[name], dtype=native) if is_dropout else env[name].to(native)
+        for name in call.refs()
+        if env[name].is_floating_point() and native.is_floating_point
+    }
+    results = evaluate_call(call, {**env, **narrow})
+    if not is_dropout:
+        return tuple(map(_widened, results))
+    given = (
+        dict(call.args)
+        if call.is_extern
+        else {p.name: call.arg(p.name) for p in call.operator.params}
+    )
+    trains = given.get("training", given.get("train", True))
+    values = env[next(call.refs())]
+    p = float(given["p"])
+    if trains is not False and p > 0:  # None means training too
+        values = torch.where(results[0] != 0, values / (1 - p) if p < 1 else 0.0, 0.0)
+    return (values, *results[1:])

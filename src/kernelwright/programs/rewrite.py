@@ -1,0 +1,92 @@
+"""Rewrites that keep a program's values: other forms of the same computation for the search."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.ops.operator import Layout
+from kernelwright.programs.build import Builder, dead_code, map_refs
+from kernelwright.programs.program import Call, Program, Ref
+
+__all__ = ["channels_last", "dead_code", "split_conv_bias"]
+
+Rule = Callable[[Builder, Call, dict[str, Any]], tuple[Ref, ...] | None]
+"""(builder, call, its parameters in the new program) -> results; None keeps the call."""
+
+
+def split_conv_bias(program: Program) -> Program:
+    """Convolutions without bias, each followed by an addition of the bias as (C, 1, ..).
+
+    The addition can then fuse with what follows it, while the library does the convolution.
+    """
+
+    def rule(builder: Builder, call: Call, values: dict[str, Any]) -> tuple[Ref, ...] | None:
+        bias = values.pop("bias", None)
+        if call.is_extern or call.operator.family != "convolution" or bias is None:
+            return None
+        (product,) = builder.call(call.op, **values)
+        channels, space = builder.types[bias.name].shape[0], call.types[0].rank - 2
+        (column,) = builder.call("reshape", input=bias, shape=(channels, *(1,) * space))
+        return builder.call("add", input=product, other=column)
+
+    return _rewritten(program, rule)
+
+
+def channels_last(program: Program) -> Program:
+    """2D and 3D convolutions in channels-last layout, and whatever follows as it comes out.
+
+    Conversions are placed on the first convolutions' inputs, on weights, before extern calls
+    (which may depend on strides) and on outputs, so that these keep their layout.
+    """
+    converter = _Converter()
+
+    def rule(builder: Builder, call: Call, values: dict[str, Any]) -> tuple[Ref, ...] | None:
+        if call.is_extern:
+            before = [program.type_of(name).layout for name in call.refs()]
+            wanted = iter(before)
+            values = map_refs_in(values, lambda ref: converter.convert(builder, ref, next(wanted)))
+        elif call.operator.family == "convolution" and call.types[0].rank in (4, 5):
+            for name in ("input", "weight"):
+                values[name] = converter.convert(builder, values[name], Layout.CHANNELS_LAST)
+        return builder.call(call.op, **values)
+
+    def finish(builder: Builder, name: str, ref: Ref) -> Ref:
+        return converter.convert(builder, ref, program.type_of(name).layout)
+
+    return _rewritten(program, rule, finish)
+
+
+def map_refs_in(values: dict[str, Any], replace: Callable[[Ref], Any]) -> dict[str, Any]:
+    return {name: map_refs(value, replace) for name, value in values.items()}
+
+
+@dataclass(slots=True)
+class _Converter:
+    """Converts a value to a layout once, however often it is asked for."""
+
+    done: dict[tuple[str, Layout], Ref] = field(default_factory=dict)
+
+    def convert(self, builder: Builder, ref: Ref, layout: Layout) -> Ref:
+        if builder.types[ref.name].layout is layout:
+            return ref
+        key = (ref.name, layout)
+        if key not in self.done:
+            (self.done[key],) = builder.call("to_layout", input=ref, memory_format=layout.value)
+        return self.done[key]
+
+
+def _rewritten(
+    program: Program,
+    rule: Rule,
+    finish: Callable[[Builder, str, Ref], Ref] = lambda _, __, ref: ref,
+) -> Program:
+    """The program with every call passed through `rule`, outputs through `finish`."""
+    builder = Builder()
+    refs = {value.name: builder.input(value.type, value.init) for value in program.inputs}
+    for call in program.calls:
+        values = map_refs_in(dict(call.args), lambda ref: refs[ref.name])
+        made = rule(builder, call, dict(values))
+        if made is None:
+            made = builder.call(call.op, **values)
+        refs.update(zip(call.outputs, made, strict=True))
+    return builder.program([finish(builder, name, refs[name]) for name in program.outputs])

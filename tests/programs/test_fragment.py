@@ -1,0 +1,164 @@
+"""Fragments: what is convex, what extraction and substitution keep, what enumeration finds."""
+
+from itertools import combinations
+
+import pytest
+import torch
+from drawing import programs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder, canonical
+from kernelwright.programs.fragment import (
+    enumerate_fragments,
+    extract,
+    is_connected,
+    is_convex,
+    substitute,
+)
+from kernelwright.programs.program import Program
+from kernelwright.programs.reference import make_inputs, run
+
+
+def diamond() -> Program:
+    """t0 = relu(x); t1 = exp(t0); t2 = tanh(t0); t3 = t1 + t2"""
+    builder = Builder()
+    x = builder.input(TensorType((3, 4)))
+    (top,) = builder.call("relu", input=x)
+    (left,) = builder.call("exp", input=top)
+    (right,) = builder.call("tanh", input=top)
+    return builder.program(builder.call("add", input=left, other=right))
+
+
+def reaches(program: Program, start: int) -> set[int]:
+    """Calls that depend on call `start`, by definition."""
+    users, found, pending = program.users(), set(), [start]
+    while pending:
+        for name in program.calls[pending.pop()].outputs:
+            fresh = set(users[name]) - found
+            found |= fresh
+            pending.extend(fresh)
+    return found
+
+
+def brute_force(program: Program, max_calls: int) -> set[frozenset[int]]:
+    number = len(program.calls)
+    after = [reaches(program, i) for i in range(number)]
+    found = set()
+    for size in range(1, max_calls + 1):
+        for part in map(frozenset, combinations(range(number), size)):
+            convex = not any(
+                b in after[a] and b not in part and c in after[b]
+                for a in part for b in range(number) for c in part
+            )  # fmt: skip
+            edges = [(a, b) for a, b in combinations(sorted(part), 2) if feeds(program, a, b)]
+            groups = {i: {i} for i in part}
+            for a, b in edges:
+                merged = groups[a] | groups[b]
+                groups.update(dict.fromkeys(merged, merged))
+            if convex and len(groups[min(part)]) == size:
+                found.add(part)
+    return found
+
+
+def feeds(program: Program, a: int, b: int) -> bool:
+    return bool(set(program.calls[a].outputs) & set(program.calls[b].refs()))
+
+
+def same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> bool:
+    return all(
+        torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def test_a_diamond_without_one_side_is_not_convex():
+    assert not is_convex(diamond(), {0, 1, 3})
+    assert is_convex(diamond(), {0, 1, 2, 3})
+    assert is_convex(diamond(), {1, 2, 3})
+
+
+def test_siblings_alone_are_not_connected():
+    assert not is_connected(diamond(), {1, 2})
+    assert is_connected(diamond(), {0, 1, 2})
+
+
+def test_what_is_not_convex_cannot_be_taken_out():
+    with pytest.raises(ValueError, match="not a convex part"):
+        extract(diamond(), {0, 3})
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(max_steps=7), st.integers(1, 5))
+def test_enumeration_finds_exactly_the_convex_connected_parts(program, max_calls):
+    found = list(enumerate_fragments(program, max_calls))
+    assert len(found) == len(set(found))
+    assert set(found) == brute_force(program, max_calls)
+    for part in found:
+        assert is_convex(program, part)
+        assert is_connected(program, part)
+
+
+def test_enumeration_is_lazy():
+    builder = Builder()
+    values = [builder.input(TensorType((2,)))]
+    for _ in range(200):
+        values += builder.call("add", input=values[-1], other=values[0])
+    parts = enumerate_fragments(builder.program([values[-1]]), 200)
+    assert len({next(parts) for _ in range(100)}) == 100
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(), st.randoms(use_true_random=False))
+def test_a_fragment_put_back_leaves_the_program_as_it_was(program, rng):
+    parts = list(enumerate_fragments(program, 4))
+    part = rng.choice(parts)
+    fragment = extract(program, part)
+    assert len(fragment.program.calls) == len(part)
+    assert canonical(fragment.program) == fragment.program
+    whole = substitute(program, fragment, fragment.program)
+    assert sorted(c.op for c in whole.calls) == sorted(c.op for c in program.calls)
+    assert whole.inputs == program.inputs
+    inputs = make_inputs(program, seed=1)
+    assert same(run(whole, inputs), run(program, inputs))
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs(), st.randoms(use_true_random=False))
+def test_a_fragment_computes_what_its_part_computes_in_the_whole(program, rng):
+    fragment = extract(program, rng.choice(list(enumerate_fragments(program, 4))))
+    watched = Program(program.inputs, program.calls, (*fragment.inputs, *fragment.outputs))
+    values = run(watched, make_inputs(program, seed=2))
+    count = len(fragment.inputs)
+    assert same(run(fragment.program, values[:count]), values[count:])
+
+
+def test_a_replacement_may_return_an_input_or_one_value_twice():
+    builder = Builder()
+    x = builder.input(TensorType((3, 4)))
+    (same_,) = builder.call("mul", input=x, other=1.0)
+    (twin,) = builder.call("add", input=x, other=0.0)
+    (total,) = builder.call("add", input=same_, other=twin)
+    program = builder.program([total, twin])
+    fragment = extract(program, {0})
+    nothing = Program(fragment.program.inputs, (), ("x0",))
+    whole = substitute(program, fragment, nothing)
+    assert [call.op for call in whole.calls] == ["add", "add"]
+    inputs = make_inputs(program, seed=0)
+    assert same(run(whole, inputs), run(program, inputs))
+
+
+def test_a_replacement_of_another_signature_is_refused():
+    fragment = extract(diamond(), {0, 1})
+    wrong = extract(diamond(), {0}).program
+    with pytest.raises(ValueError, match="other tensors"):
+        substitute(diamond(), fragment, wrong)
+
+
+def test_inputs_inside_a_domain_are_drawn_from_it():
+    builder = Builder()
+    x = builder.input(TensorType((50,)))
+    (square,) = builder.call("mul", input=x, other=x)
+    program = builder.program(builder.call("log", input=square))
+    (logarithm,) = make_inputs(extract(program, {1}).program, seed=0)
+    assert logarithm.min() > 0

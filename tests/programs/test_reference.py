@@ -1,0 +1,138 @@
+"""Inputs are drawn as they say, runs free memory, the oracle is fp64 throughout."""
+
+import pytest
+import torch
+from drawing import programs
+from hypothesis import given, settings
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Init, Ref
+from kernelwright.programs.reference import FAMILIES, make_inputs, run
+
+NORMAL = Init("randn")
+
+
+def inputs_of(*inits: Init, shape=(64, 64), dtype="float32") -> Builder:
+    builder = Builder()
+    for init in inits:
+        builder.input(TensorType(shape, dtype), init)
+    return builder
+
+
+def builder_input(builder: Builder) -> Ref:
+    return Ref(builder.inputs[0].name)
+
+
+def draw(init: Init, family: str = "plain", seed: int = 0, dtype="float32") -> torch.Tensor:
+    builder = inputs_of(init, dtype=dtype)
+    return make_inputs(builder.program([]), seed, family=family)[0]
+
+
+def test_seeds_inputs_and_families_have_streams_of_their_own():
+    program = inputs_of(NORMAL, NORMAL).program([])
+    first, second = make_inputs(program, 1)
+    assert torch.equal(first, make_inputs(program, 1)[0])
+    assert not torch.equal(first, second)
+    assert not torch.equal(first, make_inputs(program, 2)[0])
+    assert not torch.equal(first, make_inputs(program, 1, family="shifted")[0] - 3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_families_are_finite_and_not_zero(family, dtype):
+    drawn = draw(NORMAL, family, dtype=dtype).float()
+    assert drawn.isfinite().all()
+    assert (drawn == 0).float().mean() < 0.01
+
+
+def test_families_differ_as_they_say():
+    spread = {family: draw(NORMAL, family).std().item() for family in FAMILIES}
+    assert 0.9 < spread["plain"] < 1.1
+    assert 7 < spread["scaled"] < 9
+    assert 2.8 < draw(NORMAL, "shifted").mean() < 3.2
+    assert draw(NORMAL, "spikes").abs().max() > 50
+    assert 2 < spread["heavy_tail"]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_draws_with_a_domain_stay_in_it(family):
+    unit = draw(Init("rand", 0.05, 0.95), family)
+    assert 0.05 <= unit.min() <= unit.max() < 0.95
+    index = draw(Init("randint", 0, 7), family, dtype="int64")
+    assert index.min() == 0
+    assert index.max() == 6
+    assert set(draw(Init("sign"), family).unique().tolist()) == {-1, 1}
+    assert set(draw(Init("randint", 0, 2), family, dtype="bool").unique().tolist()) == {False, True}
+    assert draw(Init("randn", 0.0, 0.1), family).abs().max() < 1
+
+
+def test_an_unknown_family_is_refused():
+    with pytest.raises(ValueError, match="not one of"):
+        draw(NORMAL, "odd")
+
+
+def test_layouts_are_honoured():
+    builder = Builder()
+    builder.input(TensorType((2, 3, 4, 5), "float32", Layout.CHANNELS_LAST))
+    (drawn,) = make_inputs(builder.program([]), 0)
+    assert drawn.is_contiguous(memory_format=torch.channels_last)
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs())
+def test_types_say_what_pytorch_returns(program):
+    for result, name in zip(run(program, make_inputs(program, 3)), program.outputs, strict=True):
+        made = program.type_of(name)
+        assert (tuple(result.shape), str(result.dtype)) == (made.shape, f"torch.{made.dtype}")
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs())
+def test_the_oracle_is_close_and_float64(program):
+    inputs = make_inputs(program, 4)
+    oracle = run(program, inputs, dtype=torch.float64)
+    for native, wide in zip(run(program, inputs), oracle, strict=True):
+        if native.is_floating_point():
+            assert wide.dtype == torch.float64
+    assert all(tensor.dtype != torch.float64 for tensor in inputs)
+
+
+def test_narrow_casts_do_nothing_in_the_oracle():
+    builder = inputs_of(NORMAL)
+    (half,) = builder.call("to_dtype", input=builder_input(builder), dtype="float16")
+    (total,) = builder.call("sum", input=half, dim=1, dtype="float32")
+    program = builder.program([half, total])
+    inputs = make_inputs(program, 0)
+    kept, total_ = run(program, inputs, dtype=torch.float64)
+    assert torch.equal(kept, inputs[0].double())
+    torch.testing.assert_close(total_, inputs[0].double().sum(1))
+
+
+def test_a_run_holds_no_dead_values():
+    builder = inputs_of(NORMAL, shape=(1 << 18,))  # 1 MiB each
+    value = builder_input(builder)
+    for _ in range(8):
+        (value,) = builder.call("relu", input=value)
+    program = builder.program([value])
+    inputs = make_inputs(program, 0)
+    with torch.profiler.profile(profile_memory=True) as profile:
+        run(program, inputs)
+    live = peak = 0
+    for event in profile.events():
+        if event.name == "[memory]":
+            live += event.self_cpu_memory_usage
+            peak = max(peak, live)
+    assert 1 << 20 <= peak <= 3 << 20
+
+
+def test_the_oracle_of_an_extern_draw_uses_the_same_values():
+    builder = inputs_of(NORMAL)
+    (drawn,) = builder.call("aten.bernoulli.p", self=builder_input(builder), p=0.5)
+    program = builder.program([drawn])
+    inputs = make_inputs(program, 0)
+    torch.manual_seed(5)
+    (native,) = run(program, inputs)
+    torch.manual_seed(5)
+    (wide,) = run(program, inputs, dtype=torch.float64)
+    assert torch.equal(native.double(), wide)

@@ -1,0 +1,159 @@
+"""Canonical text: what it looks like, that it reads back, that it runs, what else is read."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from drawing import programs
+
+from kernelwright.core.errors import UsageError
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Init
+from kernelwright.programs.reference import run
+from kernelwright.programs.text import parse, to_text
+
+CANONICAL = """\
+import torch
+import torch.nn.functional as F
+
+
+def get_inputs():
+    x0 = torch.randn((16, 32), dtype=torch.float32)
+    x1 = 0.5 * torch.randn((8, 32), dtype=torch.float32) + 1.0
+    x2 = torch.randint(0, 10, (16,), dtype=torch.int64)
+    x3 = (1.5 - 0.5) * torch.rand((2, 3, 4, 5), dtype=torch.float32) + 0.5
+    return [x0, x1, x2, x3]
+
+
+def fused_operator(x0, x1, x2, x3):
+    t0 = F.linear(x0, x1)
+    t1, t2 = torch.max(t0, dim=1, keepdim=True)
+    t3 = torch.Tensor.to(t1, dtype=torch.float16)
+    t4, t5 = torch.ops.aten.sort.default(t0, 1)
+    [t6] = torch.chunk(x3, chunks=1)
+    return [t3, t4, x2, t6]
+"""
+
+
+def test_canonical_text_is_a_fixed_point():
+    assert to_text(parse(CANONICAL)) == CANONICAL
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_a_program_reads_back_from_its_text_identical(program):
+    text = to_text(program)
+    assert parse(text) == program
+    assert to_text(parse(text)) == text
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_the_text_runs_and_computes_what_the_program_computes(program):
+    module: dict = {}
+    exec(to_text(program), module)
+    torch.manual_seed(0)
+    inputs = module["get_inputs"]()
+    for value, tensor in zip(program.inputs, inputs, strict=True):
+        assert (tuple(tensor.shape), str(tensor.dtype)) == (
+            value.type.shape,
+            f"torch.{value.type.dtype}",
+        )
+    results = module["fused_operator"](*inputs)
+    for ours, theirs, name in zip(run(program, inputs), results, program.outputs, strict=True):
+        assert torch.equal(ours.nan_to_num(), theirs.nan_to_num())
+        assert tuple(theirs.shape) == program.type_of(name).shape
+        assert str(theirs.dtype) == f"torch.{program.type_of(name).dtype}"
+
+
+@pytest.mark.parametrize(
+    "init",
+    [
+        Init("randn", -1.5, 0.3), Init("rand", 0.1, 0.4), Init("rand", 0.0, 3.0), Init("sign"),
+        Init("rand", -0.3, -0.1), Init("ones"), Init("zeros"), Init("randn", 0.0, -2.0),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("rank", [1, 4, 5])
+def test_every_draw_reads_back_identical(init, rank):
+    builder = Builder()
+    layout = Layout.CHANNELS_LAST if rank > 1 else Layout.CONTIGUOUS
+    x = builder.input(TensorType((2,) * rank, "float32", layout), init)
+    program = builder.program([x])
+    assert parse(to_text(program)) == program
+
+
+def test_text_written_by_hand_is_read():
+    program = parse("""
+import torch
+from torch.nn import functional as F
+N = 4
+def get_inputs():
+    '''Sizes may be computed.'''
+    scores = torch.randn(N, 2 * N, device="cuda") * 0.5
+    return [scores, 2 * torch.rand(N) - 1]
+def fused_operator(scores, r):
+    '''Names, nesting, operators, methods and positions are free.'''
+    y = torch.relu(scores * 2 + 1) ** 2
+    y -= scores.shape[1]
+    z = torch.nn.functional.gelu(y, "tanh").clamp(0.0, 1.0)
+    best = torch.max(z, 1, True)[0]
+    return best, -r / (1 + r.exp()), z.reshape(2, 16) @ z.transpose(0, 1).reshape(16, 2)
+""")
+    assert to_text(program).splitlines()[4:] == [
+        "def get_inputs():",
+        "    x0 = 0.5 * torch.randn((4, 8), dtype=torch.float32)",
+        "    x1 = (1.0 - -1.0) * torch.rand((4,), dtype=torch.float32) - 1.0",
+        "    return [x0, x1]",
+        "",
+        "",
+        "def fused_operator(x0, x1):",
+        "    t0 = torch.mul(x0, 2)",
+        "    t1 = torch.add(t0, 1)",
+        "    t2 = torch.relu(t1)",
+        "    t3 = torch.pow(t2, 2)",
+        "    t4 = torch.sub(t3, 8)",
+        '    t5 = F.gelu(t4, approximate="tanh")',
+        "    t6 = torch.clamp(t5, min=0.0, max=1.0)",
+        "    t7, t8 = torch.max(t6, dim=1, keepdim=True)",
+        "    t9 = torch.neg(x1)",
+        "    t10 = torch.exp(x1)",
+        "    t11 = torch.add(1, t10)",
+        "    t12 = torch.div(t9, t11)",
+        "    t13 = torch.reshape(t6, shape=(2, 16))",
+        "    t14 = torch.transpose(t6, dim0=0, dim1=1)",
+        "    t15 = torch.reshape(t14, shape=(16, 2))",
+        "    t16 = torch.matmul(t13, t15)",
+        "    return [t7, t12, t16]",
+    ]
+
+
+INPUTS = "import torch\ndef get_inputs():\n    return [torch.randn(2, 3)]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("def f(:\n", 1, "not Python"),
+        (INPUTS, None, "fused_operator is not defined"),
+        (INPUTS + "def fused_operator(a, b):\n    return [a]\n", 4, "takes 2 inputs"),
+        (INPUTS + "def fused_operator(a):\n    return [b]\n", 5, "'b' is not defined"),
+        (INPUTS + "def fused_operator(a):\n    return [torch.relo(a)]\n", 5, "torch.relu"),
+        (INPUTS + "def fused_operator(a):\n    return [a @ a]\n", 5, "refuses these arguments"),
+        (INPUTS + "def fused_operator(a):\n    if a:\n        pass\n", 5, "if is not part of"),
+        (INPUTS + "def fused_operator(a):\n    return [a[0]]\n", 5, "torch.select"),
+        (INPUTS + "def fused_operator(a):\n    a[0] = 1\n", 5, "assignment into a tensor"),
+        (INPUTS + "def fused_operator(a):\n    x, y = a.relu()\n", 5, "2 names for 1 values"),
+        (INPUTS + "def fused_operator(a):\n    pass\n", 4, "returns nothing"),
+        (INPUTS + "def fused_operator(a):\n    return open('f')\n", 5, "'open' is unknown"),
+        (INPUTS + "def fused_operator(a):\n    return [torch.ops.aten.sort.default(a, a)]\n", 5, "sort"),
+        ("def get_inputs():\n    return [load()]\ndef fused_operator(a):\n    return [a]\n", 2, "draw"),
+        ("def get_inputs():\n    return f()\ndef fused_operator(a):\n    return [a]\n", 2, "draw"),
+    ],
+)  # fmt: skip
+def test_bad_text_is_refused_with_file_line_and_remedy(text, line, words):
+    with pytest.raises(UsageError) as caught:
+        parse(text, file="task.py")
+    assert (caught.value.file, caught.value.line) == ("task.py", line)
+    assert words in str(caught.value)
+    assert caught.value.remedy
