@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import doctor, ops, optimize, report, verify
+from kernelwright.cli import doctor, evaluate, ops, optimize, report, verify
 from kernelwright.cli.console import err, out
 from kernelwright.core.errors import InfraError, UsageError, infra
 
@@ -24,6 +24,7 @@ app = typer.Typer(
 )
 for verb in (optimize, verify, ops, doctor, report):
     app.command(name=verb.__name__.rpartition(".")[2])(verb.command)
+app.add_typer(evaluate.app, name="eval")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""`kernelwright.optimize(module, example_inputs)`: a drop-in module computed by verified kernels."""
+"""`kernelwright.optimize`: a drop-in module that computes with verified kernels."""
 
 import copy
 import importlib.util
@@ -35,8 +35,9 @@ def optimize(
     inputs of the examples' shapes, dtypes and device.
 
     Parameters and buffers are shared with `module`, so loading a state_dict into either serves
-    both. Inputs of another signature run the original forward. The attribute `optimization` holds
-    the result record: verdict, times, what became Triton.
+    both. Inputs of another signature, and the other of train and eval mode, run the original
+    forward. The attribute `optimization` holds the result record: verdict, times, what became
+    Triton.
 
     Args:
         example_inputs: positional arguments of a typical call; shapes are fixed by them.
@@ -91,7 +92,7 @@ def _attach(
 ) -> torch.nn.Module:
     """A shallow copy of the module, its own class's subclass, whose forward uses `compute`."""
     kind = type(module)
-    expected = _signature(*example)
+    expected, mode = _signature(*example), module.training
 
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled() and any(
@@ -101,7 +102,7 @@ def _attach(
                 f"{kind.__name__} was optimized for inference only: call it under "
                 "torch.no_grad(), or keep the original module for training"
             )
-        if compute is None or _signature(args, kwargs) != expected:
+        if compute is None or self.training != mode or _signature(args, kwargs) != expected:
             return kind.forward(self, *args, **kwargs)
         results = compute(*lowered.gather(self, args, kwargs))
         for position, buffer in lowered.mutations:

@@ -71,7 +71,7 @@ def optimize_target(
     say = progress or (lambda _: None)
     with Judge(device=device, precision=precision, mode=mode) as judge:
         say("loading and lowering")
-        target = load_target(spec, judge.device)
+        target = load_target(spec, judge.rules.device)
         search = Search(judge, deadline_s=begin_s + TUNING_SHARE * budget_s, say=say)
         variant = search.fastest(target.program)
         say("judging the whole against the original")
@@ -109,7 +109,7 @@ class Search:
         variants = [self._search(base, "contiguous")]
         if any(call.op.startswith("conv") for call in base.calls):
             variants.append(self._search(channels_last(base), "channels_last"))
-        if len(variants) == 1 or not self._judge.measures_time:
+        if len(variants) == 1 or not self._judge.on_gpu:
             return variants[0]
         self._say("comparing layouts")
         whole = [compose(v.program, v.replacements()) for v in variants]
@@ -138,7 +138,7 @@ class Search:
             variant = replace(variant, tuned=tuple(tuned), chosen=chosen)
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
-        if self._judge.measures_time or variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
+        if self._judge.on_gpu or variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
             return self._judge.verify(task, candidate)
         small = scaled_down(variant.program, max_elements=CPU_ELEMENTS, seed=self._seed)
         whole = compose(small, variant.replacements(small))
@@ -171,7 +171,7 @@ class Search:
         """What taking it is worth; in pure mode covering an operator outweighs any time."""
         if tuned.winner is None:
             return 0.0
-        covered = len(tuned.fragment.calls) if self._judge.mode == "pure" else 0
+        covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
 
 

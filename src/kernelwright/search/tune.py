@@ -44,8 +44,8 @@ class Tuned:
 def tune(fragment: Fragment, judge: Judge, *, seed: int) -> Tuned:
     """Write candidates for a fragment, screen them, and take the fastest accepted one."""
     program = fragment.program
-    limit = CANDIDATES_GPU if judge.measures_time else CANDIDATES_CPU
-    candidates = write(program, limit=limit, seed=seed, precision=judge.precision)
+    limit = CANDIDATES_GPU if judge.on_gpu else CANDIDATES_CPU
+    candidates = write(program, limit=limit, seed=seed, precision=judge.rules.precision)
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
     winner, reason, saving = _choose(fragment, verdicts, judge)
     return Tuned(
@@ -66,11 +66,11 @@ def _choose(
     if not accepted:
         why = verdicts[0].message if verdicts else "no writer covers these operators"
         return None, f"stays PyTorch: no candidate accepted ({why})", 0.0
-    if judge.measures_time:
-        return _fastest(verdicts, accepted, must_win=judge.mode != "pure")
+    if judge.on_gpu:
+        return _fastest(verdicts, accepted, must_win=judge.rules.mode != "pure")
     program = fragment.program
     saved = program.bytes_unfused() - program.bytes_fused()
-    if saved <= 0 and judge.mode != "pure":
+    if saved <= 0 and judge.rules.mode != "pure":
         return None, "stays PyTorch: a single operator, no traffic to save (estimate)", 0.0
     return accepted[0], f"saves {saved:,} bytes of traffic (estimate)", float(max(saved, 1))
 
