@@ -71,6 +71,8 @@ class ForkServer:
             root = self._root
         assert root is not None
         folder = Path(tempfile.mkdtemp(dir=root, prefix="guest-"))
+        if not trusted:
+            _link_launchers(root / "cache", folder / "cache")
         ours, theirs = socket.socketpair()
         request = {
             "op": "fork",
@@ -159,6 +161,16 @@ class ForkServer:
             raise InfraError(f"the fork server died while it started:\n{log}")
         ours.settimeout(_ANSWER_S)
         self._control = ours
+
+
+def _link_launchers(shared_cache: Path, own_cache: Path) -> None:
+    """Give a guest the launchers that trusted guests built (0.5 to 1.2 s of gcc each); a kernel's
+    own code it compiles itself."""
+    own_cache.mkdir()
+    for library in shared_cache.glob("*/*.so"):
+        link = own_cache / library.parent.name
+        if not link.exists():
+            link.symlink_to(library.parent)
 
 
 @cache

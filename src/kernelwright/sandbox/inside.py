@@ -25,6 +25,8 @@ def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> N
     """Say hello with the guards that hold, then answer requests."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (lives as long as the guest)
     torch.set_num_threads(1)
+    if role == "cuda":
+        torch.cuda.init()
     inside = Inside(role, folder)
     wire.send(channel, {"isolation": held})
     while True:

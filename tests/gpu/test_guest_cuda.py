@@ -1,0 +1,139 @@
+"""Guests on a real GPU: device memory in and out, faults that cost one guest, times."""
+
+import pytest
+import torch
+
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.floor import floor_ms
+from kernelwright.timing.stats import summarize
+
+ADD = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add(x_ptr, y_ptr, out_ptr, size, OFFSET: tl.constexpr, BLOCK: tl.constexpr):
+    at = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)).to(tl.int64)
+    x = tl.load(x_ptr + at, mask=at < size)
+    y = tl.load(y_ptr + at, mask=at < size)
+    tl.store(out_ptr + at + OFFSET, x + y, mask=at < size)
+
+
+def fused_operator(x, y):
+    out = torch.empty_like(x)
+    add[(triton.cdiv(x.numel(), 1024),)](x, y, out, x.numel(), OFFSET=0, BLOCK=1024)
+    return [out]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _needs_cuda():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+
+
+@pytest.fixture
+def guest():
+    with shared("cuda").guest(Limits(wall_s=60)) as made:
+        yield made
+
+
+def inputs(num: int = 1 << 20, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
+    return [torch.randn(num, device="cuda").to(dtype) for _ in range(2)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_good_kernel_gives_the_right_bytes_through_device_memory(guest, dtype):
+    guest.load(ADD)
+    x, y = inputs(100_003, dtype)
+    ran = guest.run("candidate", [x, y], seed=1)
+    assert torch.equal(ran.outputs[0], x + y)
+    assert ran.outputs[0].is_cuda
+    assert ran.launches == {"add": 1}
+    assert not ran.changed_inputs
+    assert "rlimits" in guest.isolation
+
+
+def test_many_calls_do_not_pile_up_memory(guest):
+    guest.load(ADD)
+    given = inputs(1 << 22)
+    used = []
+    for seed in range(6):
+        guest.run("candidate", given, seed=seed)
+        used.append(torch.cuda.memory_allocated())
+    assert used[-1] == used[1]
+
+
+def test_strides_survive_in_both_directions(guest):
+    guest.load("def fused_operator(x):\n    return [x.clone().t()]\n")
+    x = torch.randn(32, 48, device="cuda").t()[::2]
+    (output,) = guest.run("candidate", [x], seed=1).outputs
+    assert torch.equal(output, x.t())
+
+
+def test_an_unwritten_output_shows_the_poison(guest):
+    guest.load(ADD)
+    ran = guest.run("candidate", inputs(), seed=1, poison=7.5, skip_kernels=["add"])
+    assert torch.equal(ran.outputs[0], torch.full_like(ran.outputs[0], 7.5))
+
+
+def test_an_illegal_access_costs_one_guest(guest):
+    guest.load(ADD.replace("OFFSET=0", "OFFSET=1 << 44"))
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", inputs(), seed=1)
+    assert caught.value.kind == "out_of_bounds"
+    assert not guest.alive
+    with shared("cuda").guest() as another:
+        another.load(ADD)
+        x, y = inputs()
+        assert torch.equal(another.run("candidate", [x, y], seed=1).outputs[0], x + y)
+
+
+def test_running_out_of_device_memory_is_a_fault_of_the_candidate(guest):
+    guest.load("def fused_operator(x):\n    return [x.new_empty(1 << 42)]\n")
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", inputs()[:1], seed=1)
+    assert caught.value.kind == "out_of_memory"
+    assert guest.alive
+
+
+def test_times_respect_physics_and_the_hosts_clock(guest):
+    guest.load(ADD)
+    x, y = inputs(1 << 26)
+    with gpu_lock():
+        timed = guest.time("candidate", [x, y], repeats=20, warmup=3)
+    assert torch.equal(timed.last.outputs[0], x + y)
+    timing = summarize(timed.times_ms)
+    assert sum(timed.times_ms) <= timed.wall_ms
+    least_ms = floor_ms(torch.cuda.get_device_name(), 3 * 4 << 26, 1 << 26)
+    if least_ms is not None:
+        assert least_ms <= timing.median_ms <= 5 * least_ms
+
+
+def test_work_on_another_stream_is_timed_too(guest):
+    hidden = (
+        ADD
+        + "\ndef fused_operator(x, y, visible=fused_operator, stream=torch.cuda.Stream()):\n"
+        + "    stream.wait_stream(torch.cuda.current_stream())\n"
+        + "    with torch.cuda.stream(stream):\n"
+        + "        return [visible(x, y)[0] for _ in range(20)]\n"
+    )
+    guest.load(ADD, "open")
+    guest.load(hidden, "hidden")
+    given = inputs(1 << 26)
+    with gpu_lock():
+        one = summarize(guest.time("open", given, repeats=5, warmup=2).times_ms).median_ms
+        twenty = summarize(guest.time("hidden", given, repeats=5, warmup=2).times_ms).median_ms
+    assert twenty > 10 * one
+
+
+def test_the_share_of_own_kernels_is_seen(guest):
+    guest.load(ADD.replace("return [out]", "return [out, x.view(1024, -1) @ y.view(-1, 1024)]"))
+    share = guest.kernel_time_share("candidate", inputs(1 << 22))
+    assert 0.0 < share < 0.5
+    guest.load(ADD, "own")
+    assert guest.kernel_time_share("own", inputs()) == pytest.approx(1.0)
