@@ -1,0 +1,81 @@
+"""What is checked of one judged call. Each check raises `Rejected` or lets the call pass."""
+
+import re
+
+from kernelwright.core.verdict import Code, ErrorFigures, Stage
+from kernelwright.sandbox.guest import Ran
+from kernelwright.verify.compare import Expected, compare, worse
+from kernelwright.verify.dispatch import computing
+from kernelwright.verify.rejection import Rejected, WrongOutputs
+from kernelwright.verify.session import Called
+from kernelwright.verify.task import Answer
+
+CONTAINERS = re.compile(r"[\[\]()]")
+
+
+def check_structure(ran: Ran, answer: Answer) -> None:
+    """Plain tensors in the reference's order; a list may be a tuple or, of one, the tensor."""
+    mine, wanted = (CONTAINERS.sub("", text) for text in (ran.structure, answer.structure))
+    if mine.strip(",") != wanted.strip(","):
+        raise Rejected(
+            Stage.COMPARE,
+            Code.WRONG_STRUCTURE,
+            f"returns {ran.structure}, the reference returns {answer.structure} (T: a tensor)",
+        )
+
+
+def check_values(ran: Ran, expected: Expected, precision: str) -> ErrorFigures | None:
+    """Outputs against the oracle; their error figures."""
+    comparison = compare(ran.outputs, expected, precision)
+    if comparison.mismatch is not None:
+        raise WrongOutputs(comparison.mismatch.code, comparison.mismatch.message, comparison.errors)
+    return comparison.errors
+
+
+def check_state(
+    called: Called, answer: Answer, precision: str, *, by_name: bool
+) -> ErrorFigures | None:
+    """Buffers that the reference changes (running statistics) must change the same way."""
+    errors = None
+    for name, expected in answer.state.items():
+        value = called.state.get(name)
+        if value is None:
+            if by_name:
+                message = f"buffer {name} is missing, the reference updates it"
+                raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
+            continue
+        comparison = compare((value,), expected, precision)
+        errors = worse(errors, comparison.errors)
+        if comparison.mismatch is not None:
+            reason = comparison.mismatch.message.removeprefix("the output")
+            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, f"buffer {name}{reason}")
+    return errors
+
+
+def check_inputs(ran: Ran, answer: Answer) -> None:
+    """Inputs are as they were, and no output lies in one, unless the reference does that."""
+    changed = sorted(set(ran.changed_inputs) - answer.changed_inputs)
+    if changed:
+        message = f"input {changed[0]} is changed by the call"
+        raise Rejected(Stage.PROBE, Code.INPUT_CHANGED, message)
+    shared = sorted(set(ran.aliases) - answer.aliases)
+    if shared:
+        output, given = shared[0]
+        message = f"output {output} shares memory with input {given}"
+        raise Rejected(Stage.PROBE, Code.ALIASED, message)
+
+
+def check_launches(ran: Ran) -> None:
+    """A kernel of the candidate's own ran in this very call."""
+    has_work = any(output.numel() for output in ran.outputs)
+    if has_work and not sum(ran.launches.values()):
+        message = "none of the candidate's kernels was launched in the call"
+        raise Rejected(Stage.PROBE, Code.NOT_LAUNCHED, message)
+
+
+def check_dispatch(ran: Ran) -> None:
+    """`pure` mode: PyTorch hands out memory and views and computes nothing."""
+    found = computing(ran.operators)
+    if found:
+        message = f"PyTorch computes in the call: {', '.join(found[:5])}"
+        raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)

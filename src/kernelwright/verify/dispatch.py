@@ -1,0 +1,39 @@
+"""Which ATen operators a candidate may run in `pure` mode: none that computes."""
+
+from collections.abc import Iterable
+from functools import cache
+
+import torch
+
+MEMORY = {
+    "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided",
+    "zeros", "zeros_like", "new_zeros", "zero_", "zero", "full", "full_like", "new_full",
+    "ones", "ones_like", "new_ones", "fill_", "fill", "clone", "copy_", "lift_fresh",
+    "scalar_tensor", "_local_scalar_dense", "resize_", "set_",
+}  # fmt: skip
+"""Getting memory, filling it with one value, copying it as it is (`contiguous()` is a clone)."""
+
+
+def computing(operators: Iterable[str]) -> list[str]:
+    """Of these overloads ("aten.add.Tensor"), the ones that compute something, in order."""
+    return [name for name in operators if not _is_free(name)]
+
+
+@cache
+def _is_free(name: str) -> bool:
+    namespace, _, rest = name.partition(".")
+    operator, _, overload = rest.partition(".")
+    if namespace != "aten":
+        return False
+    return operator in MEMORY or _is_view(operator, overload or "default")
+
+
+def _is_view(operator: str, overload: str) -> bool:
+    """The schema says that results share memory with an argument and nothing is written."""
+    packet = vars(torch.ops.aten).get(operator)
+    packet = packet if packet is not None else getattr(torch.ops.aten, operator, None)
+    if packet is None or overload not in packet.overloads():
+        return False
+    schema = getattr(packet, overload)._schema
+    infos = [result.alias_info for result in schema.returns]
+    return bool(infos) and all(info is not None and not info.is_write for info in infos)

@@ -1,0 +1,240 @@
+"""The judge: task and candidate in, verdict out.
+
+`verify` is for what is published, served or kept: a fresh guest for the candidate, every input
+family, shape variants, all probes. `screen` ranks many candidates of our own in one guest on two
+cases; its winners are verified.
+
+A candidate never raises here: what it does wrong is its verdict. What raises is `UsageError` (the
+task is wrong) or `InfraError` (we are).
+"""
+
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+import torch
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import GuestLost, UsageError
+from kernelwright.core.verdict import Verdict
+from kernelwright.sandbox.forkserver import ForkServer, shared
+from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.verify import clock
+from kernelwright.verify.cases import Case, all_cases
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.program_task import ProgramTask, for_interpreter, shape_variants
+from kernelwright.verify.session import Session
+from kernelwright.verify.task import Task
+from kernelwright.verify.trial import Posed, Rules, Trial, pose, pose_if_defined
+
+MODES = ("pure", "hybrid")
+NUM_SCREEN_CASES = 2
+MAX_SCREENED = 64
+"""Candidates one guest may hold before it is replaced."""
+
+
+class Judge:
+    """Judges candidates on one device under one policy. A context manager.
+
+    Args:
+        device: "auto" (the GPU where there is one), "cpu" or "cuda".
+        precision: "strict", "tf32" or "kernelbench" (see `verify.compare`).
+        mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
+        limits: of each guest.
+        budget_s: no further case is begun after this long; the first two always are.
+        seed: of the inputs; secret and new for each judge unless given.
+    """
+
+    def __init__(
+        self,
+        device: str = "auto",
+        precision: str = "strict",
+        mode: str = "pure",
+        *,
+        limits: Limits | None = None,
+        budget_s: float = 120.0,
+        seed: int | None = None,
+    ) -> None:
+        if mode not in MODES:
+            raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
+        if precision not in list(Precision):
+            names = ", ".join(Precision)
+            raise UsageError(f"no such precision: {precision}", remedy=f"one of {names}")
+        self.rules = Rules(_device(device), Precision(precision), mode)
+        self.limits = limits or default_limits(self.rules.device)
+        self.budget_s = budget_s
+        self.seed = secrets.randbits(31) if seed is None else seed
+        self._warm: Guest | None = None
+        self._num_screened = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        if self._warm is not None:
+            self._warm.close()
+            self._warm = None
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.rules.device.type == "cuda"
+
+    # -- one candidate, fully
+
+    def verify(self, task: Task, candidate: Candidate) -> Verdict:
+        """Judge one candidate in a guest of its own.
+
+        Raises:
+            UsageError: the task's reference fails.
+            InfraError: a guest was lost twice for no fault of the candidate's.
+        """
+        trial = Trial(self.rules, candidate)
+        try:
+            self._verify(trial, task)
+        except GuestLost:
+            trial = Trial(self.rules, candidate)
+            self._verify(trial, task)
+        return trial.verdict()
+
+    def _verify(self, trial: Trial, task: Task) -> None:
+        with trial.ending():
+            trial.read(task.entry)
+            task = self._fitting(task, trial)
+            if not self.on_gpu:
+                inputs = task.inputs(self.seed, "plain", self.rules.device)
+                trial.compile(task, inputs, self.limits)
+            with self._server().guest(self.limits) as guest:
+                session = Session(task, guest, self.rules.device)
+                trial.load(session)
+                posed = self._judge_cases(trial, session)
+                if self.on_gpu:
+                    own_task = session.tasks[trial.name]
+                    clock.time_candidates(lambda _: session, own_task, [trial], self.seed)
+                    if trial.rejection is None and self.rules.mode == "hybrid":
+                        trial.library_share = clock.library_share(session, trial, posed)
+                if trial.rejection is None:
+                    trial.silence(session, posed)
+
+    def _judge_cases(self, trial: Trial, session: Session) -> Posed:
+        """All cases the budget allows; the first one, to probe with."""
+        base = session.tasks[trial.name]
+        tasks = {"base": base, **shape_variants(base, self.rules.device)}
+        end_s = time.monotonic() + self.budget_s
+        first: Posed | None = None
+        for i, case in enumerate(all_cases(self.seed, list(tasks))):
+            if i >= NUM_SCREEN_CASES and time.monotonic() > end_s:
+                trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
+                break
+            posed = pose_if_defined(tasks[case.shape], case, self.rules)
+            if posed is not None:
+                trial.judge(session, tasks[case.shape], posed)
+                first = first or posed
+        assert first is not None  # the plain case is always posed
+        return first
+
+    # -- many of our own
+
+    def screen(
+        self, task: Task, candidates: Sequence[Candidate], repeats: int = 10
+    ) -> list[Verdict]:
+        """Judge our own candidates in one guest, on two cases each; verdicts in their order.
+
+        On CUDA the right ones are timed, interleaved with each other and the reference. One that
+        ends the guest gets its verdict, and the rest go on in another guest.
+
+        Raises:
+            UsageError, InfraError: as `verify`.
+        """
+        trials = [Trial(self.rules, c, name=f"candidate_{i}") for i, c in enumerate(candidates)]
+        if trials:
+            task = self._fitting(task, trials[0])
+        posed: dict[tuple[int, Case], Posed] = {}
+        for trial in trials:
+            with trial.ending():
+                self._screen_one(trial, task, posed)
+        right = [trial for trial in trials if trial.rejection is None]
+        if self.on_gpu and right:
+            self._time_screened(task, right, repeats)
+        return [trial.verdict() for trial in trials]
+
+    def _screen_one(self, trial: Trial, task: Task, posed: dict[tuple[int, Case], Posed]) -> None:
+        trial.read(task.entry)
+        if not self.on_gpu:
+            inputs = task.inputs(self.seed, "plain", self.rules.device)
+            trial.compile(task, inputs, self.limits)
+        session = self._warm_session(task)
+        trial.load(session)
+        own_task = session.tasks[trial.name]
+        for case in self._screen_cases():
+            key = (id(own_task), case)
+            if key not in posed:
+                posed[key] = pose(own_task, case, self.rules)
+            trial.judge(session, own_task, posed[key])
+
+    def _time_screened(self, task: Task, trials: Sequence[Trial], repeats: int) -> None:
+        session = self._warm_session(task)
+
+        def provide(trial: Trial) -> Session:
+            nonlocal session
+            if not session.guest.alive:
+                session = self._warm_session(task)
+            if trial.name not in session.tasks:
+                session.load(trial.name, trial.candidate.source)
+            return session
+
+        clock.time_candidates(
+            provide, task, trials, self.seed, repeats=repeats, judges_outputs=False
+        )
+
+    def _screen_cases(self) -> Iterator[Case]:
+        cases = all_cases(self.seed, ["base", "base"])
+        return (case for case, _ in zip(cases, range(NUM_SCREEN_CASES), strict=False))
+
+    def _warm_session(self, task: Task) -> Session:
+        """The guest that is at hand, a new one after a death or enough candidates."""
+        self._num_screened += 1
+        if self._warm is not None and self._num_screened > MAX_SCREENED:
+            self._warm.close()
+        if self._warm is None or not self._warm.alive or self._num_screened > MAX_SCREENED:
+            self._warm = self._server().guest(self.limits, trusted=True)
+            self._num_screened = 1
+        return Session(task, self._warm, self.rules.device)
+
+    # -- parts
+
+    def _fitting(self, task: Task, trial: Trial) -> Task:
+        """The interpreter judges a big program on smaller sizes of the same structure."""
+        if self.on_gpu or not isinstance(task, ProgramTask):
+            return task
+        smaller = for_interpreter(task)
+        if smaller is not task:
+            trial.advice.append("judged on smaller sizes: the interpreter is slow")
+        return smaller
+
+    def _server(self) -> ForkServer:
+        return shared("cuda" if self.on_gpu else "cpu")
+
+
+def default_limits(device: torch.device) -> Limits:
+    """A minute a request; on CPU 8 GiB of address space, on CUDA half the GPU for outputs."""
+    if device.type == "cuda":
+        total = torch.cuda.get_device_properties(device).total_memory
+        return Limits(wall_s=120.0, memory_bytes=total // 2)
+    return Limits(wall_s=60.0, memory_bytes=8 << 30)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name not in ("cpu", "cuda"):
+        raise UsageError(f"no such device: {name}", remedy="auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device", remedy="use --device cpu")
+    return torch.device(name, 0) if name == "cuda" else torch.device(name)

@@ -1,0 +1,138 @@
+"""Runs reference code in fp64 without changing what it computes.
+
+Doubling inputs and parameters is not enough: code that names a dtype would fall back to it, and a
+random draw in fp64 is another draw. `InDouble` sits at the dispatcher, below every PyTorch
+function, and keeps floats double and draws native.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
+
+aten = torch.ops.aten
+
+FILLS = {
+    aten.bernoulli_.float, aten.bernoulli_.Tensor, aten.uniform_.default, aten.normal_.default,
+    aten.exponential_.default, aten.log_normal_.default, aten.cauchy_.default,
+}  # fmt: skip
+"""Fill their first argument with draws."""
+DRAWS = {
+    aten.rand.default, aten.randn.default, aten.rand_like.default, aten.randn_like.default,
+    aten.bernoulli.default, aten.bernoulli.p, aten.normal.Tensor_Tensor, aten.normal.Tensor_float,
+    aten.normal.float_Tensor, aten.normal.float_float,
+}  # fmt: skip
+"""Return draws."""
+CONTRACTIONS: dict[Any, tuple[int, ...]] = {
+    aten.mm.default: (0, 1),
+    aten.bmm.default: (0, 1),
+    aten.addmm.default: (1, 2),
+    aten.baddbmm.default: (1, 2),
+    aten.convolution.default: (0, 1),
+    aten._scaled_dot_product_flash_attention_for_cpu.default: (0, 1, 2),
+    aten._scaled_dot_product_flash_attention.default: (0, 1, 2),
+    aten._scaled_dot_product_efficient_attention.default: (0, 1, 2),
+    aten._scaled_dot_product_cudnn_attention.default: (0, 1, 2),
+}
+"""Where tensor cores apply -> positions of the factors."""
+
+
+class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps floating-point results double and draws random numbers in `native`.
+
+    With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
+    cuts them: the error of the result is what TF32 costs this computation.
+    """
+
+    def __init__(self, native: torch.dtype, *, tf32: bool = False) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.native, self.tf32 = native, tf32
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in FILLS and args[0].dtype is torch.float64:
+            drawn = torch.empty_like(args[0], dtype=self.native)
+            func(drawn, *args[1:], **kwargs)
+            return args[0].copy_(drawn)
+        if func in DRAWS:
+            return self._draw(func, args, kwargs)
+        if func is aten.native_dropout.default:
+            return self._dropout(*args, **kwargs)
+        args, kwargs = tree_map(_doubled_dtype, (args, kwargs))
+        if self.tf32 and func in CONTRACTIONS:
+            factors = CONTRACTIONS[func]
+            args = tuple(cut_to_tf32(a) if i in factors else a for i, a in enumerate(args))
+        return func(*args, **kwargs)
+
+    def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args = tree_map(self._to_native, args)
+        if not any(isinstance(a, torch.Tensor) for a in args):
+            dtype = kwargs.get("dtype")
+            kwargs = {**kwargs, "dtype": self.native if dtype in (None, torch.float64) else dtype}
+        return func(*args, **kwargs).double()
+
+    def _to_native(self, value: Any) -> Any:
+        is_double = isinstance(value, torch.Tensor) and value.dtype is torch.float64
+        return value.to(self.native) if is_double else value
+
+    def _dropout(self, x: torch.Tensor, p: float, train: bool | None) -> Any:
+        _, mask = aten.native_dropout.default(torch.ones_like(x, dtype=self.native), p, train)
+        kept = 1 - p if train is not False else 1
+        return x * mask * (1 / kept if kept else 0), mask
+
+
+def _doubled_dtype(value: Any) -> Any:
+    is_float = isinstance(value, torch.dtype) and value.is_floating_point
+    return torch.float64 if is_float else value
+
+
+def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
+    """fp64 values with the mantissa cut to 10 bits."""
+    return (x.contiguous().view(torch.int64) & -(1 << 42)).view(torch.float64)
+
+
+def doubled(value: Any) -> Any:
+    """Floating-point tensors in fp64, anything else as it is; containers are followed."""
+    return tree_map(
+        lambda v: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v, value
+    )
+
+
+def run_in_double(
+    call: Callable[..., object], inputs: Any, native: torch.dtype, *, tf32: bool = False
+) -> object:
+    """`call(*inputs)` in fp64; `call` must hold fp64 parameters already."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # tensors the code makes without naming a dtype
+    try:
+        with torch.no_grad(), InDouble(native, tf32=tf32):
+            return call(*doubled(inputs))
+    finally:
+        torch.set_default_dtype(default)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Every generator reference code may draw from, seeded inside and put back after."""
+    states = random.getstate(), np.random.get_state()
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % (1 << 32))
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])

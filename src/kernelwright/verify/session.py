@@ -1,0 +1,81 @@
+"""A task's candidates in one guest: loading, weights, calls that start from the same state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelwright.core.verdict import Stage
+from kernelwright.sandbox.guest import Guest, Ran, Timed
+from kernelwright.verify.rejection import faults
+from kernelwright.verify.task import ModuleTask, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One call and the buffers it left."""
+
+    ran: Ran
+    state: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Session:
+    """Calls candidates of `task` in `guest`; what they do wrong is raised as `Rejected`."""
+
+    task: Task
+    guest: Guest
+    device: torch.device
+    tasks: dict[str, Task] = field(default_factory=dict)
+    """Candidate -> the task its answers belong to: with weights as the seed makes them, where
+    they cannot be given by name."""
+    _start: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
+    """Candidate -> state to set before each call."""
+
+    def load(self, name: str, source: str) -> None:
+        with faults(Stage.COMPILE):
+            if not isinstance(self.task, ModuleTask):
+                self.guest.load(source, name)
+                self.tasks[name] = self.task
+                return
+            self.guest.load(source, name, self.task.init())
+            entries = self.guest.state(name, values=True)
+        wanted = self.task.state(self.device)
+        shapes = {n: tuple(e.meta.shape) for n, e in entries.items()}
+        if all(shapes.get(n) == tuple(tensor.shape) for n, tensor in wanted.items()):
+            self.tasks[name], self._start[name] = self.task, wanted
+            return
+        self.tasks[name] = self.task.as_constructed()
+        buffers = {n: e.value for n, e in entries.items() if e.value is not None}
+        self._start[name] = buffers
+
+    def matches_by_name(self, name: str) -> bool:
+        """The candidate's parameters and buffers are the reference's, by state_dict name."""
+        return self.tasks[name] is self.task
+
+    def call(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        seed: int,
+        poison: float,
+        skip_kernels: Sequence[str] = (),
+    ) -> Called:
+        """One watched call, from the state at the start."""
+        with faults():
+            self._restart(name)
+            ran = self.guest.run(name, inputs, seed, poison, skip_kernels)
+            if not self._start.get(name):
+                return Called(ran)
+            entries = self.guest.state(name, values=True)
+        return Called(ran, {n: e.value for n, e in entries.items() if e.value is not None})
+
+    def time(self, name: str, inputs: Sequence[Any], repeats: int, warmup: int, seed: int) -> Timed:
+        with faults():
+            self._restart(name)
+            return self.guest.time(name, inputs, repeats, warmup, seed)
+
+    def _restart(self, name: str) -> None:
+        if start := self._start.get(name):
+            self.guest.load_state(name, start)

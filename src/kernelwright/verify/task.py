@@ -1,0 +1,284 @@
+"""A task: what a candidate has to compute, and the answers it is judged by.
+
+Reference code is the user's and trusted: it runs in the host's process, natively and in fp64.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelwright.core.errors import KernelwrightError, UsageError
+from kernelwright.core.seed import derive
+from kernelwright.sandbox.tensors import flatten
+from kernelwright.verify.compare import Expected
+from kernelwright.verify.families import apply
+from kernelwright.verify.oracle import run_in_double, seeded
+
+CPU = torch.device("cpu")
+
+Call = Callable[..., object]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What the reference gives for one set of inputs."""
+
+    outputs: Expected
+    structure: str
+    """The returned value's containers as text (sandbox.tensors.flatten)."""
+    state: dict[str, Expected] = field(default_factory=dict)
+    """Buffers that the call changes, by state_dict name."""
+    changed_inputs: frozenset[int] = frozenset()
+    aliases: frozenset[tuple[int, int]] = frozenset()
+    """(output, input) pairs that share memory."""
+
+
+class Task(ABC):
+    """One computation with its inputs. Make one with `load_task` or `program_task`."""
+
+    name: str
+    entry: str
+    """What the candidate must define: "fused_operator" or "ModelNew"."""
+
+    @abstractmethod
+    def draw(self, seed: int, device: torch.device) -> list[Any]:
+        """Fresh inputs, drawn as the task's author says: tensors and plain values."""
+
+    @abstractmethod
+    def reference(self, device: torch.device, *, double: bool = False) -> Call:
+        """The reference, its state as at the start; with fp64 parameters where `double`."""
+
+    @property
+    def native(self) -> torch.dtype:
+        """Floating-point type that random draws inside the reference are made in."""
+        return torch.float32
+
+    def inputs(self, seed: int, family: str, device: torch.device) -> list[Any]:
+        """Inputs of one case: drawn under `seed`, then changed as the family says."""
+        return list(apply(family, self.draw(seed, device), derive(seed, "family", family)))
+
+    def expected(
+        self, inputs: list[Any], seed: int, device: torch.device, *, tf32: bool = False
+    ) -> Answer:
+        """The reference's native and fp64 answers for these inputs, under one seed.
+
+        Raises:
+            UsageError: the reference itself fails on them.
+        """
+        with self._usage():
+            call = self.reference(device)
+            own = tree_map(_copy, inputs)
+            before = _buffers(call, copy=True)
+            with seeded(seed, device), torch.no_grad():
+                result = call(*own)
+            native = tensors_of(result)
+            oracle, state = self._in_double(inputs, seed, device)
+            rounded = [self._in_double(inputs, seed, device, tf32=True)[0]] if tf32 else []
+        after = _buffers(call)
+        changed = [n for n, value in before.items() if not torch.equal(value, after[n])]
+        return Answer(
+            outputs=Expected(native=native, oracle=oracle, tolerated=tuple(rounded)),
+            structure=flatten(result)[0],
+            state={n: Expected(native=(after[n],), oracle=(state[n],)) for n in changed},
+            changed_inputs=frozenset(
+                i for i, (a, b) in enumerate(zip(inputs, own, strict=True)) if not _same(a, b)
+            ),
+            aliases=frozenset(_aliases(native, own)),
+        )
+
+    def nudged(
+        self, inputs: list[Any], seed: int, device: torch.device
+    ) -> tuple[torch.Tensor, ...]:
+        """The fp64 answer when each input moves by at most an ulp of its type: the least error
+        that any computation in that type must be allowed."""
+        generator = torch.Generator(device).manual_seed(seed)
+
+        def moved(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+                return value
+            ulp = torch.finfo(value.dtype).eps
+            step = torch.rand(value.shape, generator=generator, device=device) * 2 - 1
+            return value.double() * (1 + ulp * step)
+
+        with self._usage():
+            return self._in_double([moved(v) for v in inputs], seed, device)[0]
+
+    def _in_double(
+        self, inputs: list[Any], seed: int, device: torch.device, *, tf32: bool = False
+    ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+        call = self.reference(device, double=True)
+        with seeded(seed, device):
+            result = run_in_double(call, tree_map(_copy, inputs), self.native, tf32=tf32)
+        return tensors_of(result), _buffers(call)
+
+    @contextmanager
+    def _usage(self) -> Iterator[None]:
+        """What the reference raises is the user's to mend."""
+        try:
+            yield
+        except KernelwrightError:
+            raise
+        except (torch.OutOfMemoryError, MemoryError) as error:
+            raise UsageError(
+                f"{self.name} does not fit into this machine's memory: {error}",
+                remedy="give smaller inputs, or use a larger machine",
+            ) from error
+        except Exception as error:
+            raise UsageError(
+                f"the reference {self.name} fails on its own inputs: "
+                f"{type(error).__name__}: {error}",
+                remedy="see that it runs by itself first",
+            ) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionTask(Task):
+    """A function of its inputs alone: a flat program's `fused_operator`."""
+
+    name: str
+    get_inputs: Callable[[], list[Any]]
+    function: Call
+    entry: str = "fused_operator"
+
+    def draw(self, seed: int, device: torch.device) -> list[Any]:
+        with seeded(seed, device), self._usage():
+            return _moved(self.get_inputs(), device)
+
+    def reference(self, device: torch.device, *, double: bool = False) -> Call:  # noqa: ARG002
+        return self.function
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModuleTask(Task):
+    """A module and its inputs: a file with `Model`, `get_inputs` and `get_init_inputs`."""
+
+    name: str
+    get_inputs: Callable[[], list[Any]]
+    build: Callable[[], torch.nn.Module]
+    """Constructs the module; parameters are drawn from the generator of the default device."""
+    text: str
+    """Source of the file, for the guest's `get_init_inputs`."""
+    seed: int = 0
+    """Of the construction."""
+    is_redrawn: bool = True
+    """Constant parameters and statistics are moved off 1 and 0, which would hide their use."""
+    entry: str = "ModelNew"
+    _modules: dict[torch.device, torch.nn.Module] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+
+    @property
+    def native(self) -> torch.dtype:
+        floats = [p.dtype for p in self.module(CPU).parameters() if p.is_floating_point()]
+        return floats[0] if floats else torch.float32
+
+    def module(self, device: torch.device) -> torch.nn.Module:
+        """The module as at the start; do not call it, its buffers must not change."""
+        if device not in self._modules:
+            with seeded(self.seed, device), self._usage(), torch.device(device):
+                module = self.build().to(device)
+            if self.is_redrawn:
+                redraw_constants(module, derive(self.seed, "redraw"))
+            self._modules[device] = module
+        return self._modules[device]
+
+    def draw(self, seed: int, device: torch.device) -> list[Any]:
+        with seeded(seed, device), self._usage():
+            return _moved(self.get_inputs(), device)
+
+    def reference(self, device: torch.device, *, double: bool = False) -> Call:
+        module = deepcopy(self.module(device))
+        return module.double() if double else module
+
+    def state(self, device: torch.device) -> dict[str, torch.Tensor]:
+        """Parameters and buffers at the start, by state_dict name."""
+        module = self.module(device)
+        entries = [
+            *module.named_parameters(remove_duplicate=False),
+            *module.named_buffers(remove_duplicate=False),
+        ]
+        return {name: tensor.detach() for name, tensor in entries}
+
+    def init(self) -> dict[str, Any]:
+        """How a guest constructs the candidate's `ModelNew`."""
+        return {"reference": self.text, "seed": self.seed, "train": self.module(CPU).training}
+
+    def as_constructed(self) -> "ModuleTask":
+        """The same task with parameters as the seed makes them."""
+        return ModuleTask(
+            name=self.name,
+            get_inputs=self.get_inputs,
+            build=self.build,
+            text=self.text,
+            seed=self.seed,
+            is_redrawn=False,
+        )
+
+
+def redraw_constants(module: torch.nn.Module, seed: int) -> None:
+    """Move parameters and running statistics that hold one value only by up to 10%, or 0.1 off 0.
+
+    An affine weight of ones and a bias of zeros would let a kernel leave them out.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    statistics = [b for n, b in module.named_buffers() if n.endswith(("_mean", "_var"))]
+    with torch.no_grad():
+        for tensor in (*module.parameters(), *statistics):
+            if not tensor.is_floating_point() or not tensor.numel():
+                continue
+            value = float(tensor.flatten()[0])
+            if bool((tensor == value).all()):
+                span = 0.2 * torch.rand(tensor.shape, generator=generator) - 0.1
+                tensor.add_((span * (abs(value) or 1.0)).to(tensor))
+
+
+def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
+    """The tensors of a returned value, in order.
+
+    Raises:
+        UsageError: there are none.
+    """
+    _, leaves = flatten(result)
+    tensors = tuple(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor))
+    if not tensors:
+        raise UsageError(
+            f"the reference returns {type(result).__name__}, not tensors",
+            remedy="return a tensor, or a list, tuple or dict of tensors",
+        )
+    return tensors
+
+
+def _moved(inputs: list[Any], device: torch.device) -> list[Any]:
+    return [v.detach().to(device) if isinstance(v, torch.Tensor) else v for v in inputs]
+
+
+def _copy(value: Any) -> Any:
+    """Values and strides, in memory of its own."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def _same(left: Any, right: Any) -> bool:
+    if not isinstance(left, torch.Tensor):
+        return True
+    return torch.equal(left.nan_to_num(0.5), right.nan_to_num(0.5))
+
+
+def _buffers(call: Call, *, copy: bool = False) -> dict[str, torch.Tensor]:
+    if not isinstance(call, torch.nn.Module):
+        return {}
+    return {name: _copy(b) if copy else b.detach() for name, b in call.named_buffers()}
+
+
+def _aliases(outputs: tuple[torch.Tensor, ...], inputs: list[Any]) -> Iterator[tuple[int, int]]:
+    for i, output in enumerate(outputs):
+        for j, given in enumerate(inputs):
+            if isinstance(given, torch.Tensor):
+                mine, theirs = output.untyped_storage(), given.untyped_storage()
+                if mine.data_ptr() == theirs.data_ptr() and mine.nbytes():
+                    yield i, j

@@ -1,0 +1,249 @@
+"""One candidate under judgement: the steps it goes through and what they found."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
+from kernelwright.sandbox.compile_check import compile_check
+from kernelwright.sandbox.guest import Limits
+from kernelwright.verify import checks
+from kernelwright.verify.cases import Case, poison
+from kernelwright.verify.compare import Expected, Precision, worse
+from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
+from kernelwright.verify.session import Called, Session
+from kernelwright.verify.static import findings
+from kernelwright.verify.task import Answer, ModuleTask, Task
+
+CLOSE = 16.0
+"""Errors up to this many times the bound get a second look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What every candidate of one judge is held to."""
+
+    device: torch.device
+    precision: Precision
+    mode: str
+
+    @property
+    def device_name(self) -> str:
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return "cpu-interpreter"
+
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A case with its inputs and the reference's answer."""
+
+    case: Case
+    inputs: list[Any]
+    answer: Answer
+
+
+def pose(task: Task, case: Case, rules: Rules) -> Posed:
+    """Draw a case's inputs and answer it by the reference.
+
+    Raises:
+        UsageError: the reference fails on these inputs.
+    """
+    inputs = task.inputs(case.seed, case.family, rules.device)
+    tf32 = rules.precision is Precision.TF32
+    return Posed(case, inputs, task.expected(inputs, case.seed, rules.device, tf32=tf32))
+
+
+def pose_if_defined(task: Task, case: Case, rules: Rules) -> Posed | None:
+    """None where a family leaves the domain of the reference: it raises, or is not finite."""
+    if case.family == "plain":
+        return pose(task, case, rules)
+    try:
+        posed = pose(task, case, rules)
+    except UsageError:
+        return None
+    outputs = posed.answer.outputs.oracle
+    return posed if all(bool(output.isfinite().all()) for output in outputs) else None
+
+
+@dataclass(slots=True)
+class Trial:
+    rules: Rules
+    candidate: Candidate
+    name: str = "candidate"
+    isolation: str = ""
+    errors: ErrorFigures | None = None
+    launches: dict[str, int] = field(default_factory=dict)
+    times: dict[str, Timing] = field(default_factory=dict)
+    library_share: float | None = None
+    cases: list[str] = field(default_factory=list)
+    checks: dict[str, None] = field(default_factory=dict)
+    """Names of the checks passed, in order of first passing."""
+    advice: list[str] = field(default_factory=list)
+    rejection: Rejected | None = None
+
+    def passed(self, *names: str) -> None:
+        self.checks.update(dict.fromkeys(names))
+
+    @contextmanager
+    def ending(self) -> Iterator[None]:
+        """A rejection inside ends the trial."""
+        try:
+            yield
+        except Rejected as rejection:
+            self.rejection = rejection
+
+    # -- steps
+
+    def read(self, entry: str) -> None:
+        """Static rules."""
+        found = findings(self.candidate.source, self.rules.mode, entry)
+        refused = [finding for finding in found if not finding.is_hint]
+        self.advice += [f"line {f.line}: {f.message}; {f.remedy}" for f in found if f.is_hint]
+        if refused:
+            first = refused[0]
+            message = f"{first.rule}: {first.message}; {first.remedy}"
+            raise Rejected(Stage.STATIC, first.code, message, first.line)
+        self.passed("static rules")
+
+    def compile(self, task: Task, inputs: list[Any], limits: Limits) -> None:
+        """A real compilation for sm_90, where only the interpreter runs the kernels."""
+        init = task.init() if isinstance(task, ModuleTask) else None
+        try:
+            with faults(Stage.COMPILE):
+                compile_check(self.candidate.source, inputs, init, limits)
+        except Rejected as rejected:
+            if rejected.code is not Code.RUNTIME_ERROR:
+                raise
+            # Host code that looks at values may fail on untouched memory: the run decides.
+            self.advice.append(f"not compiled for sm_90: {rejected.message}")
+            return
+        self.passed("compiles for sm_90")
+
+    def load(self, session: Session) -> None:
+        session.load(self.name, self.candidate.source)
+        self.isolation = session.guest.isolation
+        self.passed("loads")
+        if not session.matches_by_name(self.name):
+            self.advice.append(
+                "parameters are not named as the reference's: weights come from the "
+                "construction seed alone, as drawn"
+            )
+
+    def judge(self, session: Session, task: Task, posed: Posed) -> None:
+        """One case, from the call to every check of it."""
+        case = posed.case
+        called = session.call(self.name, posed.inputs, case.seed, case.poison)
+        checks.check_structure(called.ran, posed.answer)
+        try:
+            self._compare(called, posed.answer.outputs)
+        except WrongOutputs as wrong:
+            self._look_again(session, task, posed, called, wrong)
+        by_name = session.matches_by_name(self.name)
+        precision = self.rules.precision
+        found = checks.check_state(called, posed.answer, precision, by_name=by_name)
+        self.errors = worse(self.errors, found)
+        checks.check_inputs(called.ran, posed.answer)
+        checks.check_launches(called.ran)
+        if self.rules.mode == "pure":
+            checks.check_dispatch(called.ran)
+            self.passed("no library compute")
+        self.launches = self.launches or called.ran.launches
+        self.cases.append(case.name)
+        self.passed("outputs", "inputs unchanged", "no aliasing", "own kernels launched")
+        if posed.answer.state:
+            self.passed("buffers")
+
+    def _compare(self, called: Called, expected: Expected) -> None:
+        found = checks.check_values(called.ran, expected, self.rules.precision)
+        self.errors = worse(self.errors, found)
+
+    def _look_again(
+        self,
+        session: Session,
+        task: Task,
+        posed: Posed,
+        called: Called,
+        wrong: WrongOutputs,
+    ) -> None:
+        """Is it the computation that magnifies rounding, or memory that was never written?"""
+        case, expected = posed.case, posed.answer.outputs
+        is_close = wrong.errors is not None and _share(wrong.errors) <= CLOSE
+        if is_close and self.rules.precision is not Precision.KERNELBENCH:
+            nudged = task.nudged(posed.inputs, case.seed, self.rules.device)
+            expected = replace(expected, tolerated=(*expected.tolerated, nudged))
+            try:
+                return self._compare(called, expected)
+            except WrongOutputs as still:
+                wrong = still
+        self.errors = worse(self.errors, wrong.errors)
+        was_nan = case.poison != case.poison
+        other = poison(case.seed, is_nan=not was_nan)
+        again = session.call(self.name, posed.inputs, case.seed, other).ran
+        if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
+            message = f"part of the output is never written ({wrong.message})"
+            raise Rejected(Stage.PROBE, Code.UNWRITTEN, message)
+        raise wrong
+
+    def silence(self, session: Session, posed: Posed) -> None:
+        """With the candidate's kernels doing nothing, the outputs must not be right."""
+        case = posed.case
+        if not any(output.numel() for output in posed.answer.outputs.native):
+            return
+        filler = poison(case.seed + 1, is_nan=False)
+        try:
+            called = session.call(self.name, posed.inputs, case.seed, filler, tuple(self.launches))
+            checks.check_structure(called.ran, posed.answer)
+            checks.check_values(called.ran, posed.answer.outputs, self.rules.precision)
+        except Rejected:
+            self.passed("outputs depend on own kernels")
+            return
+        message = "the outputs are right without the candidate's kernels: they are decoys"
+        raise Rejected(Stage.PROBE, Code.NOT_LAUNCHED, message)
+
+    # -- result
+
+    def verdict(self) -> Verdict:
+        rejection = self.rejection
+        accepted = rejection is None
+        return Verdict(
+            accepted=accepted,
+            stage=Stage.ACCEPTED if rejection is None else rejection.stage,
+            code=Code.OK if rejection is None else rejection.code,
+            message=_summary(self.cases, self.checks) if rejection is None else rejection.message,
+            mode=self.rules.mode,
+            precision=self.rules.precision.value,
+            device=self.rules.device_name,
+            line=None if rejection is None else rejection.line,
+            errors=self.errors,
+            times=self.times,
+            launches=self.launches,
+            library_share=self.library_share,
+            cases=tuple(self.cases),
+            checks=tuple(self.checks),
+            isolation=self.isolation,
+            advice=tuple(dict.fromkeys(self.advice)),
+        )
+
+
+def _summary(cases: Iterable[str], passed: Iterable[str]) -> str:
+    return f"right in {len(list(cases))} cases, {len(list(passed))} checks passed"
+
+
+def _share(errors: ErrorFigures) -> float:
+    return max(errors.max_candidate / errors.max_allowed, errors.rms_candidate / errors.rms_allowed)
+
+
+def _nan_follows(called: Called, again: tuple[torch.Tensor, ...], was_nan: bool) -> bool:
+    """NaN shows exactly where fresh memory held NaN in one of two calls on the same inputs."""
+    first, second = called.ran.outputs, again
+    under_nan, under_finite = (first, second) if was_nan else (second, first)
+    return any(
+        a.is_floating_point() and a.shape == b.shape and bool((a.isnan() & ~b.isnan()).any())
+        for a, b in zip(under_nan, under_finite, strict=False)
+    )
