@@ -7,13 +7,15 @@ PYTHON ?= python3
 export PYTHON
 
 BIN := .venv/bin
-EXAMPLES := $(sort $(wildcard examples/*.py))
+EXAMPLES := examples/mlp_gelu.py examples/norm_block.py examples/conv_block.py \
+    examples/softmax_attention_scores.py examples.transformer:transformer_block
 
 .PHONY: demo test check format clean browser
 
 demo: .venv/demo.stamp
 	@for example in $(EXAMPLES); do \
-	    $(BIN)/kernelwright optimize $$example --out demo-out/$$(basename $$example .py) || exit; \
+	    name=$${example##*[/:]}; \
+	    $(BIN)/kernelwright optimize $$example --out demo-out/$${name%.py} || exit; \
 	done
 	@$(BIN)/kernelwright report demo-out/*/
 

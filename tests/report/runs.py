@@ -25,7 +25,7 @@ def timing(median_ms: float) -> Record:
     }
 
 
-def call(op: str, inputs: list[str], output: str, fragment: str | None, **over: Any) -> Record:
+def call(op: str, inputs: list[str], output: str, fragment: int | None, **over: Any) -> Record:
     return {
         "op": op,
         "family": "pointwise",
@@ -85,12 +85,12 @@ def rejected(message: str) -> Verdict:
 def gpu_run() -> list[Record]:
     """A residual MLP with layer norm: one fragment won, one lost, one operator is unknown."""
     calls = [
-        call("linear", ["x0", "x1", "x2"], "t0", "F1", family="matrix", flops=1_073_741_824),
-        call("gelu", ["t0"], "t1", "F1"),
+        call("linear", ["x0", "x1", "x2"], "t0", 0, family="matrix", flops=1_073_741_824),
+        call("gelu", ["t0"], "t1", 0),
         call("linear", ["t1", "x3", "x4"], "t2", None, family="matrix", flops=1_073_741_824),
         call("aten.sort.default", ["t2"], "t3", None, extern=True, flops=0),
-        call("add", ["t3", "x0"], "t4", "F2"),
-        call("layer_norm", ["t4", "x5", "x6"], "t5", "F2", family="normalization"),
+        call("add", ["t3", "x0"], "t4", 1),
+        call("layer_norm", ["t4", "x5", "x6"], "t5", 1, family="normalization"),
     ]
     verdict = accepted(0.05, 3e-7)
     winner = "matmul tf32x3 BLOCK_M=128"
@@ -131,7 +131,7 @@ def gpu_run() -> list[Record]:
         },
         {
             "record": "fragment",
-            "id": "F1",
+            "id": 0,
             "calls": [0, 1],
             "ops": ["linear", "gelu"],
             "family": "matmul",
@@ -147,7 +147,7 @@ def gpu_run() -> list[Record]:
         },
         {
             "record": "fragment",
-            "id": "F2",
+            "id": 1,
             "calls": [4, 5],
             "ops": ["add", "layer_norm"],
             "family": "reduction",
@@ -164,7 +164,7 @@ def gpu_run() -> list[Record]:
         *(
             {
                 "record": "candidate",
-                "fragment": "F1",
+                "fragment": 0,
                 "schedule": schedule,
                 "origin": "teacher",
                 "verdict": found.to_json(),
@@ -177,7 +177,7 @@ def gpu_run() -> list[Record]:
         ),
         {
             "record": "candidate",
-            "fragment": "F2",
+            "fragment": 1,
             "schedule": "one_pass ieee BLOCK=512",
             "origin": "teacher",
             "verdict": accepted(0.01, 2e-7).to_json(),

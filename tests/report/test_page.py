@@ -71,7 +71,7 @@ def test_text_written_by_models_is_escaped(run_of, where):
     elif where == "schedule":
         of(records, "candidate")["schedule"] = HOSTILE
     else:
-        of(records, "candidate")["verdict"]["message"] = HOSTILE
+        records[-3]["verdict"]["message"] = HOSTILE
     text = page(run_of(records))
     assert "alert(1)" in text
     assert "<script>alert" not in text
@@ -95,7 +95,7 @@ def test_the_picture_has_every_operator_and_marks_the_unknown_one(run_of):
 def test_errors_are_listed_for_the_whole_and_for_each_winner(run_of):
     rows = error_rows(run_of(gpu_run()))
     whats = [row.what for row in rows if row.measure == "max"]
-    assert whats == ["whole program", "fragment F1", "fragment F2"]
+    assert whats == ["whole program", "fragment F0", "fragment F1"]
     assert rows[0].share == pytest.approx(30)
 
 
@@ -106,6 +106,15 @@ def test_the_estimate_counts_the_bytes_that_fusion_saves(run_of):
     before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
     saved_bytes = 2 * 4_194_304 - 6_300_000
     assert before_s - after_s == pytest.approx(saved_bytes / GPUS[0].bytes_per_s)
+
+
+def test_a_fragment_that_lost_is_listed_apart_and_not_placed(run_of):
+    records = gpu_run()
+    of(records, "fragment").update(winner=None, best=None, reason="stays PyTorch: no faster")
+    run = run_of(records)
+    found = chart(run.program, run.fragments, colors_of(run.fragments), "NVIDIA H200")
+    assert {point.label for point in found.points} == {"F1"}
+    assert "1 more fragments were tried" in page(run)
 
 
 def test_an_unknown_gpu_gets_points_without_a_roof(run_of):

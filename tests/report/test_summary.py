@@ -41,8 +41,7 @@ def case(number, optimized=None, eager=None, compiled=None, **over):
 RUN = {
     "record": "run",
     "command": "bench",
-    "device": "NVIDIA H200",
-    "environment": {"commit": "abc123"},
+    "environment": {"commit": "abc123", "gpu": "NVIDIA H200, 580.1, 143771 MiB"},
 }
 PREFIX = "kernelbench/L2/teacher/hybrid/strict"
 

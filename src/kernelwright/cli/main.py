@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except InfraError as error:
         if error.__cause__ is not None:
-            err.print("".join(traceback.format_exception(error.__cause__)), markup=False)
+            text = "".join(traceback.format_exception(error.__cause__))
+            err.print(text, markup=False, soft_wrap=True)
         message = f"our side failed, nothing is known about the input: {error}"
         err.print(message, style="red", markup=False, soft_wrap=True)
         sys.exit(3)

@@ -17,6 +17,7 @@ from kernelwright.cli.options import (
 )
 from kernelwright.cli.result import results_table
 from kernelwright.report.page import render
+from kernelwright.report.run import read_run
 
 TargetArgument = Annotated[
     str,
@@ -57,13 +58,13 @@ def command(
             budget_s=budget_s,
             progress=report,
         )
-    page = folder / "report.html"
-    render(folder / "records.jsonl", page)
+    records, page = folder / "records.jsonl", folder / "report.html"
+    render(records, page)
     if json:
         print_json(result)
         return
-    out.print(results_table([result]))
-    err.print(f"module  {folder / 'optimized.py'}\nreport  {page}", markup=False)
+    out.print(results_table([read_run(records)]))
+    err.print(f"module  {folder / 'optimized.py'}\nreport  {page}", markup=False, soft_wrap=True)
 
 
 def default_name(target: str) -> str:

@@ -1,4 +1,4 @@
-"""`kernelwright report`: pages and tables from records, again."""
+"""`kernelwright report`: pages, tables and published figures from records, again."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,26 +11,47 @@ from kernelwright.cli.result import results_table
 from kernelwright.core.errors import UsageError
 from kernelwright.report.page import render
 from kernelwright.report.run import read_run
+from kernelwright.report.summary import write_summary
 
 FoldersArgument = Annotated[
-    list[Path], typer.Argument(metavar="DIR...", help="Folders that `optimize` wrote.")
+    list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders that `optimize` wrote.")
 ]
+SummaryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RESULTS",
+        help="Folder of benchmark records: writes its summary.json and the README's table.",
+    ),
+]
+ReadmeOption = Annotated[Path, typer.Option(help="The README that --summary updates.")]
 
 
-def command(folders: FoldersArgument, json: JsonOption = False) -> None:
+def command(
+    folders: FoldersArgument = None,
+    summary: SummaryOption = None,
+    readme: ReadmeOption = Path("README.md"),
+    json: JsonOption = False,
+) -> None:
     """Write report.html of each DIR from its records.jsonl, and print their summary table."""
-    runs = [read_run(records_of(folder)) for folder in folders]
-    for folder in folders:
-        render(records_of(folder), folder / "report.html")
-        err.print(f"report  {folder / 'report.html'}", markup=False)
-    results = [run.result for run in runs]
+    if not folders and summary is None:
+        raise UsageError("nothing to report", remedy="name folders, or give --summary RESULTS")
+    if summary is not None:
+        if not (summary.is_dir() and readme.is_file()):
+            raise UsageError(f"needs the folder {summary} and the file {readme}")
+        figures = write_summary(summary, readme)
+        err.print(f"{len(figures)} figures  {summary / 'summary.json'}, {readme}", markup=False)
+    paths = [_records_of(folder) for folder in folders or ()]
+    runs = [read_run(path) for path in paths]
+    for path in paths:
+        render(path, path.with_name("report.html"))
+        err.print(f"report  {path.with_name('report.html')}", markup=False, soft_wrap=True)
     if json:
-        print_json(results)
-    else:
-        out.print(results_table(results))
+        print_json([run.result for run in runs])
+    elif runs:
+        out.print(results_table(runs))
 
 
-def records_of(folder: Path) -> Path:
+def _records_of(folder: Path) -> Path:
     """The records file of a run's folder; UsageError where there is none."""
     records = folder / "records.jsonl"
     if not records.is_file():

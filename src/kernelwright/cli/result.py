@@ -1,40 +1,44 @@
-"""The summary table of optimized targets, from their result records."""
+"""The summary table of optimized targets, from their records."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from rich.table import Table
 from rich.text import Text
 
 from kernelwright.core.record import Record
-from kernelwright.report.format import count, quantity
+from kernelwright.report.format import count, factor, milliseconds, quantity
+from kernelwright.report.run import Run
 
-NOT_MEASURED = "not measured: no GPU"
+NOT_MEASURED = "not measured:\nno GPU"
 
 
-def results_table(results: Sequence[Record]) -> Table:
-    """One row a target: what became Triton, the verdict, and what it saves."""
+def results_table(runs: Iterable[Run]) -> Table:
+    """One block a target: what became Triton, the verdict, and what it saves."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("target")
-    for column in ("operators", "fragments", "in Triton"):
-        table.add_column(column, justify="right")
+    table.add_column("target", no_wrap=True)
+    table.add_column("in Triton", overflow="fold", min_width=18)
     table.add_column("verdict")
     for column in ("launches", "bytes moved", "time"):
         table.add_column(column, justify="right")
-    for result in results:
-        table.add_row(*map(Text, _cells(result)))
+    for run in runs:
+        table.add_row(*map(Text, _cells(run)), end_section=True)
     return table
 
 
-def _cells(result: Record) -> tuple[str, ...]:
-    verdict = result["verdict"]
-    launches, moved = result["launches"], result["bytes"]
+def _cells(run: Run) -> tuple[str, ...]:
+    result = run.result
+    verdict, launches, moved = result["verdict"], result["launches"], result["bytes"]
+    became_triton = (
+        f"{result['operators_triton']} of {len(run.program['calls'])} operators",
+        f"{result['num_triton']} of {result['num_fragments']} fragments",
+        *("+".join(f["ops"]) for f in run.fragments if f["winner"] is not None),
+    )
     return (
         str(result["target"]),
-        str(result["num_operators"]),
-        f"{result['num_triton']} of {result['num_fragments']}",
+        "\n".join(became_triton),
         "accepted" if verdict["accepted"] else f"rejected: {verdict['code']}",
-        f"{count(launches['before'])} -> {count(launches['after'])}",
-        f"{quantity(moved['before'], 'B')} -> {quantity(moved['after'], 'B')}",
+        f"{count(launches['before'])} to {count(launches['after'])}",
+        f"{quantity(moved['before'], 'B')} to\n{quantity(moved['after'], 'B')}",
         _time(result["times"]),
     )
 
@@ -42,5 +46,6 @@ def _cells(result: Record) -> tuple[str, ...]:
 def _time(times: dict[str, Record]) -> str:
     if "eager" not in times or "optimized" not in times:
         return NOT_MEASURED
-    before, after = times["eager"]["median_ms"], times["optimized"]["median_ms"]
-    return f"{before:.4g} -> {after:.4g} ms ({before / after:.2f}x)"
+    before_ms, after_ms = times["eager"]["median_ms"], times["optimized"]["median_ms"]
+    gain = factor(before_ms / after_ms)
+    return f"{milliseconds(before_ms)} to\n{milliseconds(after_ms)}, {gain}"

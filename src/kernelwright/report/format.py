@@ -1,4 +1,4 @@
-"""Numbers as people read them: quantities with units, times, counts, speedups."""
+"""Names and numbers as people read them: quantities with units, times, counts, speedups."""
 
 PREFIXES = ("", "k", "M", "G", "T", "P")
 
@@ -27,3 +27,8 @@ def milliseconds(value_ms: float) -> str:
 def factor(value: float) -> str:
     """A ratio: 1.5 -> "1.50x", 12.3 -> "12.3x"."""
     return f"{value:.2f}x" if value < 9.995 else f"{value:.1f}x"
+
+
+def fragment(identity: int) -> str:
+    """The name of a fragment on the page and in the program picture."""
+    return f"F{identity}"

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kernelwright.core.record import Record
+from kernelwright.report import format as text
 from kernelwright.report.format import quantity
 from kernelwright.report.layout import Layout, layered
 
@@ -23,7 +23,7 @@ class Node:
     kind: str
     """"triton", "pytorch" or "extern"."""
     fragment: str
-    """Id of its fragment; empty where it has none."""
+    """Name of its fragment; empty where it stays PyTorch."""
     color: int
     """Index of the fragment's colour; -1 for none."""
     tooltip: str
@@ -42,7 +42,7 @@ class Picture:
     node_height: int = NODE_HEIGHT
 
 
-def draw(program: Record, colors: Mapping[Any, int]) -> Picture:
+def draw(program: Record, colors: Mapping[int, int]) -> Picture:
     """Lay a program record out; `colors` has the fragments that became Triton."""
     calls = program["calls"]
     widths = [_width(call) for call in calls]
@@ -69,11 +69,11 @@ def shape_text(shape: list[int]) -> str:
 
 def _width(call: Record) -> float:
     detail = shape_text(call["shapes"][0]) if call["shapes"] else ""
-    text = max(len(call["op"]) * LETTER_WIDTH, len(detail) * SMALL_LETTER_WIDTH)
-    return max(96.0, text + 44)
+    letters = max(len(call["op"]) * LETTER_WIDTH, len(detail) * SMALL_LETTER_WIDTH)
+    return max(96.0, letters + 44)
 
 
-def _node(call: Record, colors: Mapping[Any, int], center: float, row: int, width: float) -> Node:
+def _node(call: Record, colors: Mapping[int, int], center: float, row: int, width: float) -> Node:
     color = colors.get(call["fragment"], -1)
     reads, writes = ", ".join(call["inputs"]), ", ".join(call["outputs"])
     work = f"{quantity(call['flops'], 'FLOP')}, {quantity(call['bytes'], 'B')}"
@@ -81,7 +81,7 @@ def _node(call: Record, colors: Mapping[Any, int], center: float, row: int, widt
         name=call["op"],
         detail=shape_text(call["shapes"][0]) if call["shapes"] else "",
         kind="extern" if call["extern"] else "triton" if color >= 0 else "pytorch",
-        fragment="" if color < 0 else str(call["fragment"]),
+        fragment="" if color < 0 else text.fragment(call["fragment"]),
         color=color,
         tooltip=f"{writes} = {call['op']}({reads})\n{call['family']}; {work}",
         x=center - width / 2 + MARGIN,

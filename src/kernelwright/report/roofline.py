@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kernelwright.core.record import Record
+from kernelwright.report import format as text
 from kernelwright.report.format import quantity
 
 
@@ -103,16 +103,17 @@ def estimate_s(program: Record, fragments: Sequence[Record], gpu: Gpu) -> tuple[
 
 
 def chart(
-    program: Record, fragments: Sequence[Record], colors: Mapping[Any, int], device: str
+    program: Record, fragments: Sequence[Record], colors: Mapping[int, int], device: str
 ) -> Chart | None:
-    """Where each fragment is under the roof, before and after; None without a single point.
+    """Where the winning fragments are under the roof, before and after; None without one.
 
     A measured run shows eager and best times; where nothing was measured, the points sit on the
     roof of the first GPU of the table and are marked as estimates.
     """
-    is_estimate = not any(f["eager"] or f["best"] for f in fragments)
+    won = [f for f in fragments if f["winner"] is not None]
+    is_estimate = not any(f["best"] for f in won)
     gpu = GPUS[0] if is_estimate else gpu_named(device)
-    counted = [f for f in fragments if f["flops"] > 0 and f["bytes"] > 0]
+    counted = [f for f in won if f["flops"] > 0 and f["bytes"] > 0]
     dots = [dot for f in counted for dot in _dots(program, f, gpu if is_estimate else None)]
     if not dots:
         return None
@@ -134,7 +135,7 @@ def chart(
         ),
         gpu=device if gpu is None else gpu.name,
         is_estimate=is_estimate,
-        num_left_out=len(fragments) - len(counted),
+        num_left_out=len(won) - len(counted),
         has_labels=len(counted) <= MOST_LABELS,
     )
 
@@ -157,15 +158,15 @@ def _dots(program: Record, fragment: Record, estimated_on: Gpu | None) -> list[_
     return dots
 
 
-def _point(scale: "_Scale", dot: _Dot, colors: Mapping[Any, int]) -> Point:
+def _point(scale: "_Scale", dot: _Dot, colors: Mapping[int, int]) -> Point:
     fragment, intensity, per_s, kind = dot
     return Point(
         x=scale.x(intensity),
         y=scale.y(per_s),
-        label=str(fragment["id"]),
+        label=text.fragment(fragment["id"]),
         color=colors.get(fragment["id"], -1),
         kind=kind,
-        tooltip=f"{fragment['id']} {kind}: {intensity:.3g} FLOP/B, {quantity(per_s, 'FLOP/s')}",
+        tooltip=f"{kind}: {intensity:.3g} FLOP/B, {quantity(per_s, 'FLOP/s')}",
     )
 
 
@@ -201,8 +202,8 @@ class _Scale:
             ridge, end = peak / gpu.bytes_per_s, min(peak, last * gpu.bytes_per_s)
             corners = [(start, start * gpu.bytes_per_s), (min(ridge, last), end), (last, end)]
             path = "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in corners)
-            text = f"{label} {quantity(peak, 'FLOP/s')}"
-            lines.append(Roof(path, text, self.x(last), self.y(end) - 6))
+            named = f"{label} {quantity(peak, 'FLOP/s')}"
+            lines.append(Roof(path, named, self.x(last), self.y(end) - 6))
         return tuple(lines)
 
 

@@ -1,6 +1,6 @@
 """The parts of the page as plain data, ready to print."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from kernelwright.core.record import Record
+from kernelwright.report import format as text
 from kernelwright.report.format import count, factor, milliseconds, quantity
 from kernelwright.report.roofline import GPUS, estimate_s
 from kernelwright.report.run import Run
@@ -75,6 +76,7 @@ class CandidateRow:
 
 @dataclass(frozen=True, slots=True)
 class FragmentView:
+    name: str
     record: Record
     color: int
     rows: tuple[CandidateRow, ...]
@@ -87,7 +89,7 @@ class FragmentView:
         return self.record["winner"] is not None
 
 
-def colors_of(fragments: Iterable[Record]) -> dict[Any, int]:
+def colors_of(fragments: Iterable[Record]) -> dict[int, int]:
     """Fragment id -> colour, for the fragments that became Triton."""
     won = [f["id"] for f in fragments if f["winner"] is not None]
     return {identity: i % NUM_COLORS for i, identity in enumerate(won)}
@@ -146,11 +148,11 @@ def bar_groups(run: Run) -> list[BarGroup]:
     return [*groups, BarGroup("Time", bars, gain, note)]
 
 
-def _pair(title: str, before: float, after: float, text: Any) -> BarGroup:
+def _pair(title: str, before: float, after: float, show: Callable[[Any], str]) -> BarGroup:
     longest = max(before, after) or 1
     bars = (
-        Bar("PyTorch", text(before), 100 * before / longest),
-        Bar("optimized", text(after), 100 * after / longest),
+        Bar("PyTorch", show(before), 100 * before / longest),
+        Bar("optimized", show(after), 100 * after / longest),
     )
     return BarGroup(title, bars, factor(before / after) if after else "")
 
@@ -161,7 +163,7 @@ def error_rows(run: Run) -> list[ErrorRow]:
     for fragment in run.fragments:
         for candidate in run.candidates_of(fragment["id"]):
             if _is_winner(fragment, candidate):
-                judged.append((f"fragment {fragment['id']}", candidate["verdict"]))
+                judged.append((f"fragment {text.fragment(fragment['id'])}", candidate["verdict"]))
                 break
     rows = []
     for what, verdict in judged:
@@ -172,7 +174,7 @@ def error_rows(run: Run) -> list[ErrorRow]:
     return rows
 
 
-def fragment_views(run: Run, colors: dict[Any, int]) -> list[FragmentView]:
+def fragment_views(run: Run, colors: dict[int, int]) -> list[FragmentView]:
     views = []
     for number, fragment in enumerate(run.fragments):
         rows = [_candidate_row(fragment, c) for c in run.candidates_of(fragment["id"])]
@@ -182,6 +184,7 @@ def fragment_views(run: Run, colors: dict[Any, int]) -> list[FragmentView]:
             speed = factor(fragment["eager"]["median_ms"] / fragment["best"]["median_ms"])
         views.append(
             FragmentView(
+                name=text.fragment(fragment["id"]),
                 record=fragment,
                 color=colors.get(fragment["id"], -1),
                 rows=tuple(rows),

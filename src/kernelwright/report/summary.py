@@ -78,7 +78,7 @@ def read_groups(results: Path) -> dict[Key, Group]:
             cases=tuple(case for case, _ in cases[key].values()),
             files=tuple(sorted({file for _, file in cases[key].values()})),
             commit=runs[key]["environment"].get("commit"),
-            device=str(runs[key]["device"]),
+            device=str(runs[key]["environment"]["gpu"]).split(",")[0],
         )
         for key in sorted(cases)
     }

@@ -1,0 +1,81 @@
+"""A short run's records and a verdict, for the fakes behind the command line."""
+
+from kernelwright.core.verdict import Code, Stage, Verdict
+
+
+def verdict(accepted, message="all cases agree"):
+    return Verdict(
+        accepted=accepted,
+        stage=Stage.ACCEPTED if accepted else Stage.COMPARE,
+        code=Code.OK if accepted else Code.WRONG_VALUES,
+        message=message,
+        mode="hybrid",
+        precision="strict",
+        device="cpu-interpreter",
+        cases=("64x96 scaled 0",),
+        isolation="rlimits",
+    )
+
+
+RECORDS = [
+    {
+        "record": "run",
+        "command": "optimize",
+        "target": "model.py",
+        "options": {"device": "auto"},
+        "environment": {"python": "3.11.7", "versions": {}, "gpu": None, "commit": None},
+        "device": "cpu-interpreter",
+        "seconds": 1.5,
+    },
+    {
+        "record": "program",
+        "text": "",
+        "calls": [
+            {
+                "op": op,
+                "family": family,
+                "extern": False,
+                "inputs": ["x0"],
+                "outputs": [output],
+                "shapes": [[64, 96]],
+                "flops": 1000,
+                "bytes": 2000,
+                "fragment": 0,
+            }
+            for op, family, output in (("linear", "matrix", "t0"), ("gelu", "pointwise", "t1"))
+        ],
+        "flops": 2000,
+        "bytes_unfused": 4000,
+    },
+    {
+        "record": "fragment",
+        "id": 0,
+        "calls": [0, 1],
+        "ops": ["linear", "gelu"],
+        "family": "matmul",
+        "winner": "matmul",
+        "reason": "fewer launches",
+        "source": "pass",
+        "plan": [],
+        "eager": None,
+        "best": None,
+        "bytes": 2000,
+        "flops": 2000,
+        "num_candidates": 1,
+    },
+    {
+        "record": "result",
+        "target": "model.py",
+        "verdict": verdict(True).to_json(),
+        "launches": {"before": 6, "after": 4},
+        "bytes": {"before": 25_165_824, "after": 13_400_000},
+        "times": {},
+        "layout": "contiguous",
+        "num_operators": 2,
+        "num_fragments": 1,
+        "num_triton": 1,
+        "operators_triton": 2,
+        "source": "pass",
+        "seconds": 1.5,
+    },
+]

@@ -1,0 +1,189 @@
+"""The command line: exit codes, what goes to which stream, and nothing written on bad input."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import pytest
+from cli_runs import RECORDS, verdict
+
+from kernelwright.cli.main import main
+from kernelwright.cli.optimize import default_name
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command; its exit code, stdout and stderr."""
+
+    def command(*argv):
+        with pytest.raises(SystemExit) as ended:
+            main(argv)
+        streams = capsys.readouterr()
+        return SimpleNamespace(code=ended.value.code or 0, out=streams.out, err=streams.err)
+
+    return command
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """Stand a fake in for a module that a verb loads late."""
+
+    def put(module, **names):
+        monkeypatch.setitem(sys.modules, module, SimpleNamespace(**names))
+
+    return put
+
+
+def optimizes(target, *, out, progress, **options):
+    progress("writing")
+    record.append(out / "records.jsonl", RECORDS)
+    (out / "optimized.py").write_text("pass\n")
+    return RECORDS[-1]
+
+
+def raises(error):
+    def fail(*args, **kwargs):
+        raise error
+
+    return fail
+
+
+def says(verdict):
+    def verify(*args, **options):
+        return verdict
+
+    return verify
+
+
+def test_optimize_prints_the_table_and_writes_the_page(run, fake, tmp_path):
+    fake("kernelwright.search.optimize", optimize_target=optimizes)
+    done = run("optimize", "model.py", "--out", str(tmp_path / "o"))
+    assert done.code == 0
+    assert "not measured" in done.out
+    assert "25.2 MB" in done.out
+    assert "writing" in done.err
+    assert (tmp_path / "o" / "report.html").is_file()
+
+
+def test_json_is_all_there_is_on_stdout(run, fake, tmp_path):
+    fake("kernelwright.search.optimize", optimize_target=optimizes)
+    done = run("optimize", "model.py", "--out", str(tmp_path / "o"), "--json")
+    assert json.loads(done.out)["num_triton"] == 1
+
+
+def test_bad_input_exits_2_names_the_place_and_writes_nothing(run, fake, tmp_path):
+    error = UsageError("no Model", file="m.py", line=3, remedy="define one")
+    fake("kernelwright.search.optimize", optimize_target=raises(error))
+    done = run("optimize", "m.py", "--out", str(tmp_path / "o"))
+    assert done.code == 2
+    assert "m.py:3: no Model" in done.err
+    assert "remedy: define one" in done.err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("error", [InfraError("no guest"), RuntimeError("a bug")], ids=type)
+def test_our_own_failure_exits_3(run, fake, tmp_path, error):
+    fake("kernelwright.search.optimize", optimize_target=raises(error))
+    done = run("optimize", "m.py", "--out", str(tmp_path / "o"))
+    assert done.code == 3
+    assert "our side failed" in done.err
+    assert str(error) in done.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["optimize"],
+        ["optimize", "m.py", "--device", "tpu"],
+        ["optimize", "m.py", "--budget-s", "0"],
+        ["verify", "ref.py"],
+        ["nonsense"],
+        ["ops", "--family", "nonsense"],
+        ["report"],
+        ["report", "no/such/folder"],
+    ],
+    ids=" ".join,
+)
+def test_bad_usage_exits_2(run, argv):
+    done = run(*argv)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err
+
+
+@pytest.mark.parametrize(("accepted", "code"), [(True, 0), (False, 1)])
+def test_verify_exits_by_the_verdict(run, fake, accepted, code):
+    found = verdict(accepted)
+    fake("kernelwright.verify.api", verify=says(found))
+    assert run("verify", "ref.py", "cand.py").code == code
+    done = run("verify", "ref.py", "cand.py", "--json")
+    assert done.code == code
+    assert json.loads(done.out) == json.loads(json.dumps(found.to_json()))
+
+
+def test_verify_is_pure_by_default_and_passes_options_on(run, fake):
+    seen = {}
+
+    def verify(ref, candidate, **options):
+        seen.update(options, ref=ref, candidate=str(candidate))
+        return verdict(True)
+
+    fake("kernelwright.verify.api", verify=verify)
+    run("verify", "ref.py", "cand.py", "--precision", "tf32")
+    assert seen == {
+        "ref": "ref.py",
+        "candidate": "cand.py",
+        "device": "auto",
+        "precision": "tf32",
+        "mode": "pure",
+    }
+
+
+def test_markup_in_a_message_is_printed_as_it_is(run, fake):
+    found = verdict(False, "line 3: [red]x[/red] [/nonsense]")
+    fake("kernelwright.verify.api", verify=says(found))
+    assert "[red]x[/red] [/nonsense]" in run("verify", "ref.py", "cand.py").out
+
+
+def test_ops_lists_one_family_as_json(run):
+    done = run("ops", "--family", "pointwise", "--json")
+    table = {operator["name"]: operator for operator in json.loads(done.out)}
+    assert table["relu"]["signature"].startswith("torch.relu(")
+    assert {operator["family"] for operator in table.values()} == {"pointwise"}
+
+
+def test_ops_prints_every_operator(run):
+    names = [operator["name"] for operator in json.loads(run("ops", "--json").out)]
+    printed = run("ops").out
+    assert len(names) > 60
+    assert all(name in printed for name in names)
+
+
+def test_report_rebuilds_pages_and_the_table(run, tmp_path):
+    for name in ("a", "b"):
+        record.append(tmp_path / name / "records.jsonl", RECORDS)
+    done = run("report", str(tmp_path / "a"), str(tmp_path / "b"))
+    assert done.code == 0
+    assert done.out.count("linear+gelu") == 2
+    assert (tmp_path / "b" / "report.html").is_file()
+
+
+def test_report_rebuilds_the_summary(run, tmp_path):
+    (tmp_path / "README.md").write_text("<!-- results:begin -->\n<!-- results:end -->\n")
+    done = run("report", "--summary", str(tmp_path), "--readme", str(tmp_path / "README.md"))
+    assert done.code == 0
+    assert json.loads((tmp_path / "summary.json").read_text()) == {}
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("models/mlp.py", "mlp"), ("mlp.py", "mlp"), ("package.models:mlp", "mlp")],
+)
+def test_the_default_folder_is_named_after_the_target(target, name):
+    assert default_name(target) == name
+
+
+def test_version(run):
+    assert run("--version").out.startswith("0.")
