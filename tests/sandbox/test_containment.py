@@ -226,3 +226,14 @@ def test_an_oversized_output_is_refused_before_it_is_read():
     )
     assert fault.kind == "out_of_memory"
     assert torch.equal(output[:3], torch.zeros(3))
+
+
+def test_closing_the_server_ends_its_guests():
+    server = ForkServer("cpu")
+    guest = server.guest()
+    os.kill(guest._pid, 0)
+    server.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(guest._pid, 0)
+    with pytest.raises(InfraError):
+        guest.close()

@@ -11,12 +11,16 @@ import signal
 import socket
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import Any
 
 from kernelwright.sandbox import guards
 
 MAX_MESSAGE_BYTES = 1 << 16
+
+START_FAILURE = "failure.txt"
+"""Where a guest that could not start says why."""
 
 
 def main(control_fd: int, role: str) -> None:
@@ -31,7 +35,8 @@ def main(control_fd: int, role: str) -> None:
     while True:
         text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
         if not text:
-            return  # guests die with this process
+            _end_all()
+            return
         message = json.loads(text)
         if message["op"] == "fork":
             pid = os.fork()
@@ -77,6 +82,15 @@ def _reap(pid: int, guests: set[int]) -> dict[str, Any]:
     return {"status": os.waitstatus_to_exitcode(status)}
 
 
+def _end_all() -> None:
+    """The host is gone or done: end every guest and what guests left behind."""
+    while children := _children():
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in children:
+            os.waitpid(pid, 0)
+
+
 def _children() -> set[int]:
     path = Path(f"/proc/self/task/{os.getpid()}/children")
     return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
@@ -107,6 +121,8 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any]) -> None:
         )
         inside.serve(socket.socket(fileno=channel_fd), role, folder, held)
         status = 0
+    except BaseException:
+        Path(message["folder"], START_FAILURE).write_text(traceback.format_exc())
     finally:
         os._exit(status)
 

@@ -13,17 +13,19 @@ import subprocess
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import InfraError
 from kernelwright.sandbox import wire
-from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES
+from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, START_FAILURE
 from kernelwright.sandbox.guest import Guest, Limits
 
 _START_S = 120.0
 _ANSWER_S = 30.0
+_END_S = 5.0
 
 _ENVIRONMENT = [
     "PATH",
@@ -86,7 +88,9 @@ class ForkServer:
         try:
             return Guest(ours, pid, folder, limits, self._reap, self._memory())
         except (TimeoutError, wire.Closed, wire.Malformed) as error:
-            raise InfraError(f"the guest did not start: {type(error).__name__}") from error
+            log = folder / START_FAILURE
+            why = log.read_text(errors="replace") if log.exists() else type(error).__name__
+            raise InfraError(f"the guest did not start: {why}") from error
 
     def close(self) -> None:
         """End the server and all guests."""
@@ -94,6 +98,8 @@ class ForkServer:
             if self._control is not None:
                 self._control.close()
             if self._process is not None:
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_END_S)  # it ends its guests first
                 self._process.kill()
                 self._process.wait()
             if self._root is not None:

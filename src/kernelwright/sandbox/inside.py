@@ -26,7 +26,7 @@ def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> N
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (lives as long as the guest)
     torch.set_num_threads(1)
     if role == "cuda":
-        torch.cuda.init()
+        torch.cuda.init()  # type: ignore[no-untyped-call]
     inside = Inside(role, folder)
     wire.send(channel, {"isolation": held})
     while True:

@@ -93,6 +93,10 @@ class _Bounds:
         if addresses.size == 0:
             return
         width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
+        low, high = addresses.min(), addresses.max()
+        home = int(np.searchsorted(self.starts, low, side="right")) - 1
+        if home >= 0 and high + np.uint64(width) <= self.ends[home]:
+            return  # the usual case: all in one argument
         owner = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
         inside = owner >= 0
         if self.ends.size:
