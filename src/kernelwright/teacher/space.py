@@ -128,7 +128,7 @@ def _join(row: list[tuple[int, ...]], first: tuple[int, ...], second: tuple[int,
 def _names_of(order: Sequence[tuple[int, ...]], leading: Tensor) -> Sequence[str]:
     """batch, channels, pixels where the leading tensor is an image split so; else by position."""
     dims = [frozenset(dim) for dim in leading.dims]
-    if len(order) == 3 and len(dims) >= 3:
+    if len(order) == 3 and len(dims) >= 4:
         parts = (dims[0], dims[1], frozenset().union(*dims[2:]))
         named = [n for group in order for part, n in zip(parts, _IMAGE, strict=True)
                  if part == frozenset(group)]  # fmt: skip

@@ -1,0 +1,145 @@
+"""How a reduction is laid over programs and tiles: orientation, forms, sizes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from kernelwright.teacher.scope import Group, group
+from kernelwright.teacher.space import Space
+
+PROCESSORS = 132
+"""Of an H200; twice as many programs keep it busy."""
+MAX_TILE = 16384
+"""Elements of a row that one program holds in registers (64 a thread at 8 warps)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    form: str
+    """"one_pass", "looped" or "two_pass"."""
+    rows: int
+    """Rows a program; 1: the tile has one dimension."""
+    block: int
+    """Reduced positions a tile; a one_pass block covers the row."""
+    num_warps: int
+    why: str
+    splits: int = 1
+    """Programs that share a row, at most; two_pass only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The index variables of a reduction: programs walk `outer` and rows, tiles the columns."""
+
+    outer: Group | None
+    """Kept axes that only choose the program; None where `rows` walks all of them."""
+    rows: Group
+    """Kept positions of a tile."""
+    cols: Group
+    """Reduced positions."""
+    is_column: bool
+    """Memory runs along the rows: lanes read neighbouring rows, not neighbouring columns."""
+
+    @property
+    def kept(self) -> int:
+        """Rows in all, in the program at hand."""
+        return self.rows.size * (self.outer.size if self.outer else 1)
+
+
+def is_column(space: Space) -> bool:
+    """Whether the innermost axis is kept."""
+    return bool(space.kept) and space.axes[-1].name not in space.reduced
+
+
+def geometry(space: Space, rows: int) -> Geometry:
+    """Index variables for tiles of so many rows."""
+    reduced = [axis.name for axis in space.axes if axis.name in space.reduced]
+    cols = group(space, reduced, "item")
+    if not is_column(space):
+        kept = group(space, space.kept, "outer", is_masked=rows > 1)
+        return Geometry(None, kept, cols, False)
+    inner = group(space, space.kept[-1:], "", is_masked=rows > 1)
+    rest = space.kept[:-1]
+    outer = group(space, rest, "outer", is_masked=False) if rest else None
+    return Geometry(outer, inner, cols, True)
+
+
+def schedules(space: Space) -> list[Schedule]:
+    """Every schedule that fits, best first."""
+    length = prod(axis.size for axis in space.axes if axis.name in space.reduced)
+    kept = prod(axis.size for axis in space.axes if axis.name not in space.reduced)
+    if is_column(space):
+        return _columns(space, kept, length)
+    return _rows(kept, length)
+
+
+def _rows(kept: int, length: int) -> list[Schedule]:
+    padded = _power_of_2(length)
+    one_pass = [
+        Schedule("one_pass", rows, padded, warps, f"rows of {length} fit in registers: read once")
+        for rows, warps in _row_tiles(kept, padded)
+    ]
+    looped = [
+        Schedule("looped", 1, block, warps, f"rows of {length} in blocks: any length, few registers")
+        for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
+        if block < padded
+    ]
+    looped = looped or [Schedule("looped", 4, min(padded, 1024), 4, "small rows, any length")]
+    split = _split(1, kept, length, 2048, 8)
+    if split and kept < 2 * PROCESSORS and length > 4 * 2048:
+        return [*split, *looped[:2], *one_pass, *looped[2:]]
+    first, rest = (one_pass, looped) if padded <= MAX_TILE // 2 else (looped, one_pass)
+    return [*first[:1], *rest[:1], *first[1:2], *rest[1:2], *first[2:], *split[:1], *rest[2:]]
+
+
+def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
+    """(rows, warps) of one_pass tiles, best first."""
+    if padded > MAX_TILE:
+        return []
+    if padded >= 2048:
+        best = max(4, min(16, padded // 512))
+        return [(1, best), (1, max(1, best // 2)), (1, min(32, best * 2))]
+    wanted = [(2048 // padded, 4), (1024 // padded, 4), (4096 // padded, 8), (1, max(1, padded // 256))]
+    fits = [(rows, warps) for rows, warps in wanted if rows == 1 or rows * 2 * PROCESSORS <= kept * 2]
+    return list(dict.fromkeys(fits)) or [(1, max(1, padded // 256))]
+
+
+def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
+    inner = space.axes[-1].size
+    found = []
+    for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
+        if rows > 16 and rows >= 2 * inner:
+            continue
+        why = f"memory runs along the kept axis: {rows} neighbours a tile, {block} reduced at a time"
+        found.append(Schedule("looped", rows, min(block, _power_of_2(length)), warps, why))
+    if length <= 512:
+        rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16
+        why = f"{length} reduced positions fit in the tile: read once"
+        tile = Schedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
+        found.insert(0 if length <= 256 else 1, tile)
+    programs = max(1, kept // 64)
+    split = _split(min(64, max(16, _power_of_2(inner))), programs, length, 32, 8)
+    if split and programs < 2 * PROCESSORS and length >= 1024:
+        return [*split, *found]
+    return found + split
+
+
+def _split(rows: int, programs: int, length: int, block: int, warps: int) -> list[Schedule]:
+    """two_pass schedules, for rows long enough to share."""
+    if length < 4 * block:
+        return []
+    wanted = max(2, 4 * PROCESSORS // max(1, programs))
+    splits = min(_power_of_2(wanted), 1024, _power_of_2(length // block))
+    why = f"{programs} programs would leave processors idle: up to {splits} share a row"
+    return [
+        Schedule("two_pass", rows, size, warps, why, splits)
+        for size in (block, block * 2, block // 2)
+    ]
+
+
+def distinct(found: Sequence[Schedule]) -> list[Schedule]:
+    return list(dict.fromkeys(found))
+
+
+def _power_of_2(size: int) -> int:
+    return 1 << max(0, size - 1).bit_length()

@@ -1,0 +1,86 @@
+"""Reductions in one kernel: the row in one tile, or loops over its tiles."""
+
+from collections.abc import Sequence
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.programs.program import Program
+from kernelwright.teacher.accumulators import MULTIPLY, one_pass
+from kernelwright.teacher.graph import COUNT, Stage
+from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text
+from kernelwright.teacher.reduce_plan import Schedule
+from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.space import Space
+from kernelwright.teacher.wrapper import assemble
+
+
+def write_one_pass(
+    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
+) -> Candidate:
+    """Each element is read once; levels of reductions follow each other in registers."""
+    body = Body(stage, space, schedule)
+    inner, rows = [], []
+    for name, node in stage.nodes.items():
+        if node.reduce:
+            clean = body.is_clean(node.args[0])
+            count = body.count if node.reduce == "mean" else ""
+            inner.append(one_pass(node, body.tile, "mask", count, is_clean=clean))
+        else:
+            inner.append(body.writer.assign(name, body.count if COUNT in node.text else ""))
+    inner += [body.writer.store(tensor) for tensor in stage.outputs]
+    lanes = body.tile.lanes
+    lines = [*rows, *body.tile_lines(f"{lanes}.to(tl.int64)" if body._wide else lanes, inner)]
+    block = f"triton.next_power_of_2({body.count})"
+    return _finish(program, body, ops, lines, block)
+
+
+def write_looped(
+    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
+) -> Candidate:
+    """One loop over the row a level of reductions, then one that stores."""
+    body = Body(stage, space, schedule)
+    found = accumulators(stage)
+    everything = [acc.value for acc in found] + [tensor.node for tensor in stage.outputs]
+    lines: list[str] = []
+    for level in range(max(body.level.values()) + 1):
+        running, stores = at_level(found, body, level), body.full_stores(level)
+        lines += body.row_values(everything, level)
+        if running or stores:
+            lines += body.loop(("0", body.count), running, stores)
+        lines += body.seen_lines(running, "0", body.count)
+        for acc in running:
+            lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
+            body.known.update(acc.results)
+    lines += [body.writer.store(tensor) for tensor in body.row_stores()]
+    return _finish(program, body, ops, lines, str(schedule.block))
+
+
+def _finish(
+    program: Program, body: Body, ops: Sequence[str], lines: Sequence[str], block: str
+) -> Candidate:
+    schedule = body.schedule
+    grid = grid_text(body.grid())
+    tiles = {"ROWS": schedule.rows} if schedule.rows > 1 else {}
+    plan = KernelPlan(
+        kernel=kernel_name(ops),
+        fuses=tuple(ops),
+        loop=schedule.form,
+        tiles={**tiles, "BLOCK": schedule.block, "num_warps": schedule.num_warps},
+        why=schedule.why,
+    )
+    sizes = body.scope.sizes
+    kernel = Kernel(
+        plan=plan,
+        pointers=body.writer.pointers,
+        sizes=tuple(_used(sizes, [*body.head(), *lines])),
+        body=(*body.head(), *lines),
+        grid=grid,
+        constants={**{name: str(size) for name, size in tiles.items()}, "BLOCK": block},
+    )
+    extra = MULTIPLY if any("multiply" in line for line in lines) else ""
+    return assemble(program, body.stage, [kernel], sizes, extra=extra)
+
+
+def _used(sizes: dict[str, str], lines: Sequence[str]) -> list[str]:
+    """Sizes that the kernel reads; the others only the grid needs."""
+    text = " ".join(lines)
+    return [name for name in sizes if name in text]
