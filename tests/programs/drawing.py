@@ -66,8 +66,7 @@ class Drawing:
             s
             for s in steps
             if s.__name__ not in ("layer_norm", "conv")
-            or "layer_norm" in known
-            and "conv2d" in known
+            or ("layer_norm" in known and "conv2d" in known)
         ]
         self.rng.choice(steps)(x, shape)
 

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
 from drawing import programs
+from hypothesis import given, settings
 
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import Layout, TensorType

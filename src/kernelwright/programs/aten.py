@@ -162,7 +162,7 @@ def _parameters(operator: Operator, name: str, values: Mapping[str, Any]) -> dic
                 arg.has_default_value() and given == plain(arg.default_value)
             ):
                 raise ValueError(f"{operator.name} has no parameter for {arg.name}={given!r}")
-    return converted
+    return operator.canonical(name, converted) if operator.canonical else converted
 
 
 def _agrees(made: TensorType, result: Any) -> bool:

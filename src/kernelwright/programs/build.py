@@ -92,6 +92,8 @@ def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any]
     """
     if unknown := values.keys() - {p.name for p in operator.params}:
         raise ValueError(f"{operator.call} has no parameter {sorted(unknown)[0]!r}")
+    if operator.canonical is not None:
+        values = operator.canonical("", values)
     args = []
     for param in operator.params:
         value = values.get(param.name, param.default)

@@ -1,0 +1,328 @@
+"""The same program at other sizes.
+
+Sizes of inputs are mapped value by value, so equal sizes stay equal; an input is sized when the
+first call reads it, from the operands that call has already: sizes that a computation made
+(a convolution's height, a flattened product) are taken as they come out. Attributes that name
+sizes follow; kernel sizes, strides and other constants of the computation stay.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import typed_call
+from kernelwright.programs.initial import init_for_uses
+from kernelwright.programs.program import Call, Init, Input, Program, Ref
+
+Pick = Callable[[int], int]
+Shape = tuple[int, ...]
+
+_MAX_TRIES = 64
+"""Ways of sizing one call's new inputs that are tried before it counts as refused."""
+
+
+def resize(program: Program, pick: Pick, *, fixed_attributes: bool = False) -> Program:
+    """The program with each free size `n` of its inputs become `pick(n)`.
+
+    Args:
+        fixed_attributes: sizes that attributes spell out (reshape, expand, split, groups) stay, so
+            that code written for the program runs on the result.
+
+    Raises:
+        ValueError: an operator refuses the new sizes.
+    """
+    return _Resizing(program, Sizes(program, pick, fixed_attributes)).run()
+
+
+class Sizes:
+    """Old size -> new size. A size that is split somewhere is the product of its mapped parts."""
+
+    def __init__(self, program: Program, pick: Pick, fixed_attributes: bool) -> None:
+        self._pick = pick
+        self._parts = dict(_split_sizes(program))
+        self._fixed = set(_spelled_sizes(program)) if fixed_attributes else set()
+
+    def __call__(self, size: int) -> int:
+        if size <= 1 or size in self._fixed:
+            return size
+        if size in self._parts:
+            return math.prod(map(self, self._parts[size]))
+        return self._pick(size)
+
+
+def free_sizes(program: Program) -> list[int]:
+    """Sizes of inputs that `resize` may map, ascending."""
+    parts = dict(_split_sizes(program))
+    pending = [s for value in program.inputs for s in value.type.shape]
+    found: set[int] = set()
+    while pending:
+        size = pending.pop()
+        if size in parts:
+            pending.extend(parts[size])
+        elif size > 1:
+            found.add(size)
+    return sorted(found)
+
+
+def _split_sizes(program: Program) -> Iterator[tuple[int, Shape]]:
+    """Sizes that a call takes apart -> their factors, each smaller than the size."""
+    for call in program.calls:
+        if call.is_extern:
+            continue
+        x = next((program.type_of(name).shape for name in call.refs()), ())
+        for size, parts in _splits_of(call, x):
+            if max(parts) < size and math.prod(parts) == size:
+                yield size, parts
+
+
+def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:
+    if call.op == "reshape":
+        for old, new in _blocks(x, call.types[0].shape):
+            if len(old) == 1 and len(new) > 1:
+                yield old[0], new
+    elif call.op == "group_norm":
+        yield x[1], (call.arg("num_groups"), x[1] // call.arg("num_groups"))
+    elif call.op.startswith("conv") and call.arg("groups") > 1:
+        groups = call.arg("groups")
+        for size in (x[1], call.types[0].shape[1]):
+            yield size, (groups, size // groups)
+    elif call.op in ("chunk", "split") and len(call.outputs) > 1:
+        dim = call.arg("dim")
+        if len({made.shape for made in call.types}) == 1:
+            yield x[dim], (len(call.outputs), call.types[0].shape[dim])
+    elif call.op == "slice":
+        size, bounds = x[call.arg("dim")], (call.arg("start") or 0, call.arg("end") or 0)
+        step = math.gcd(size, *bounds)
+        yield size, (size // step, step)
+    elif call.op == "pixel_shuffle":
+        factor = call.arg("upscale_factor") ** 2
+        yield x[1], (factor, x[1] // factor)
+
+
+def _spelled_sizes(program: Program) -> Iterator[int]:
+    names = {"shape", "size", "split_size_or_sections", "num_classes", "num_groups", "groups",
+             "start", "end"}  # fmt: skip
+    for call in program.calls:
+        for name, value in call.args:
+            if name not in names or (name == "groups" and _is_depthwise(program, call)):
+                continue
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, int):
+                    yield item
+
+
+def _is_depthwise(program: Program, call: Call) -> bool:
+    return bool(call.arg("groups") == program.type_of(next(call.refs())).shape[1])
+
+
+def _blocks(old: Shape, new: Shape) -> Iterator[tuple[Shape, Shape]]:
+    """The shortest runs of dimensions of equal product: (6, 4, 5), (2, 3, 20) -> (6,), (2, 3) and
+    (4, 5), (20,)."""
+    i = j = 0
+    while i < len(old) or j < len(new):
+        start = i, j
+        i, j = min(i + 1, len(old)), min(j + 1, len(new))
+        while (a := math.prod(old[start[0] : i])) != (b := math.prod(new[start[1] : j])):
+            if a < b and i < len(old):
+                i += 1
+            elif j < len(new):
+                j += 1
+            else:
+                return
+        yield old[start[0] : i], new[start[1] : j]
+
+
+class _Resizing:
+    def __init__(self, program: Program, sizes: Sizes) -> None:
+        self.program, self.sizes = program, sizes
+        self.types: dict[str, TensorType] = {}
+
+    def run(self) -> Program:
+        calls = [self._resized(call) for call in self.program.calls]
+        for value in self.program.inputs:
+            if value.name not in self.types:
+                self._decide(value.name, tuple(map(self.sizes, value.type.shape)))
+        inputs = tuple(Input(v.name, self.types[v.name], v.init) for v in self.program.inputs)
+        made = Program(inputs, tuple(calls), self.program.outputs)
+        fresh = tuple(replace(v, init=_fitting(made, v)) for v in made.inputs)
+        return Program(fresh, made.calls, made.outputs)
+
+    def _decide(self, name: str, shape: Shape) -> None:
+        self.types[name] = replace(self.program.type_of(name), shape=shape)
+
+    def _resized(self, call: Call) -> Call:
+        open_names = [name for name in dict.fromkeys(call.refs()) if name not in self.types]
+        refusal = ValueError(f"{call.op} cannot be resized")
+        for shapes in itertools.islice(self._shapes(call, open_names), _MAX_TRIES):
+            for name, shape in zip(open_names, shapes, strict=True):
+                self._decide(name, shape)
+            try:
+                args, types = self._typed(call)
+            except ValueError as error:
+                refusal = error
+                continue
+            self.types.update(zip(call.outputs, types, strict=True))
+            return Call(call.op, args, call.outputs, types)
+        raise refusal
+
+    def _shapes(self, call: Call, names: list[str]) -> Iterator[tuple[Shape, ...]]:
+        """Shapes to try for inputs that this call is the first to read, the likeliest first."""
+        seen: dict[int, dict[int, None]] = {}
+        for name in call.refs():
+            if name in self.types:
+                old, new = self.program.type_of(name).shape, self.types[name].shape
+                for a, b in zip(old, new, strict=True):
+                    seen.setdefault(a, {})[b] = None
+        choices = []
+        for name in names:
+            shape = self.program.type_of(name).shape
+            kept = self._kernel_dims(call, name)
+            choices.append([
+                (size,) if i in kept or size <= 1
+                else tuple({**seen.get(size, {}), self.sizes(size): None})
+                for i, size in enumerate(shape)
+            ])  # fmt: skip
+        return itertools.product(*(itertools.product(*dims) for dims in choices))
+
+    def _kernel_dims(self, call: Call, name: str) -> range:
+        is_weight = ("weight", Ref(name)) in call.args
+        if is_weight and not call.is_extern and call.operator.family == "convolution":
+            return range(2, self.program.type_of(name).rank)
+        return range(0)
+
+    def _typed(self, call: Call) -> tuple[tuple[tuple[str, Any], ...], tuple[TensorType, ...]]:
+        values = dict(call.args)
+        rule = _ATTRIBUTES.get(call.op)
+        if call.is_extern:
+            for name in ("size", "shape"):
+                if name in values:
+                    values[name] = tuple(map(self.sizes, values[name]))
+        elif rule is not None or call.operator.family == "convolution":
+            name = next(call.refs())
+            old, new = self.program.type_of(name).shape, self.types[name].shape
+            values |= (rule or _conv)(call, old, new, self.sizes)
+        args, types = typed_call(call.op, values, self.types.__getitem__)
+        if len(types) != len(call.types):
+            raise ValueError(f"{call.op} returns {len(types)} tensors instead of {len(call.types)}")
+        return args, types
+
+
+def _fitting(program: Program, value: Input) -> Init:
+    """Indices stay within what they index."""
+    if value.init.kind != "randint":
+        return value.init
+    wanted = init_for_uses(program, value.name)
+    if wanted is None or wanted.kind != "randint":
+        return value.init
+    return replace(value.init, high=min(value.init.high, wanted.high))
+
+
+# New attributes: (call, old shape of its input, new shape, sizes) -> those that change
+
+
+def _reshape(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
+    shape: list[int] = []
+    at = 0
+    for before, after in _blocks(old, call.types[0].shape):
+        total = math.prod(new[at : at + len(before)])
+        shape += _factored(total, after, before, new[at : at + len(before)], sizes)
+        at += len(before)
+    given = call.arg("shape")
+    kept = [-1 if wanted == -1 else size for wanted, size in zip(given, shape, strict=True)]
+    return {"shape": tuple(kept)}
+
+
+def _factored(total: int, parts: Shape, old: Shape, new: Shape, sizes: Pick) -> list[int]:
+    """`total` as a product with one factor for each old part."""
+    known = dict(zip(old, new, strict=True))
+    found = [known.get(part, sizes(part)) for part in parts]
+    if math.prod(found) != total and found:
+        widest = max(range(len(parts)), key=lambda i: parts[i])
+        rest = math.prod(found[:widest] + found[widest + 1 :])
+        if total % rest:
+            raise ValueError(f"{total} is not {parts} at other sizes")
+        found[widest] = total // rest
+    return found
+
+
+def _broadcast_to(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
+    wanted = call.types[0].shape
+    lead = len(wanted) - len(old)
+    given = call.arg("size")
+    return {"size": tuple(
+        -1 if given[i] == -1
+        else new[i - lead] if i >= lead and old[i - lead] == size
+        else sizes(size)
+        for i, size in enumerate(wanted)
+    )}  # fmt: skip
+
+
+def _normalized_shape(call: Call, _: Shape, new: Shape, __: Pick) -> dict[str, Any]:
+    return {"normalized_shape": new[len(new) - len(call.arg("normalized_shape")) :]}
+
+
+def _num_groups(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]:
+    return {"num_groups": sizes(call.arg("num_groups"))}
+
+
+def _conv(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
+    groups = call.arg("groups")
+    return {"groups": new[1] if groups == old[1] else sizes(groups)}
+
+
+def _split(call: Call, old: Shape, new: Shape, _: Pick) -> dict[str, Any]:
+    sections, dim = call.arg("split_size_or_sections"), call.arg("dim")
+    return {"split_size_or_sections": map_sizes(sections, old[dim], new[dim])}
+
+
+def map_sizes(value: Any, old: int, new: int) -> Any:
+    """Parts of `old` as the same shares of `new`; ValueError where they are not whole."""
+    if isinstance(value, tuple):
+        return tuple(map_sizes(item, old, new) for item in value)
+    if value * new % old:
+        raise ValueError(f"{value} of {old} is no whole part of {new}")
+    return value * new // old
+
+
+def _slice(call: Call, old: Shape, new: Shape, _: Pick) -> dict[str, Any]:
+    before, after = old[call.arg("dim")], new[call.arg("dim")]
+    start, end = call.arg("start"), call.arg("end")
+    if after == before:
+        return {}
+    try:
+        return {
+            key: map_sizes(value, before, after)
+            for key, value in (("start", start), ("end", end))
+            if value is not None
+        }
+    except ValueError:  # offsets from the ends: x[1:], x[:-1]
+        if end is not None and end > 0:
+            end = after - (before - end)
+        if (start or 0) >= after or (end is not None and 0 <= end <= (start or 0)):
+            raise
+        return {"start": start, "end": end}
+
+
+def _select(call: Call, _: Shape, new: Shape, __: Pick) -> dict[str, Any]:
+    size, index = new[call.arg("dim")], call.arg("index")
+    return {"index": max(-size, min(index, size - 1))}
+
+
+def _num_classes(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]:
+    return {"num_classes": sizes(call.arg("num_classes"))}
+
+
+_ATTRIBUTES: Mapping[str, Callable[[Call, Shape, Shape, Pick], dict[str, Any]]] = {
+    "reshape": _reshape,
+    "broadcast_to": _broadcast_to,
+    "layer_norm": _normalized_shape,
+    "rms_norm": _normalized_shape,
+    "group_norm": _num_groups,
+    "split": _split,
+    "slice": _slice,
+    "select": _select,
+    "one_hot": _num_classes,
+}

@@ -1,0 +1,255 @@
+"""Modules become programs that compute what the modules compute, on the CPU and on meta."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch.utils._pytree as pytree
+from torch import nn
+
+from kernelwright.core.errors import UsageError
+from kernelwright.programs.lowering import lower
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.text import parse, to_text
+
+
+class Bottleneck(nn.Module):
+    """A residual block as torchvision writes it."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(4 * width, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, 4 * width, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(4 * width)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        out = self.relu(self.bn1(self.conv1(x)))
+        out = self.relu(self.bn2(self.conv2(out)))
+        out = self.bn3(self.conv3(out))
+        out += x
+        return self.relu(out)
+
+
+class Structured(nn.Module):
+    """Nested inputs and outputs, a constant, a flag, a cast that does nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.tensor([1.0, 2.0, 3.0])
+
+    def forward(self, batch, flag=True, *, mask=None, unused=None):
+        x = batch["x"].float().contiguous() * self.scale
+        if flag:
+            x = x + torch.tensor([1.0, 0.0, 2.0])
+        if mask is not None:
+            x = x.masked_fill(mask, 0.5)
+        return {"y": (x, None), "n": 3, "same": batch["x"]}
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(6, 5, batch_first=True)
+        self.head = nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1, :])
+
+
+def llama():
+    from transformers import LlamaConfig
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRotaryEmbedding
+
+    config = LlamaConfig(
+        hidden_size=32, intermediate_size=48, num_attention_heads=4, num_key_value_heads=2,
+        num_hidden_layers=1, vocab_size=64,
+    )  # fmt: skip
+    config._attn_implementation = "sdpa"
+    x = torch.randn(2, 6, 32)
+    position = LlamaRotaryEmbedding(config)(x, torch.arange(6)[None])
+    return LlamaDecoderLayer(config, 0).eval(), (x,), {"position_embeddings": position}
+
+
+def bert():
+    from transformers import BertConfig
+    from transformers.models.bert.modeling_bert import BertLayer
+
+    config = BertConfig(
+        hidden_size=32, intermediate_size=48, num_attention_heads=4, num_hidden_layers=1
+    )
+    config._attn_implementation = "sdpa"
+    return BertLayer(config).eval(), (torch.randn(2, 6, 32),), {}
+
+
+def mlp():
+    layers = [nn.Linear(6, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.1), nn.Linear(8, 3)]
+    return nn.Sequential(*layers, nn.Softmax(dim=-1)).eval(), (torch.randn(4, 6),), {}
+
+
+MODULES = {
+    "mlp": mlp,
+    "block_eval": lambda: (Bottleneck().eval(), (torch.randn(2, 32, 5, 5),), {}),
+    "block_train": lambda: (Bottleneck().train(), (torch.randn(2, 32, 5, 5),), {}),
+    "structured": lambda: (
+        Structured(), ({"x": torch.randn(2, 3)},), {"mask": torch.tensor([True, False, True])},
+    ),
+    "lstm": lambda: (Recurrent(), (torch.randn(2, 7, 6),), {}),
+    "llama": llama,
+    "bert": bert,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_program_computes_what_its_module_computes(name):
+    torch.manual_seed(0)
+    module, args, kwargs = MODULES[name]()
+    lowered = lower(module, args, kwargs)
+    before = copy.deepcopy(module)
+    outputs = run(lowered.program, lowered.gather(before, args, kwargs))
+    with torch.no_grad():
+        expected = module(*args, **kwargs)
+    ours, spec = pytree.tree_flatten(lowered.rebuild(outputs))
+    theirs, wanted = pytree.tree_flatten(expected)
+    assert spec == wanted
+    torch.testing.assert_close(ours, theirs)
+    for position, buffer in lowered.mutations:
+        torch.testing.assert_close(outputs[position], module.get_buffer(buffer))
+    assert bool(lowered.mutations) == (name == "block_train")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_text_of_a_lowered_program_reads_back(name):
+    module, args, kwargs = MODULES[name]()
+    program = lower(module, args, kwargs).program
+    assert parse(to_text(program)) == program
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_fresh_inputs_give_finite_varied_results(name):
+    module, args, kwargs = MODULES[name]()
+    program = lower(module, args, kwargs).program
+    for result in run(program, make_inputs(program, 0)):
+        assert result.isfinite().all()
+        assert result.numel() == 1 or result.double().std() > 1e-3
+    assert not {"ones", "zeros"} & {value.init.kind for value in program.inputs}
+
+
+@pytest.mark.parametrize("name", ["mlp", "block_train", "lstm", "llama"])
+def test_lowering_on_meta_allocates_nothing_and_gives_the_same_program(name):
+    module, args, kwargs = MODULES[name]()
+    program = lower(module, args, kwargs).program
+    meta = pytree.tree_map_only(torch.Tensor, lambda t: t.to("meta"), (args, kwargs))
+    assert lower(module.to("meta"), *meta).program == program
+
+
+def test_known_modules_have_no_extern_calls_but_the_recurrent_ones():
+    for name, make in MODULES.items():
+        module, args, kwargs = make()
+        externs = {c.op for c in lower(module, args, kwargs).program.calls if c.is_extern}
+        assert externs <= {"aten.lstm.input", "aten.zeros.default"}, name
+
+
+def test_sources_name_where_inputs_come_from():
+    module, args, kwargs = MODULES["structured"]()
+    lowered = lower(module, args, kwargs)
+    found = [(s.kind, s.name) for s in lowered.sources]
+    assert ("user", "args[0]['x']") in found
+    assert ("user", "kwargs['mask']") in found
+    constants = [s.tensor.tolist() for s in lowered.sources if s.kind == "constant"]
+    assert sorted(constants) == [[1, 0, 2], [1, 2, 3]]
+
+
+def test_other_structures_of_inputs_are_refused():
+    module, args, kwargs = MODULES["structured"]()
+    lowered = lower(module, args, kwargs)
+    with pytest.raises(UsageError, match="structured as"):
+        lowered.gather(module, (args[0]["x"],), kwargs)
+
+
+def test_indices_are_drawn_within_what_they_index():
+    class Lookup(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(11, 4)
+
+        def forward(self, index):
+            return self.table(index.view(2, 3))
+
+    program = lower(Lookup(), (torch.zeros(6, dtype=torch.int64),)).program
+    assert [v.init.high for v in program.inputs if v.type.dtype == "int64"] == [11]
+
+
+class Branches(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class Picks(nn.Module):
+    def forward(self, x):
+        return x[x > 0]
+
+
+class Takes(nn.Module):
+    def forward(self, x):
+        return x * x.sum().item()
+
+
+class Fails(nn.Module):
+    def forward(self, x):
+        return F.linear(x, x.new_ones(3, 5))
+
+
+class Writes(nn.Module):
+    def forward(self, x):
+        return x.add_(1)
+
+
+class Complex(nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(x).abs()
+
+
+def line_of(module: nn.Module, offset: int = 1) -> int:
+    return type(module).forward.__code__.co_firstlineno + offset
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (Branches(), "depends on the values"),
+        (Picks(), "depends on the values"),
+        (Takes(), "takes a number out of a tensor"),
+        (Fails(), "forward raised"),
+        (Complex(), "complex64 is not supported"),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_cannot_be_lowered_is_refused_with_file_line_and_remedy(module, words, device):
+    with pytest.raises(UsageError, match=words) as caught:
+        lower(module, (torch.randn(3, 4, device=device),))
+    assert (caught.value.file, caught.value.line) == (__file__, line_of(module))
+    assert caught.value.remedy
+
+
+def test_writing_into_an_input_is_refused():
+    with pytest.raises(UsageError, match="changes 'x' in place"):
+        lower(Writes(), (torch.randn(3),))
+
+
+def test_what_is_no_module_is_refused():
+    with pytest.raises(UsageError, match=r"not a torch\.nn\.Module"):
+        lower(torch.relu, (torch.randn(3),))
+
+
+def test_inputs_of_unknown_types_are_refused():
+    with pytest.raises(UsageError, match="input type") as caught:
+        lower(mlp()[0], (object(),))
+    assert "pass tensors" in caught.value.remedy

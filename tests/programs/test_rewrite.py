@@ -1,0 +1,84 @@
+"""Rewrites change the form of a program and never its values."""
+
+import torch
+from drawing import programs
+from hypothesis import given, settings
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.rewrite import channels_last, dead_code, split_conv_bias
+
+
+def convolutions() -> Program:
+    """conv -> relu -> sort -> conv transpose, and a mean beside it."""
+    builder = Builder()
+    x = builder.input(TensorType((2, 4, 6, 6)))
+    first = builder.input(TensorType((8, 4, 3, 3)))
+    second = builder.input(TensorType((8, 3, 2, 2)))
+    biases = [builder.input(TensorType((width,))) for width in (8, 3)]
+    (y,) = builder.call("conv2d", input=x, weight=first, bias=biases[0], padding=1)
+    (y,) = builder.call("relu", input=y)
+    y, _ = builder.call("aten.sort.default", self=y, dim=1)
+    (z,) = builder.call("conv_transpose2d", input=y, weight=second, bias=biases[1], stride=2)
+    return builder.program([z, *builder.call("mean", input=y, dim=(2, 3))])
+
+
+def agrees(ours: Program, theirs: Program) -> None:
+    """Equal in fp64 up to the order of additions, and of the same types."""
+    inputs = make_inputs(theirs, 7)
+    assert ours.inputs == theirs.inputs
+    assert [ours.type_of(n) for n in ours.outputs] == [theirs.type_of(n) for n in theirs.outputs]
+    found = run(ours, inputs, dtype=torch.float64)
+    for a, b in zip(found, run(theirs, inputs, dtype=torch.float64), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+@settings(max_examples=30, deadline=None)
+@given(programs())
+def test_rewrites_keep_the_values_of_any_program(program):
+    for rewrite in (split_conv_bias, channels_last, dead_code):
+        agrees(rewrite(program), program)
+
+
+def test_biases_become_additions():
+    rewritten = split_conv_bias(convolutions())
+    agrees(rewritten, convolutions())
+    assert [call.op for call in rewritten.calls] == [
+        "conv2d", "reshape", "add", "relu", "aten.sort.default",
+        "conv_transpose2d", "reshape", "add", "mean",
+    ]  # fmt: skip
+    assert all(dict(call.args).get("bias") is None for call in rewritten.calls)
+
+
+def test_channels_last_converts_once_and_propagates():
+    program = convolutions()
+    rewritten = channels_last(program)
+    agrees(rewritten, program)
+    ops = [call.op for call in rewritten.calls]
+    assert ops[:4] == ["to_layout", "to_layout", "conv2d", "relu"]
+    relu = rewritten.calls[3]
+    assert relu.types[0].layout is Layout.CHANNELS_LAST
+    assert rewritten.type_of(rewritten.outputs[0]).layout is Layout.CONTIGUOUS
+    results = run(rewritten, make_inputs(program, 0))
+    assert results[0].is_contiguous()
+
+
+def test_channels_last_without_convolutions_changes_nothing():
+    builder = Builder()
+    x = builder.input(TensorType((2, 3, 4, 4)))
+    program = builder.program(builder.call("relu", input=x))
+    assert channels_last(program) == program
+
+
+def test_dead_calls_go_and_inputs_stay():
+    builder = Builder()
+    x = builder.input(TensorType((2, 3)))
+    builder.input(TensorType((4,)))
+    builder.call("exp", input=x)
+    program = builder.program(builder.call("relu", input=x))
+    kept = dead_code(program)
+    assert [call.op for call in kept.calls] == ["relu"]
+    assert kept.calls[0].outputs == ("t0",)
+    assert kept.inputs == program.inputs

@@ -1,0 +1,110 @@
+"""Programs at other sizes: the same structure, accepted by the shape rules and by PyTorch."""
+
+import torch
+from drawing import programs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Init, Program
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.text import parse, to_text
+from kernelwright.programs.variants import ODD_SIZES, largest, scaled_down, shape_variants
+
+
+def attention() -> Program:
+    """(batch 8, sequence 256, width 768) as 12 heads, with a position table."""
+    builder = Builder()
+    x = builder.input(TensorType((8, 256, 768)))
+    weight = builder.input(TensorType((2304, 768)))
+    table = builder.input(TensorType((256, 64)))
+    (qkv,) = builder.call("linear", input=x, weight=weight)
+    q, k, v = builder.call("split", input=qkv, split_size_or_sections=768, dim=-1)
+    heads = []
+    for part in (q, k, v):
+        (split,) = builder.call("reshape", input=part, shape=(8, 256, 12, 64))
+        heads += builder.call("transpose", input=split, dim0=1, dim1=2)
+    (turned,) = builder.call("mul", input=heads[0], other=table)
+    (swapped,) = builder.call("transpose", input=heads[1], dim0=-1, dim1=-2)
+    (scores,) = builder.call("matmul", input=turned, other=swapped)
+    (weights,) = builder.call("softmax", input=scores, dim=-1)
+    (mixed,) = builder.call("matmul", input=weights, other=heads[2])
+    (back,) = builder.call("transpose", input=mixed, dim0=1, dim1=2)
+    (flat,) = builder.call("reshape", input=back, shape=(8, 256, 768))
+    return builder.program([flat])
+
+
+def runs(program: Program) -> None:
+    for result, name in zip(run(program, make_inputs(program, 0)), program.outputs, strict=True):
+        assert tuple(result.shape) == program.type_of(name).shape
+
+
+def signature(program: Program) -> list[tuple]:
+    return [(call.op, tuple(call.refs()), call.outputs) for call in program.calls]
+
+
+def test_attention_shrinks_with_heads_and_width_in_step():
+    small = scaled_down(attention(), max_elements=1 << 14)
+    assert largest(small) <= 1 << 14
+    assert signature(small) == signature(attention())
+    batch, length, width = small.inputs[0].type.shape
+    assert small.inputs[1].type.shape == (3 * width, width)
+    heads = next(call.types[0].shape for call in small.calls if call.op == "reshape")
+    assert heads[:2] == (batch, length)
+    assert heads[2] * heads[3] == width
+    assert small.inputs[2].type.shape == (length, heads[3])
+    runs(small)
+
+
+def test_a_small_program_stays_as_it_is():
+    program = attention()
+    assert scaled_down(program, max_elements=largest(program)) is program
+
+
+def test_indices_stay_in_range_when_the_table_shrinks():
+    builder = Builder()
+    index = builder.input(TensorType((64,), "int64"), Init("randint", 0, 50000))
+    table = builder.input(TensorType((50000, 512)))
+    program = builder.program(builder.call("embedding", input=index, weight=table))
+    small = scaled_down(program, max_elements=4096)
+    assert small.inputs[0].init.high == small.inputs[1].type.shape[0] < 50000
+    runs(small)
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(), st.integers(30, 300))
+def test_scaled_down_programs_keep_their_structure_and_run(program, max_elements):
+    small = scaled_down(program, max_elements=max_elements)
+    assert signature(small) == signature(program)
+    assert largest(small) <= largest(program)
+    assert parse(to_text(small)) == small
+    runs(small)
+
+
+@settings(max_examples=20, deadline=None)
+@given(programs(max_steps=5), st.integers(0, 9))
+def test_shape_variants_differ_keep_attributes_and_run(program, seed):
+    found = shape_variants(program, 3, seed)
+    assert found == shape_variants(program, 3, seed)
+    assert len(set(map(to_text, [program, *found]))) == len(found) + 1
+    for variant in found:
+        assert signature(variant) == signature(program)
+        for ours, theirs in zip(variant.calls, program.calls, strict=True):
+            if ours.op not in ("layer_norm", "aten.sort.default"):
+                assert [a for a in ours.args if a[0] not in ("groups",)] == list(theirs.args)
+        runs(variant)
+
+
+def test_a_pointwise_program_gets_as_many_variants_as_wanted():
+    builder = Builder()
+    x = builder.input(TensorType((128, 4096)))
+    bias = builder.input(TensorType((4096,)))
+    (y,) = builder.call("add", input=x, other=bias)
+    program = builder.program(builder.call("softmax", input=y, dim=-1))
+    found = shape_variants(program, 5, seed=0)
+    assert len(found) == 5
+    assert any(set(v.inputs[0].type.shape) & set(ODD_SIZES) for v in found)
+    for variant in found:
+        assert variant.inputs[0].type.shape[1:] == variant.inputs[1].type.shape
+        assert torch.isfinite(run(variant, make_inputs(variant, 0))[0]).all()
