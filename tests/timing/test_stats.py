@@ -69,20 +69,25 @@ def test_the_floor_is_the_larger_of_traffic_and_arithmetic():
     assert floor_ms("some other card", 8, 8) is None
 
 
-def _hold(entered, seconds):
-    with gpu_lock(99):
+def _hold(entered, seconds, shared):
+    with gpu_lock(99, shared=shared):
         entered.set()
         time.sleep(seconds)
 
 
-def test_one_process_at_a_time_owns_the_clock():
+@pytest.mark.parametrize(
+    ("theirs", "ours", "waits"),
+    [(False, False, True), (False, True, True), (True, False, True), (True, True, False)],
+    ids=["alone-alone", "alone-shared", "shared-alone", "shared-shared"],
+)
+def test_one_process_has_the_gpu_alone_or_several_share_it(theirs, ours, waits):
     context = multiprocessing.get_context("spawn")
     entered = context.Event()
-    holder = context.Process(target=_hold, args=(entered, 0.4))
+    holder = context.Process(target=_hold, args=(entered, 0.4, theirs))
     holder.start()
     assert entered.wait(30)
     begin = time.monotonic()
-    with gpu_lock(99):
+    with gpu_lock(99, shared=ours):
         waited = time.monotonic() - begin
     holder.join()
-    assert waited > 0.2
+    assert (waited > 0.2) == waits

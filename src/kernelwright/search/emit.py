@@ -47,17 +47,19 @@ def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[.
         forward: the original's forward, for its signature.
     """
     method = forward_function(lowered, signature_text(forward))
-    renamed = rename(_without_main(source), {"Model": "ModelNew"})
-    return f"{composed}\n\n{GUARDS}\n\n\n{_replace_forward(renamed, method)}"
+    docstring, rest = _opened(source)
+    renamed = rename(rest, {"Model": "ModelNew"})
+    return f"{docstring}{composed}\n\n{GUARDS}\n\n\n{_replace_forward(renamed, method)}"
 
 
 def flat_file(source: str, composed: str) -> str:
     """`optimized.py` for a flat program: the same file with `fused_operator` replaced."""
-    lines = _without_main(source).splitlines()
-    for node in ast.parse(source).body:
+    docstring, rest = _opened(source)
+    lines = rest.splitlines()
+    for node in ast.parse(rest).body:
         if isinstance(node, ast.FunctionDef) and node.name == "fused_operator":
             lines[node.lineno - 1 : node.end_lineno] = []
-    return f"{composed}\n\n" + "\n".join(lines).rstrip() + "\n"
+    return f"{docstring}{composed}\n\n" + "\n".join(lines).strip() + "\n"
 
 
 def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
@@ -97,19 +99,21 @@ def forward_function(lowered: Lowered, signature: str) -> str:
             text = _user_expression(source.name, names)
             users.append(text)
             dtype = f"torch.{value.type.dtype}"
-            checks.append(f"expect({text!r}, {text}, {value.type.shape}, {dtype})")
+            checks.append(f'expect("{text}", {text}, {value.type.shape}, {dtype})')
         elif source.kind == "constant":
             text = _constant(source.tensor, users)
         else:
-            text = f"self.get_{source.kind}({source.name!r})"
+            text = f'self.get_{source.kind}("{source.name}")'
         arguments.append(text)
     lines = [
         f"def forward(self{', ' if signature else ''}{signature}):",
         f"    refuse_gradients({', '.join(['self', *users])})",
         *(f"    {check}" for check in checks),
-        f"    results = fused_operator({', '.join(arguments)})",
+        "    results = fused_operator(",
+        *(f"        {argument}," for argument in arguments),
+        "    )",
         *(
-            f"    self.get_buffer({buffer!r}).copy_(results[{position}])"
+            f'    self.get_buffer("{buffer}").copy_(results[{position}])'
             for position, buffer in lowered.mutations
         ),
         f"    return {_returned(lowered)}",
@@ -179,13 +183,19 @@ def _literal(tree: Any) -> str:
     )
 
 
-def _without_main(source: str) -> str:
-    """The text without `if __name__ == "__main__":` blocks."""
+def _opened(source: str) -> tuple[str, str]:
+    """(module docstring, the rest without `if __name__ == "__main__":` blocks)."""
     lines = source.splitlines()
-    for node in reversed(ast.parse(source).body):
+    body = ast.parse(source).body
+    for node in reversed(body):
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             lines[node.lineno - 1 : node.end_lineno] = []
-    return "\n".join(lines).rstrip() + "\n"
+    first = body[0] if body else None
+    end = 0
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        end = first.end_lineno or 0
+    docstring = "\n".join(lines[:end]) + "\n\n" if end else ""
+    return docstring, "\n".join(lines[end:]).strip() + "\n"
 
 
 def _replace_forward(source: str, method: str) -> str:

@@ -1,23 +1,35 @@
-"""One clock-owner per GPU: a lock between processes, held while times are taken."""
+"""One clock-owner per GPU: a lock between processes, held alone while times are taken."""
 
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 
 @contextmanager
-def gpu_lock(index: int = 0) -> Iterator[None]:
-    """Hold GPU `index` alone among this user's processes until the block is left; wait for it.
+def gpu_lock(index: int = 0, *, shared: bool = False) -> Iterator[None]:
+    """Use GPU `index` until the block is left: alone, or beside others that share it.
 
-    The system frees the lock when its holder dies. Not reentrant.
+    Whoever waits to have it alone keeps later comers out, so that sharers cannot starve it. The
+    system frees the lock when its holder dies. Not reentrant.
     """
-    path = Path(tempfile.gettempdir(), f"kernelwright-{os.getuid()}-gpu{index}.lock")
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with (
+        _file_lock(f"gpu{index}-queue", fcntl.LOCK_EX) as leave_queue,
+        _file_lock(f"gpu{index}", kind),
+    ):
+        leave_queue()
+        yield
+
+
+@contextmanager
+def _file_lock(name: str, kind: int) -> Iterator[Callable[[], None]]:
+    path = Path(tempfile.gettempdir(), f"kernelwright-{os.getuid()}-{name}.lock")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        fcntl.flock(handle, kind)
+        yield lambda: fcntl.flock(handle, fcntl.LOCK_UN)
     finally:
         os.close(handle)  # releases the lock

@@ -11,6 +11,7 @@ task is wrong) or `InfraError` (we are).
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -21,6 +22,7 @@ from kernelwright.core.errors import GuestLost, UsageError
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.timing.clock import gpu_lock
 from kernelwright.verify import clock
 from kernelwright.verify.cases import Case, all_cases
 from kernelwright.verify.compare import Precision
@@ -112,15 +114,17 @@ class Judge:
                 trial.compile(task, inputs, self.limits)
             with self._server().guest(self.limits) as guest:
                 session = Session(task, guest, self.rules.device)
-                trial.load(session)
-                posed = self._judge_cases(trial, session)
+                with self._sharing():
+                    trial.load(session)
+                    posed = self._judge_cases(trial, session)
                 if self.on_gpu:
                     own_task = session.tasks[trial.name]
                     clock.time_candidates(lambda _: session, own_task, [trial], self.seed)
-                    if trial.rejection is None and self.rules.mode == "hybrid":
+                with self._sharing():
+                    if trial.rejection is None and self.on_gpu and self.rules.mode == "hybrid":
                         trial.library_share = clock.library_share(session, trial, posed)
-                if trial.rejection is None:
-                    trial.silence(session, posed)
+                    if trial.rejection is None:
+                        trial.silence(session, posed)
 
     def _judge_cases(self, trial: Trial, session: Session) -> Posed:
         """All cases the budget allows; the first one, to probe with."""
@@ -157,7 +161,7 @@ class Judge:
             task = self._fitting(task, trials[0])
         posed: dict[tuple[int, Case], Posed] = {}
         for trial in trials:
-            with trial.ending():
+            with trial.ending(), self._sharing():
                 self._screen_one(trial, task, posed)
         right = [trial for trial in trials if trial.rejection is None]
         if self.on_gpu and right:
@@ -217,6 +221,12 @@ class Judge:
         if smaller is not task:
             trial.advice.append("judged on smaller sizes: the interpreter is slow")
         return smaller
+
+    def _sharing(self) -> AbstractContextManager[None]:
+        """Untimed work keeps off the GPU while another process has it alone to take times."""
+        if not self.on_gpu:
+            return nullcontext()
+        return gpu_lock(self.rules.device.index or 0, shared=True)
 
     def _server(self) -> ForkServer:
         return shared("cuda" if self.on_gpu else "cpu")

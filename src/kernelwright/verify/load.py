@@ -43,8 +43,7 @@ def load_task(spec: str | Path, device: torch.device = CPU) -> Task:
     path = Path(spec)
     if path.is_file():
         return _from_file(path, device)
-    module, colon, factory = str(spec).partition(":")
-    if colon and path.suffix != ".py":
+    if ":" in str(spec) and path.suffix != ".py":
         return _from_factory(str(spec))
     raise UsageError(
         "no such file" if not path.exists() else "not a file",
