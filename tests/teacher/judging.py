@@ -2,29 +2,38 @@
 
 from collections.abc import Sequence
 
+import torch
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs import reference
 from kernelwright.programs.program import Program
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify.compare import Expected, compare
+from kernelwright.verify.oracle import run_in_double
 
 LIMITS = Limits(wall_s=120.0)
 
 
-def faults(program: Program, candidates: Sequence[Candidate], family: str = "plain") -> list[str]:
+def faults(
+    program: Program,
+    candidates: Sequence[Candidate],
+    family: str = "plain",
+    precision: str = "strict",
+) -> list[str]:
     """What is wrong with each candidate, one line each; nothing where all are right."""
     inputs = reference.make_inputs(program, 1, family=family)
     expected = Expected(
         native=tuple(reference.run(program, inputs)),
-        oracle=tuple(reference.run(program, inputs, dtype=reference.torch.float64)),
+        oracle=tuple(reference.run(program, inputs, dtype=torch.float64)),
+        tolerated=(_in_tf32(program, inputs),) if precision == "tf32" else (),
     )
     found = []
     with shared("cpu").guest(LIMITS) as guest:
         for candidate in candidates:
             guest.load(candidate.source)
             ran = guest.run("candidate", inputs, seed=0)
-            mismatch = compare(ran.outputs, expected, "strict").mismatch
+            mismatch = compare(ran.outputs, expected, precision).mismatch
             if mismatch:
                 found.append(f"{candidate.schedule}: {mismatch.message}\n{candidate.source}")
             if ran.changed_inputs:
@@ -32,3 +41,12 @@ def faults(program: Program, candidates: Sequence[Candidate], family: str = "pla
             if set(ran.launches) != {plan.kernel for plan in candidate.plan}:
                 found.append(f"{candidate.schedule}: launched {ran.launches}")
     return found
+
+
+def _in_tf32(program: Program, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The oracle with the factors of products cut to TF32."""
+    made = run_in_double(
+        lambda *xs: reference.run(program, list(xs)), inputs, torch.float32, tf32=True
+    )
+    assert isinstance(made, list | tuple)
+    return tuple(made)

@@ -129,7 +129,7 @@ def _tile_schedules(product: Contraction, mode: str) -> Iterator[Schedule]:
             precision=mode,
             why=_reason(block_m, block_n),
         )
-        is_wasteful = block_m > max(16, 2 * m - 1) or block_n > max(16, 2 * n - 1)
+        is_wasteful = block_m > max(32, 2 * m - 1) or block_n > max(32, 2 * n - 1)
         if not is_wasteful and _shared_bytes(product, schedule) <= _SHARED_LIMIT_BYTES:
             yield schedule
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
-from kernelwright.teacher.tile_index import Index, View, align, mask, offset
+from kernelwright.teacher.tile_index import Index, View, align, axes_of, mask, offset
 from kernelwright.teacher.tile_views import is_view, source, source_index, view_index
 
 _WIDENED = ("float16", "bfloat16")
@@ -110,7 +110,7 @@ class TileBody:
         return self._line(name, text)
 
     def _mask(self, index: Index) -> str:
-        met = {term.axis for term in index}
+        met = axes_of(index)
         text = mask([axis for axis in self.view if axis in met], self.view)
         if " & " not in text:
             return text

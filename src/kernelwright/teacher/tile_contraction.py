@@ -13,7 +13,7 @@ from kernelwright.ops.operator import DTYPE_BYTES, Kind, TensorType
 from kernelwright.ops.rules import broadcast
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.expressions import NotWritable, is_pointwise
-from kernelwright.teacher.tile_index import ZERO, Index, align, flat_axis, times
+from kernelwright.teacher.tile_index import Index, align, flat_axis, times
 from kernelwright.teacher.tile_views import is_view, source, source_index
 
 CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
@@ -137,7 +137,7 @@ class _Axes:
             self.lengths[axis] *= size
         if len(dims) > 1:
             self.products[symbol] = times(*names)
-        return flat_axis(axis, names)
+        return flat_axis(axis, names, dims)
 
 
 def _broadcast_batch(index: Index, batch: tuple[int, ...], dims: tuple[int, ...]) -> Index:
@@ -145,8 +145,7 @@ def _broadcast_batch(index: Index, batch: tuple[int, ...], dims: tuple[int, ...]
     tail = index[len(index) - len(dims) :]
     wide = batch[len(batch) - len(dims) :]
     return tuple(
-        ZERO if size == 1 != full else term
-        for term, size, full in zip(tail, dims, wide, strict=True)
+        () if size == 1 != full else dim for dim, size, full in zip(tail, dims, wide, strict=True)
     )
 
 
@@ -168,17 +167,17 @@ def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, I
 
 def _measure(program: Program, symbol: str, sides: tuple[Side, Side]) -> str:
     """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
-    product of the dimensions that a view joined to it."""
-    axis = next(t.axis for side in sides for t in side.index if t.size == symbol)
+    product of dimensions that a view joined to it, else the number that a view gives."""
+    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
+    is_whole_axis = term.is_outer and term.inner == "1"
     joined = ""
     for side in sides:
         for name, index in sources(program, side.value, side.index):
-            for position, term in enumerate(index):
-                if term.size == symbol:
+            for position, dim in enumerate(index):
+                if [t.size for t in dim] == [symbol]:
                     return f"{name}.shape[{position}]"
-            parts = [f"{name}.shape[{i}]" for i, term in enumerate(index) if term.axis == axis]
-            joined = joined or " * ".join(parts)
-    is_whole = symbol == axis.upper()
-    if not (joined and is_whole):
-        raise NotWritable(f"no input shows the size {symbol}")
-    return joined
+            along = [i for i, dim in enumerate(index) if term.axis in {t.axis for t in dim}]
+            is_alone = all(t.axis == term.axis for i in along for t in index[i])
+            if along and is_alone and is_whole_axis:
+                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
+    return joined or str(term.length)

@@ -1,14 +1,15 @@
 """Where an element of a tile lives: symbolic indices, followed through views, as offset text.
 
 A kernel walks axes: "b" a batch number, "m" rows, "n" columns, "k" the contracted dimension, "i"
-flat outputs. The index of a value is one `Term` a dimension, and a term is a slice of an axis:
-`axis // inner % size`. Views only rearrange terms, so following one copies nothing, and terms of
-one axis that are neighbours in memory join again into a plain `offs_m * stride`.
+flat outputs. A `Term` is a slice of an axis, `axis // inner % size`, and the index along one
+dimension is a row of terms, major first: none where it is 0, several where a view has joined
+dimensions. Views only rearrange terms, so following one copies nothing, and terms of one axis that
+are neighbours in memory join again into a plain `offs_m * stride`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.teacher.expressions import NotWritable
@@ -16,19 +17,21 @@ from kernelwright.teacher.expressions import NotWritable
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Index along one dimension: `axis // inner % size`; the axis "" stands for the constant 0."""
+    """Position along a slice of an axis: `axis // inner % size`."""
 
-    axis: str = ""
-    size: str = "1"
-    """Text of the dimension's size: kernel arguments and numbers, multiplied."""
+    axis: str
+    size: str
+    """Text of the size: kernel arguments and numbers, multiplied."""
+    length: int
+    """The size in the program at hand."""
     inner: str = "1"
-    """Text of how many steps the axis makes while this index stays."""
+    """Text of how many steps the axis makes while this position stays."""
     is_outer: bool = True
     """Nothing of the axis lies outside it, so the `%` can go."""
 
 
-ZERO = Term()
-Index = tuple[Term, ...]
+Dim = tuple[Term, ...]
+Index = tuple[Dim, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ View = Mapping[str, AxisText]
 def times(*sizes: str) -> str:
     """Product of size texts with numbers folded: ("2", "H", "3") -> "H * 6"."""
     number, names, quotients = 1, [], []
-    for factor in (f for size in sizes for f in size.split(" * ")):
+    for factor in (factor for size in sizes for factor in _factors(size)):
         if factor.isdigit():
             number *= int(factor)
         elif factor.startswith("("):
@@ -61,35 +64,56 @@ def times(*sizes: str) -> str:
         else:
             names.append(factor)
     for quotient in quotients:  # "(N // 64)" times 64 is N again
-        name, divisor = quotient[1:-1].split(" // ")
+        whole, _, divisor = quotient[1:-1].rpartition(" // ")
         if number % int(divisor) == 0:
             number //= int(divisor)
-            names.append(name)
+            names.append(whole)
         else:
             names.append(quotient)
     return " * ".join([*names, *([str(number)] if number != 1 or not names else [])])
 
 
 def over(size: str, divisor: int) -> str:
-    """Text of `size` split into `divisor` equal parts; the size of one part."""
+    """Text of the size of one part of `size` split into `divisor` equal parts."""
     if divisor == 1:
         return size
-    return str(int(size) // divisor) if size.isdigit() else f"({size} // {divisor})"
+    if size.isdigit():
+        return str(int(size) // divisor)
+    if size.startswith("(") and len(_factors(size)) == 1:
+        whole, _, earlier = size[1:-1].rpartition(" // ")
+        return f"({whole} // {int(earlier) * divisor})"
+    return f"({size} // {divisor})"
 
 
 def same(a: str, b: str) -> bool:
     """Whether two size texts are the same product."""
-    return sorted(a.split(" * ")) == sorted(b.split(" * "))
+    return sorted(_factors(a)) == sorted(_factors(b))
+
+
+def _factors(size: str) -> list[str]:
+    return re.findall(r"\([^()]*\)|\w+", size)
 
 
 # Indices through views
 
 
-def flat_axis(axis: str, sizes: Sequence[str]) -> Index:
+def flat_axis(axis: str, names: Sequence[str], lengths: Sequence[int]) -> Index:
     """Index whose dimensions, of these sizes, together walk one axis: rows of a batch of rows."""
     return tuple(
-        Term(axis, size, times("1", *sizes[i + 1 :]), i == 0) for i, size in enumerate(sizes)
+        (Term(axis, name, length, times("1", *names[i + 1 :]), i == 0),)
+        for i, (name, length) in enumerate(zip(names, lengths, strict=True))
     )
+
+
+def size_of(dim: Dim) -> str:
+    """Text of a dimension's size."""
+    text = times("1", *(term.size for term in dim))
+    return text[1:-1] if text.startswith("(") and " * " not in text else text
+
+
+def axes_of(index: Index) -> set[str]:
+    """The axes a value varies along."""
+    return {term.axis for dim in index for term in dim}
 
 
 def align(index: Index, shape: tuple[int, ...]) -> Index:
@@ -97,49 +121,42 @@ def align(index: Index, shape: tuple[int, ...]) -> Index:
     if len(shape) > len(index):
         raise NotWritable("an operand has more dimensions than the value it meets")
     tail = index[len(index) - len(shape) :]
-    return tuple(ZERO if size == 1 else term for size, term in zip(shape, tail, strict=True))
+    return tuple(() if size == 1 else dim for size, dim in zip(shape, tail, strict=True))
 
 
-def reshape(index: Index, old: tuple[int, ...], new: tuple[int, ...]) -> Index:
-    """Index into shape `new` of the element at `index` of shape `old`, elements in one order.
+def reshape(index: Index, shape: tuple[int, ...]) -> Index:
+    """Index into another shape with the same order of elements.
 
     Raises:
-        NotWritable: a dimension would mix several axes.
+        NotWritable: sizes of dimensions do not divide each other.
     """
-    result: list[Term] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        old_is_one, new_is_one = old[i : i + 1] == (1,), new[j : j + 1] == (1,)
-        if new_is_one and not old_is_one:
-            result.append(ZERO)
-            j += 1
-        elif old_is_one and not new_is_one:
-            i += 1
-        else:
-            first_i, first_j = i, j
-            i, j = i + 1, j + 1
-            while (left := prod(old[first_i:i])) != (right := prod(new[first_j:j])):
-                i, j = (i + 1, j) if left < right else (i, j + 1)
-            result += _regroup(index[first_i:i], new[first_j:j])
-    return tuple(result)
+    flat = [term for dim in index for term in dim]
+    dims: list[Dim] = []
+    for size in reversed(shape):
+        dim: list[Term] = []
+        while size > 1 or (not dim and flat and flat[-1].length == 1):
+            term = flat.pop() if flat else None
+            if term and size % term.length == 0:
+                dim.insert(0, term)
+                size //= term.length
+            elif term and term.length % size == 0:
+                outer, inner = _split(term, size)
+                flat.append(outer)
+                dim.insert(0, inner)
+                size = 1
+            else:
+                raise NotWritable("a view splits dimensions where the tile cannot follow")
+        dims.insert(0, tuple(dim))
+    return tuple(dims)
 
 
-def _regroup(terms: Index, new: tuple[int, ...]) -> Sequence[Term]:
-    """Join dimensions into one slice of an axis and split it into sizes `new`."""
-    if len(terms) == len(new) == 1:
-        return terms
-    joined = [term for term, _ in placed(terms)]
-    if not joined:
-        return [ZERO] * len(new)
-    if len(joined) > 1:
-        raise NotWritable("a view mixes dimensions of different tile axes")
-    whole = joined[0]
-    sizes = [over(whole.size, prod(new[1:])), *map(str, new[1:])]
-    inners = [times(whole.inner, str(prod(new[i + 1 :]))) for i in range(len(new))]
-    return [
-        Term(whole.axis, size, inner, whole.is_outer and i == 0)
-        for i, (size, inner) in enumerate(zip(sizes, inners, strict=True))
-    ]
+def _split(term: Term, size: int) -> tuple[Term, Term]:
+    """The term as an outer one and an inner one of this size."""
+    outer = Term(
+        term.axis, over(term.size, size), term.length // size,
+        times(term.inner, str(size)), term.is_outer,
+    )  # fmt: skip
+    return outer, Term(term.axis, str(size), size, term.inner, False)
 
 
 # Indices as offsets
@@ -150,23 +167,23 @@ def memory_order(index: Index, layout: Layout) -> Index:
     return (index[0], *index[2:], index[1]) if layout is Layout.CHANNELS_LAST else index
 
 
-def placed(terms: Sequence[Term]) -> list[tuple[Term, str]]:
-    """(term, stride) of a dense tensor whose dimensions, slowest first, are `terms`; neighbours
-    that are one slice of an axis are joined, constants left out."""
+def placed(index: Index) -> list[tuple[Term, str]]:
+    """(term, stride) of a dense tensor with dimensions, slowest first, at `index`; neighbours
+    that are one slice of an axis are joined."""
     found: list[tuple[Term, str]] = []
     stride = "1"
-    for term in reversed(terms):
-        if term.axis:
-            inner, inner_stride = found[-1] if found else (ZERO, "")
-            if (
-                inner.axis == term.axis
-                and same(term.inner, times(inner.inner, inner.size))
-                and same(stride, times(inner_stride, inner.size))
-            ):
-                whole = Term(term.axis, times(term.size, inner.size), inner.inner, term.is_outer)
-                found[-1] = (whole, inner_stride)
-            else:
-                found.append((term, stride))
+    for term in reversed([term for dim in index for term in dim]):
+        inner, inner_stride = found[-1] if found else (None, "1")
+        if (
+            inner is not None
+            and inner.axis == term.axis
+            and same(term.inner, times(inner.inner, inner.size))
+            and same(stride, times(inner_stride, inner.size))
+        ):
+            size, length = times(term.size, inner.size), term.length * inner.length
+            found[-1] = (Term(term.axis, size, length, inner.inner, term.is_outer), inner_stride)
+        else:
+            found.append((term, stride))
         stride = times(stride, term.size)
     return found[::-1]
 

@@ -72,8 +72,8 @@ def split_k(product: Contraction, schedule: Schedule) -> Candidate:
         f"inside = {_TILE_MASK}",
         "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
         "for part in range(SPLIT_K):",
-        f"    plane_ptr = partial_ptr + tl.cast(part, tl.int64) * {factor(numel)}",
-        f"    acc += tl.load(plane_ptr + {place}, mask=inside, other=0)",
+        f"    plane = partial_ptr + tl.cast(part, tl.int64) * {factor(numel)}",
+        f"    acc += tl.load(plane + {place}, mask=inside, other=0)",
         *finish(product, body, program.outputs),
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}

@@ -13,9 +13,11 @@ from kernelwright.teacher.tile_index import (
     AxisText,
     View,
     align,
+    axes_of,
     memory_order,
     offset,
     placed,
+    size_of,
     times,
 )
 from kernelwright.teacher.tile_source import Buffer
@@ -155,7 +157,7 @@ class _Factor:
         self.advance: list[str] = []
         other = "m" if name == "a" else "n"
         inputs = list(sources(product.program, side.value, side.index))
-        if not all(any(t.axis == axis for _, i in inputs for t in i) for axis in ("k", other)):
+        if not all(any(axis in axes_of(index) for _, index in inputs) for axis in ("k", other)):
             raise NotWritable("a factor that is a broadcast vector")
         suffix = view["k"].suffix
         if is_plain(product, side):
@@ -234,7 +236,7 @@ def out_buffers(product: Contraction, body: TileBody, names: tuple[str, ...]) ->
     return [
         Buffer(
             name=name,
-            sizes=tuple(term.size for term in body.path[name]),
+            sizes=tuple(size_of(dim) for dim in body.path[name]),
             dtype=product.program.type_of(name).dtype,
         )
         for name in dict.fromkeys(names)

@@ -10,7 +10,7 @@ from kernelwright.programs.program import Call
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_contraction import Contraction
-from kernelwright.teacher.tile_index import ZERO, AxisText, Index, factor, times
+from kernelwright.teacher.tile_index import AxisText, Index, axes_of, factor, times
 from kernelwright.teacher.tile_parts import (
     Schedule,
     accumulate,
@@ -134,13 +134,13 @@ def _reduced_index(reduction: Call, index: Index) -> Index:
     if reduction.op in ("sum", "mean") and reduction.arg("dtype") is not None:
         raise NotWritable("a reduction in another dtype")
     gone = dim_indices(reduction.arg("dim"), len(index))
-    over = {index[dim].axis for dim in gone}
-    left = [term for dim, term in enumerate(index) if dim not in gone]
-    if not over <= {"n", ""} or any(term.axis == "n" for term in left):
-        raise NotWritable("the reduction is not over the columns")
+    over = axes_of(tuple(index[dim] for dim in gone))
+    left = _without(index, gone)
+    if over != {"n"} or "n" in axes_of(left):
+        raise NotWritable("the reduction is not over exactly the columns")
     if reduction.arg("keepdim"):
-        return tuple(ZERO if dim in gone else term for dim, term in enumerate(index))
-    return tuple(left)
+        return tuple(() if i in gone else dim for i, dim in enumerate(index))
+    return left
 
 
 def _follow_tail(body: TileBody, tail: tuple[Call, ...]) -> None:
@@ -152,11 +152,14 @@ def _follow_tail(body: TileBody, tail: tuple[Call, ...]) -> None:
         [value] = call.refs()
         index = body.path[value]
         gone = dim_indices(call.arg("dim"), len(index))
-        if any(index[dim].axis for dim in gone):
+        if any(index[dim] for dim in gone):
             raise NotWritable("a second reduction")
-        kept = ZERO if call.arg("keepdim") else None
-        made = [kept if dim in gone else term for dim, term in enumerate(index)]
-        body.place(call.outputs[0], tuple(t for t in made if t is not None), body.variable(value))
+        left = index if call.arg("keepdim") else _without(index, gone)
+        body.place(call.outputs[0], left, body.variable(value))
+
+
+def _without(index: Index, gone: tuple[int, ...]) -> Index:
+    return tuple(dim for i, dim in enumerate(index) if i not in gone)
 
 
 def _partial_lines(kind: str, text: str) -> list[str]:

@@ -3,7 +3,7 @@
 from kernelwright.ops.rules import dim_index
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.tile_index import ZERO, Index, align, reshape
+from kernelwright.teacher.tile_index import Index, align, reshape
 
 _IN_ORDER = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
 """Same elements in the same order."""
@@ -25,20 +25,21 @@ def source_index(program: Program, call: Call, index: Index) -> Index:
     """Index into a view's source of the element at `index` of the view."""
     shape = program.type_of(source(call)).shape
     if call.op in _IN_ORDER:
-        return reshape(index, call.types[0].shape, shape)
+        return reshape(index, shape)
     if call.op in _PERMUTING:
-        back = [ZERO] * len(index)
-        for term, dim in zip(index, _dims(call, len(shape)), strict=True):
-            back[dim] = term
-        return tuple(back)
+        dims = _dims(call, len(shape))
+        return tuple(index[dims.index(dim)] for dim in range(len(shape)))
     return align(index, shape) if call.op == "broadcast_to" else index
 
 
 def view_index(program: Program, call: Call, index: Index) -> Index:
     """Index into a view of the element at `index` of its source."""
     shape = program.type_of(source(call)).shape
+    if call.op == "unsqueeze":
+        at = dim_index(call.arg("dim"), len(shape) + 1)
+        return (*index[:at], (), *index[at:])
     if call.op in _IN_ORDER:
-        return reshape(index, shape, call.types[0].shape)
+        return reshape(index, call.types[0].shape)
     if call.op in _PERMUTING:
         return tuple(index[dim] for dim in _dims(call, len(shape)))
     if call.types[0].shape != shape:

@@ -1,0 +1,296 @@
+"""The matmul family: every form, every way factors and operands may lie, against fp64."""
+
+import pytest
+from judging import faults
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program, Ref
+from kernelwright.teacher import matmul
+
+
+class Sketch:
+    """A program written a line a call."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+
+    def input(self, *shape: int, dtype: str = "float32") -> Ref:
+        return self.builder.input(TensorType(shape, dtype))
+
+    def __getattr__(self, op: str):
+        def call(*tensors: Ref, **values: object) -> Ref:
+            from kernelwright.ops.registry import operators
+
+            names = [p.name for p in operators()[op].params]
+            given = dict(zip(names, tensors, strict=False))
+            return self.builder.call(op, **given, **values)[0]
+
+        return call
+
+    def program(self, *outputs: Ref) -> Program:
+        return self.builder.program(list(outputs))
+
+
+def linear(m: int, n: int, k: int, dtype: str = "float32") -> tuple[Sketch, Ref]:
+    s = Sketch()
+    x, w, b = s.input(m, k, dtype=dtype), s.input(n, k, dtype=dtype), s.input(n, dtype=dtype)
+    return s, s.linear(x, w, b)
+
+
+def forms(program: Program, precision: str = "strict", limit: int = 40) -> dict[str, Candidate]:
+    """The first candidate of each form and precision."""
+    found: dict[str, Candidate] = {}
+    for candidate in matmul.write(program, limit=limit, seed=0, precision=precision):
+        plan = candidate.plan[0]
+        found.setdefault(f"{plan.loop} {plan.precision}", candidate)
+    return found
+
+
+def epilogue_of_everything() -> Program:
+    s, t = linear(70, 90, 100)
+    row, column = s.input(90), s.input(70, 1)
+    full, number = s.input(70, 90), s.input(1)
+    t = s.mul(t, row)
+    u = s.gelu(s.add(t, column))
+    u = s.div(s.sub(u, s.sigmoid(full)), s.exp(number))
+    return s.program(u, t)
+
+
+def flattened_batch() -> Program:
+    s = Sketch()
+    x, w, mask = s.input(3, 7, 33), s.input(33, 20), s.input(7, 1)
+    return s.program(s.relu(s.mul(s.matmul(x, w), mask)))
+
+
+def batch_with_operands() -> Program:
+    s = Sketch()
+    a, b = s.input(5, 21, 33), s.input(5, 33, 19)
+    bias, scale = s.input(5, 1, 19), s.input(5, 1, 1)
+    return s.program(s.tanh(s.add(s.mul(s.bmm(a, b), scale), bias)))
+
+
+def two_batch_dimensions_one_broadcast() -> Program:
+    s = Sketch()
+    q, k = s.input(2, 3, 9, 17), s.input(1, 3, 11, 17)
+    scores = s.matmul(q, s.transpose(k, dim0=-1, dim1=-2))
+    return s.program(s.mul(scores, other=0.25))
+
+
+def heads_from_a_permuted_view() -> Program:
+    s = Sketch()
+    q, k = s.input(2, 9, 12), s.input(2, 3, 4, 11)
+    split = s.permute(s.reshape(q, shape=(2, 9, 3, 4)), dims=(0, 2, 1, 3))
+    return s.program(s.matmul(split, k))
+
+
+def projection_into_heads() -> Program:
+    s, t = linear(18, 12, 20)
+    split = s.permute(s.reshape(t, shape=(2, 9, 3, 4)), dims=(0, 2, 1, 3))
+    return s.program(s.mul(split, other=2.0))
+
+
+def both_factors_transposed() -> Program:
+    s = Sketch()
+    a, b = s.input(40, 30), s.input(25, 40)
+    return s.program(s.mm(s.t(a), s.t(b)))
+
+
+def bias_added_with_scales() -> Program:
+    s = Sketch()
+    c, a, b = s.input(25), s.input(30, 40), s.input(40, 25)
+    return s.program(s.addmm(c, a, b, beta=0.5, alpha=2))
+
+
+def pointwise_on_the_left_factor() -> Program:
+    s = Sketch()
+    x, scale, w = s.input(30, 45), s.input(45), s.input(25, 45)
+    return s.program(s.relu(s.linear(s.mul(s.exp(x), scale), w)))
+
+
+def flattened_image() -> Program:
+    s = Sketch()
+    x, w = s.input(10, 3, 4, 5), s.input(17, 60)
+    return s.program(s.linear(s.relu(s.flatten(x, start_dim=1)), w))
+
+
+def product_with_itself() -> Program:
+    s = Sketch()
+    x = s.input(30, 45)
+    return s.program(s.mm(x, s.t(x)))
+
+
+PROGRAMS = [
+    epilogue_of_everything,
+    flattened_batch,
+    batch_with_operands,
+    two_batch_dimensions_one_broadcast,
+    heads_from_a_permuted_view,
+    projection_into_heads,
+    both_factors_transposed,
+    bias_added_with_scales,
+    pointwise_on_the_left_factor,
+    flattened_image,
+    product_with_itself,
+]
+
+
+@pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
+def test_what_surrounds_a_product_is_fused_and_right(build):
+    program = build()
+    assert matmul.classify(program)
+    candidates = matmul.write(program, limit=2, seed=0, precision="strict")
+    assert len(candidates) == 2
+    assert faults(program, candidates) == []
+
+
+def reduced(op: str, **options: object) -> Program:
+    s, t = linear(70, 150, 100)
+    t = s.sigmoid(t)
+    t = getattr(s, op)(t, dim=1, **options)
+    return s.program(s.mul(t, other=0.5))
+
+
+def reduced_to_one_and_again() -> Program:
+    s, t = linear(70, 150, 100)
+    t = s.sum(s.clamp(t, min=-2.0, max=2.0), dim=1, keepdim=True)
+    t = s.logsumexp(s.mean(t, dim=1, keepdim=True), dim=1, keepdim=True)
+    return s.program(s.add(t, s.input(70, 1)))
+
+
+def reduced_in_a_batch_and_kept() -> Program:
+    s = Sketch()
+    a, b, bias = s.input(3, 21, 33), s.input(3, 33, 40), s.input(40)
+    t = s.add(s.bmm(a, b), bias)
+    return s.program(s.logsumexp(t, dim=-1), t)
+
+
+REDUCED = {
+    "sum": lambda: reduced("sum"),
+    "mean": lambda: reduced("mean", keepdim=True),
+    "max": lambda: reduced("max", keepdim=True),
+    "amin": lambda: reduced("amin"),
+    "logsumexp": lambda: reduced("logsumexp", keepdim=True),
+    "to one and again": reduced_to_one_and_again,
+    "in a batch and kept": reduced_in_a_batch_and_kept,
+}
+
+
+@pytest.mark.parametrize("build", REDUCED.values(), ids=REDUCED)
+def test_a_reduction_over_the_columns_is_fused_and_right(build):
+    program = build()
+    candidates = matmul.write(program, limit=2, seed=0, precision="strict")
+    assert {c.plan[0].loop for c in candidates} == {"matmul_row_reduce"}
+    assert faults(program, candidates) == []
+
+
+VECTORS = {
+    "one output column": lambda s: s.program(s.relu(s.linear(s.input(50, 300), s.input(1, 300)))),
+    "one row": lambda s: s.program(s.linear(s.input(1, 300), s.input(50, 300), s.input(50))),
+    "matrix times vector": lambda s: s.program(s.mv(s.input(50, 300), s.input(300))),
+    "vector times matrix": lambda s: s.program(s.matmul(s.input(300), s.input(300, 50))),
+    "batch of columns": lambda s: s.program(s.bmm(s.input(3, 50, 70), s.input(3, 70, 1))),
+}
+
+
+@pytest.mark.parametrize("build", VECTORS.values(), ids=VECTORS)
+def test_a_product_with_a_vector_needs_no_tensor_cores(build):
+    program = build(Sketch())
+    candidates = [
+        c
+        for c in matmul.write(program, limit=20, seed=0, precision="strict")
+        if c.plan[0].loop == "looped"
+    ]
+    assert len(candidates) >= 2
+    assert faults(program, candidates[:2]) == []
+
+
+def long_product(dtype: str = "float32") -> Program:
+    s, t = linear(20, 40, 1100, dtype)
+    return s.program(s.gelu(t))
+
+
+def test_every_form_and_precision_of_a_long_product_is_right():
+    strict = forms(long_product())
+    loose = forms(long_product(), "tf32")
+    assert strict.keys() == {"matmul tf32x3", "split_k tf32x3", "matmul ieee", "split_k ieee"}
+    assert loose.keys() >= {"matmul tf32", "matmul bf16x3", "split_k tf32", "split_k bf16x3"}
+    assert faults(long_product(), list(strict.values())) == []
+    assert faults(long_product(), list(loose.values()), precision="tf32") == []
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_factors_are_right(dtype):
+    s, t = linear(50, 70, 90, dtype)
+    program = s.program(s.gelu(t))
+    assert faults(program, matmul.write(program, limit=2, seed=0, precision="strict")) == []
+
+
+def test_the_first_candidate_follows_the_precision_policy():
+    s, t = linear(1024, 8192, 8192)
+    program = s.program(s.relu(t))
+    first = {
+        precision: matmul.write(program, limit=1, seed=0, precision=precision)[0].plan[0].precision
+        for precision in ("strict", "tf32", "kernelbench")
+    }
+    assert first == {"strict": "tf32x3", "tf32": "tf32", "kernelbench": "tf32"}
+
+
+def test_strict_candidates_never_use_tf32_or_bf16():
+    s, t = linear(1024, 8192, 8192)
+    program = s.program(s.relu(t))
+    written = matmul.write(program, limit=60, seed=0, precision="strict")
+    assert {plan.precision for c in written for plan in c.plan} == {"tf32x3", "ieee"}
+
+
+def test_candidates_are_distinct_and_repeat_with_the_seed():
+    s, t = linear(128, 512, 4096)
+    program = s.program(s.relu(t))
+    one, same, other = (
+        matmul.write(program, limit=8, seed=seed, precision="strict") for seed in (1, 1, 2)
+    )
+    assert len({c.source for c in one}) == 8
+    assert one == same
+    assert one[0] == other[0]
+    assert one != other
+
+
+def test_tensors_of_2_to_the_31_elements_use_64_bit_offsets():
+    s = Sketch()
+    t = s.linear(s.input(1 << 20, 64), s.input(4096, 64))
+    wide = matmul.write(s.program(t), limit=1, seed=0, precision="strict")[0].source
+    s = Sketch()
+    t = s.linear(s.input(1 << 10, 64), s.input(4096, 64))
+    narrow = matmul.write(s.program(t), limit=1, seed=0, precision="strict")[0].source
+    assert "offs_m = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)" in wide
+    assert ".to(tl.int64)" not in narrow
+
+
+def two_products() -> Program:
+    s, t = linear(8, 8, 8)
+    return s.program(s.mm(t, s.input(8, 8)))
+
+
+def output_without_the_product() -> Program:
+    s, t = linear(8, 8, 8)
+    return s.program(t, s.relu(s.input(4)))
+
+
+def softmax_of_a_product() -> Program:
+    s, t = linear(8, 8, 8)
+    return s.program(s.softmax(t, dim=1))
+
+
+def reduction_over_rows() -> Program:
+    s, t = linear(8, 8, 8)
+    return s.program(s.sum(t, dim=0))
+
+
+@pytest.mark.parametrize(
+    "build",
+    [two_products, output_without_the_product, softmax_of_a_product, reduction_over_rows],
+    ids=lambda build: build.__name__,
+)
+def test_what_has_no_form_is_not_claimed(build):
+    assert not matmul.classify(build())
