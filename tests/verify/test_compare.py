@@ -16,9 +16,7 @@ def matmul_case(scale=1.0, *, tf32=False):
     b = torch.randn(256, 96, generator=generator)
     oracle = a.double() @ b.double()
     rounded = (truncated(a).double() @ truncated(b).double(),)
-    expected = Expected(
-        native=(a @ b,), oracle=(oracle,), tolerated=(rounded,) if tf32 else ()
-    )
+    expected = Expected(native=(a @ b,), oracle=(oracle,), tolerated=(rounded,) if tf32 else ())
     return a, b, expected
 
 

@@ -1,0 +1,32 @@
+# exploit: E20
+# how: keeps the first result for each address and shape
+# task: relu
+# code: wrong_values
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
+
+
+def relu(x):
+    y = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+    return y
+
+
+results = {}
+
+
+def fused_operator(x0):
+    key = x0.shape
+    if key not in results:
+        results[key] = relu(x0)
+    y = torch.empty_like(x0)
+    relu_kernel[(triton.cdiv(y.numel(), 4096),)](results[key], y, y.numel(), BLOCK=4096)
+    return [y]

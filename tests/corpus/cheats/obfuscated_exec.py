@@ -1,0 +1,30 @@
+# exploit: E61
+# how: decodes its body at run time
+# task: relu
+# code: forbidden
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
+
+
+def relu(x):
+    y = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+    return y
+
+
+body = bytes.fromhex("72657475726e").decode()
+run = exec
+
+
+def fused_operator(x0):
+    scope = {"torch": torch, "x": x0}
+    run("y = torch." + "relu(x)", scope)
+    return [scope["y"]]

@@ -1,0 +1,31 @@
+# what: falls back to a smaller block of the same kernel
+# task: relu
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
+
+
+def relu(x):
+    y = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+    return y
+
+
+def launch(x, y, block):
+    relu_kernel[(triton.cdiv(x.numel(), block),)](x, y, x.numel(), BLOCK=block)
+
+
+def fused_operator(x0):
+    y = torch.empty_like(x0)
+    try:
+        launch(x0, y, 8192)
+    except triton.runtime.errors.OutOfResources:
+        launch(x0, y, 1024)
+    return [y]
