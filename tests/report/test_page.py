@@ -8,7 +8,7 @@ from runs import call, cpu_run, gpu_run
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.report.page import page
-from kernelwright.report.roofline import GPUS, chart, estimate_s
+from kernelwright.report.roofline import chart, estimate_ms
 from kernelwright.report.run import read_run
 from kernelwright.report.sections import bar_groups, colors_of, error_rows, headline
 
@@ -103,9 +103,9 @@ def test_the_estimate_counts_the_bytes_that_fusion_saves(run_of):
     records = cpu_run()
     of(records, "fragment")["winner"] = None  # leaves add and layer_norm, bound by memory
     run = run_of(records)
-    before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
+    before_ms, after_ms = estimate_ms(run.program, run.fragments)
     saved_bytes = 2 * 4_194_304 - 6_300_000
-    assert before_s - after_s == pytest.approx(saved_bytes / GPUS[0].bytes_per_s)
+    assert before_ms - after_ms == pytest.approx(1e3 * saved_bytes / 4.8e12)
 
 
 def test_a_fragment_that_lost_is_listed_apart_and_not_placed(run_of):

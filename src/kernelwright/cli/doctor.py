@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.console import Say, out, print_json, progress
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.record import Record, environment
@@ -63,11 +63,8 @@ class Check:
 def command(json: JsonOption = False) -> None:
     """Check this machine: exit code 0 where `optimize` and `verify` can run, else 3."""
     facts = environment()
-    with progress("doctor") as report:
-        checks = []
-        for check in _checks(facts):
-            report(check.name)
-            checks.append(check)
+    with progress("doctor") as say:
+        checks = list(_checks(facts, say))
     if json:
         print_json({"environment": facts, "checks": [asdict(check) for check in checks]})
     else:
@@ -86,7 +83,8 @@ def _print(checks: list[Check]) -> None:
     out.print(table)
 
 
-def _checks(facts: Record) -> Iterator[Check]:
+def _checks(facts: Record, say: Say) -> Iterator[Check]:
+    say("packages")
     versions = facts["versions"]
     yield Check(name="python", works=sys.version_info >= (3, 11), found=facts["python"])
     yield _imports("torch", versions["torch"], "pip install 'torch>=2.11'")
@@ -100,9 +98,9 @@ def _checks(facts: Record) -> Iterator[Check]:
         remedy="without a GPU kernels are checked in Triton's interpreter and compiled for sm_90,"
         " and speed is not measured; with one, install a CUDA build of torch",
     )
-    yield from _judge("cpu", "interpreter and compile check")
-    if has_cuda:
-        yield from _judge("cuda", "judging on the GPU")
+    for device in ("cpu", "cuda") if has_cuda else ("cpu",):
+        say(f"a known good kernel on {device}")
+        yield from _judge(device)
 
 
 def _imports(module: str, version: str | None, remedy: str) -> Check:
@@ -123,20 +121,26 @@ def _python(code: str) -> str | None:
     return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
 
 
-def _judge(device: str, name: str) -> Iterator[Check]:
+def _judge(device: str) -> Iterator[Check]:
     """Have the judge accept a known good kernel: the whole path a candidate takes."""
+    from kernelwright.sandbox.probe import GUARDS, isolation_level
+
+    name = "interpreter, compile check" if device == "cpu" else "kernels on the GPU"
     try:
         verdict = _verdict_on_known_good(device)
-    except (KernelwrightError, ImportError) as error:
+        level = isolation_level(device)
+    except KernelwrightError as error:
         yield Check(name=name, works=False, found=str(error))
         return
-    found = f"{verdict.code} on {verdict.device}; checks: {', '.join(verdict.checks) or 'none'}"
-    yield Check(name=name, works=verdict.accepted, found=found, remedy=verdict.message)
+    found = ", ".join(verdict.checks) if verdict.accepted else f"{verdict.code}: {verdict.message}"
+    yield Check(name=name, works=verdict.accepted, found=found)
     yield Check(
         name=f"sandbox ({device})",
-        works=bool(verdict.isolation),
-        found=verdict.isolation or "none",
-        remedy="Linux with user namespaces and Landlock isolates candidates fully",
+        works=level.is_full,
+        found=", ".join(level.held) or "none",
+        needed=False,
+        remedy="this kernel refuses "
+        + "; ".join(f"{guard} ({GUARDS[guard]})" for guard in level.missing),
     )
 
 

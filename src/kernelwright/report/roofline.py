@@ -7,30 +7,10 @@ from dataclasses import dataclass
 from kernelwright.core.record import Record
 from kernelwright.report import format as text
 from kernelwright.report.format import quantity
+from kernelwright.timing.floor import Peak, floor_ms, peak_of
 
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    name: str
-    bytes_per_s: float
-    fp32_per_s: float
-    """FLOP/s without tensor cores."""
-    tf32_per_s: float
-    """FLOP/s of the tensor cores, dense."""
-
-    def floor_s(self, flops: float, num_bytes: float) -> float:
-        """Least time in fp32 without tensor cores, in seconds."""
-        return max(num_bytes / self.bytes_per_s, flops / self.fp32_per_s)
-
-
-GPUS = (
-    Gpu("H200", 4.8e12, 67e12, 494e12),
-    Gpu("H100", 3.35e12, 67e12, 494e12),
-    Gpu("A100", 2.04e12, 19.5e12, 156e12),
-    Gpu("4090", 1.01e12, 82.6e12, 82.6e12),
-    Gpu("3090", 0.936e12, 35.6e12, 35.6e12),
-)
-"""Vendors' data sheets. The first is what estimates assume where nothing was measured."""
+ESTIMATED_ON = "H200"
+"""The GPU that estimates are for, where nothing was measured."""
 
 WIDTH, HEIGHT = 680, 400
 LEFT, RIGHT, TOP, BOTTOM = 96, 28, 22, 52
@@ -84,22 +64,24 @@ class Chart:
     bottom: int = HEIGHT - BOTTOM
 
 
-def gpu_named(device: str) -> Gpu | None:
-    """The data sheet of a device, by the name the driver gives it."""
-    return next((gpu for gpu in GPUS if gpu.name in device), None)
+def estimate_ms(program: Record, fragments: Sequence[Record]) -> tuple[float, float]:
+    """Roofline time of a program before and after fusing the winning fragments, in ms.
 
-
-def estimate_s(program: Record, fragments: Sequence[Record], gpu: Gpu) -> tuple[float, float]:
-    """Roofline time of a program (before, after fusing the winning fragments), in seconds.
-
-    Launch overhead is left out, so the gain is what saved memory traffic alone can give.
+    In fp32 without tensor cores. Launch overhead is left out, so the gain is what saved memory
+    traffic alone can give.
     """
     calls = program["calls"]
     won = [f for f in fragments if f["winner"] is not None]
     fused = {i for fragment in won for i in fragment["calls"]}
-    each = [gpu.floor_s(call["flops"], call["bytes"]) for call in calls]
-    kept = sum(time for i, time in enumerate(each) if i not in fused)
-    return sum(each), kept + sum(gpu.floor_s(f["flops"], f["bytes"]) for f in won)
+    kept = sum(_floor_ms(call) for i, call in enumerate(calls) if i not in fused)
+    return sum(map(_floor_ms, calls)), kept + sum(map(_floor_ms, won))
+
+
+def _floor_ms(work: Record) -> float:
+    """Least time of a call or a fragment on the estimates' GPU."""
+    floor = floor_ms(ESTIMATED_ON, work["bytes"], work["flops"], "fp32")
+    assert floor is not None
+    return floor
 
 
 def chart(
@@ -108,16 +90,17 @@ def chart(
     """Where the winning fragments are under the roof, before and after; None without one.
 
     A measured run shows eager and best times; where nothing was measured, the points sit on the
-    roof of the first GPU of the table and are marked as estimates.
+    roof of ESTIMATED_ON and are marked as estimates.
     """
     won = [f for f in fragments if f["winner"] is not None]
     is_estimate = not any(f["best"] for f in won)
-    gpu = GPUS[0] if is_estimate else gpu_named(device)
+    gpu = ESTIMATED_ON if is_estimate else device
+    peak = peak_of(gpu)
     counted = [f for f in won if f["flops"] > 0 and f["bytes"] > 0]
-    dots = [dot for f in counted for dot in _dots(program, f, gpu if is_estimate else None)]
+    dots = [dot for f in counted for dot in _dots(program, f, is_estimate)]
     if not dots:
         return None
-    scale = _Scale([d[1] for d in dots], [d[2] for d in dots], gpu)
+    scale = _Scale([d[1] for d in dots], [d[2] for d in dots], peak)
     points = tuple(_point(scale, dot, colors) for dot in dots)
     by_kind = {(dot[0]["id"], dot[3]): point for dot, point in zip(dots, points, strict=True)}
     moves = tuple(
@@ -128,12 +111,12 @@ def chart(
     return Chart(
         points=points,
         moves=moves,
-        roofs=() if gpu is None else scale.roofs(gpu),
+        roofs=() if peak is None else scale.roofs(peak),
         x_ticks=tuple(Tick(scale.x(v), _power(v)) for v in scale.decades(scale.x_range)),
         y_ticks=tuple(
             Tick(scale.y(v), quantity(v, "FLOP/s")) for v in scale.decades(scale.y_range)
         ),
-        gpu=device if gpu is None else gpu.name,
+        gpu=gpu,
         is_estimate=is_estimate,
         num_left_out=len(won) - len(counted),
         has_labels=len(counted) <= MOST_LABELS,
@@ -144,12 +127,12 @@ _Dot = tuple[Record, float, float, str]
 """Fragment, FLOP/byte, FLOP/s, kind."""
 
 
-def _dots(program: Record, fragment: Record, estimated_on: Gpu | None) -> list[_Dot]:
+def _dots(program: Record, fragment: Record, is_estimate: bool) -> list[_Dot]:
     flops = fragment["flops"]
+    if is_estimate:
+        per_s = flops / (_floor_ms(fragment) / 1000)
+        return [(fragment, flops / fragment["bytes"], per_s, "estimate")]
     unfused = sum(program["calls"][i]["bytes"] for i in fragment["calls"])
-    if estimated_on is not None:
-        floor_s = estimated_on.floor_s(flops, fragment["bytes"])
-        return [(fragment, flops / fragment["bytes"], flops / floor_s, "estimate")]
     dots: list[_Dot] = []
     for kind, num_bytes in (("eager", unfused), ("best", fragment["bytes"])):
         if fragment[kind] and num_bytes:
@@ -173,9 +156,9 @@ def _point(scale: "_Scale", dot: _Dot, colors: Mapping[int, int]) -> Point:
 class _Scale:
     """Whole decades around the points, and pixels from values."""
 
-    def __init__(self, xs: list[float], ys: list[float], gpu: Gpu | None) -> None:
-        roof = [] if gpu is None else [gpu.fp32_per_s]
-        ridge = [] if gpu is None else [gpu.fp32_per_s / gpu.bytes_per_s]
+    def __init__(self, xs: list[float], ys: list[float], peak: Peak | None) -> None:
+        roof = [] if peak is None else [peak.flops_per_s["fp32"]]
+        ridge = [] if peak is None else [peak.flops_per_s["fp32"] / peak.bytes_per_s]
         self.x_range = _decades_around([*xs, *ridge])
         self.y_range = _decades_around([*ys, *roof])
 
@@ -190,20 +173,21 @@ class _Scale:
         step = max(1, (span[1] - span[0] + 6) // 7)
         return [10.0**e for e in range(span[0], span[1] + 1, step)]
 
-    def roofs(self, gpu: Gpu) -> tuple[Roof, ...]:
+    def roofs(self, peak: Peak) -> tuple[Roof, ...]:
         """Memory slope and fp32 ceiling as one line, and the tensor cores' ceiling above."""
         first, last = (10.0**e for e in self.x_range)
-        top = 10.0 ** self.y_range[1]
+        bottom, top = (10.0**e for e in self.y_range)
+        per_s = peak.bytes_per_s
         lines = []
-        for peak, label in ((gpu.fp32_per_s, "fp32"), (gpu.tf32_per_s, "TF32 tensor cores")):
-            if peak > top:
+        for arithmetic, name in (("fp32", "fp32"), ("tf32", "TF32 tensor cores")):
+            ceiling = peak.flops_per_s[arithmetic]
+            if ceiling > top:
                 continue
-            start = max(first, 10.0 ** self.y_range[0] / gpu.bytes_per_s)
-            ridge, end = peak / gpu.bytes_per_s, min(peak, last * gpu.bytes_per_s)
-            corners = [(start, start * gpu.bytes_per_s), (min(ridge, last), end), (last, end)]
+            start, end = max(first, bottom / per_s), min(ceiling, last * per_s)
+            corners = [(start, start * per_s), (end / per_s, end), (last, end)]
             path = "M" + " L".join(f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in corners)
-            named = f"{label} {quantity(peak, 'FLOP/s')}"
-            lines.append(Roof(path, named, self.x(last), self.y(end) - 6))
+            label = f"{name} {quantity(ceiling, 'FLOP/s')}"
+            lines.append(Roof(path, label, self.x(last), self.y(end) - 6))
         return tuple(lines)
 
 

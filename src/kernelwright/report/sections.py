@@ -12,7 +12,7 @@ from pygments.lexers import PythonLexer
 from kernelwright.core.record import Record
 from kernelwright.report import format as text
 from kernelwright.report.format import count, factor, milliseconds, quantity
-from kernelwright.report.roofline import GPUS, estimate_s
+from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
 from kernelwright.report.run import Run
 
 NUM_COLORS = 8
@@ -107,13 +107,11 @@ def headline(run: Run) -> Headline:
             gain = times["compiled"]["median_ms"] / optimized_ms
             note += f"; {factor(gain)} against torch.compile"
         return Headline(factor(times["eager"]["median_ms"] / optimized_ms), note, True)
-    before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
+    before_ms, after_ms = estimate_ms(run.program, run.fragments)
     note = "no GPU here"
-    if after_s > 0:
-        note += (
-            f"; roofline estimate for an {GPUS[0].name}: {factor(before_s / after_s)}"
-            " from memory traffic alone"
-        )
+    if after_ms > 0:
+        gain = factor(before_ms / after_ms)
+        note += f"; roofline estimate for an {ESTIMATED_ON}: {gain} from memory traffic alone"
     return Headline("Not measured", note, False)
 
 
@@ -127,11 +125,11 @@ def bar_groups(run: Run) -> list[BarGroup]:
     named = (("eager", "PyTorch"), ("compiled", "torch.compile"), ("optimized", "optimized"))
     shown = [(label, times[key]) for key, label in named if times.get(key)]
     if not shown:
-        before_s, after_s = estimate_s(run.program, run.fragments, GPUS[0])
-        group = _pair("Time", before_s * 1e3, after_s * 1e3, milliseconds)
+        before_ms, after_ms = estimate_ms(run.program, run.fragments)
+        group = _pair("Time", before_ms, after_ms, milliseconds)
         note = (
             f"Not measured: there is no GPU here. These bars are estimates: the roofline of an"
-            f" {GPUS[0].name} in fp32 without tensor cores, launch overhead left out."
+            f" {ESTIMATED_ON} in fp32 without tensor cores, launch overhead left out."
         )
         return [*groups, BarGroup("Time, estimated", group.bars, group.gain, note)]
     longest = max(t["high_ms"] for _, t in shown)
