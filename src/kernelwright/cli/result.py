@@ -15,11 +15,11 @@ NOT_MEASURED = "not measured:\nno GPU"
 def results_table(runs: Iterable[Run]) -> Table:
     """One block a target: what became Triton, the verdict, and what it saves."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("target", no_wrap=True)
-    table.add_column("in Triton", overflow="fold", min_width=18)
-    table.add_column("verdict")
+    for column in ("target", "in Triton"):
+        table.add_column(column, overflow="fold")
+    table.add_column("verdict", no_wrap=True)
     for column in ("launches", "bytes moved", "time"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for run in runs:
         table.add_row(*map(Text, _cells(run)), end_section=True)
     return table
@@ -36,7 +36,7 @@ def _cells(run: Run) -> tuple[str, ...]:
     return (
         str(result["target"]),
         "\n".join(became_triton),
-        "accepted" if verdict["accepted"] else f"rejected: {verdict['code']}",
+        "accepted" if verdict["accepted"] else f"rejected:\n{verdict['code']}",
         f"{count(launches['before'])} to {count(launches['after'])}",
         f"{quantity(moved['before'], 'B')} to\n{quantity(moved['after'], 'B')}",
         _time(result["times"]),
