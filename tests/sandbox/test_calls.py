@@ -6,6 +6,7 @@ import pytest
 import torch
 from conftest import ADD, HEADER
 
+from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.guest import GuestFault
 
 
@@ -184,3 +185,21 @@ def test_state_is_loaded_by_name_and_buffers_are_read_after_the_call(guest):
     }
     assert torch.equal(state["calls"].value, torch.ones(1))
     assert state["linear.weight"].value is None
+
+
+def test_speed_is_never_measured_in_the_interpreter(guest):
+    guest.load(ADD)
+    with pytest.raises(InfraError, match="CUDA only"):
+        guest.time("candidate", [torch.ones(4), torch.ones(4)], repeats=3, warmup=1)
+
+
+def test_an_uncaught_failure_of_a_lost_thread_leaves_the_answer_alone(call):
+    body = (
+        "import threading\n"
+        "def fused_operator(x):\n"
+        "    thread = threading.Thread(target=lambda: 1 / 0)\n"
+        "    thread.start()\n"
+        "    thread.join()\n"
+        "    return [x + 1]\n"
+    )
+    assert torch.equal(call(body, torch.ones(2)).outputs[0], torch.full((2,), 2.0))

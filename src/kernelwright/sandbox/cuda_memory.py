@@ -27,7 +27,9 @@ class DeviceMemory:
     """The host's side; one per process."""
 
     def __init__(self) -> None:
-        self._pool = torch.cuda.MemPool()
+        with infra("preparing device memory for guests"):
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+            self._pool = torch.cuda.MemPool()
 
     @classmethod
     @cache

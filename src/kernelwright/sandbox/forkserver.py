@@ -26,6 +26,7 @@ from kernelwright.sandbox.guest import Guest, Limits
 _START_S = 120.0
 _ANSWER_S = 30.0
 _END_S = 5.0
+_CHANNEL_BYTES = 1 << 22
 
 _ENVIRONMENT = [
     "PATH",
@@ -68,6 +69,7 @@ class ForkServer:
             InfraError: the server or the guest cannot be started.
         """
         limits = limits or Limits()
+        memory = self._memory()
         with self._lock:
             self._start()
             root = self._root
@@ -76,6 +78,8 @@ class ForkServer:
         if not trusted:
             _link_launchers(root / "cache", folder / "cache")
         ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
         request = {
             "op": "fork",
             "folder": str(folder),
@@ -86,7 +90,7 @@ class ForkServer:
         with theirs:
             pid = int(self._ask(request, theirs)["pid"])
         try:
-            return Guest(ours, pid, folder, limits, self._reap, self._memory())
+            return Guest(ours, pid, folder, limits, self._reap, memory)
         except (TimeoutError, wire.Closed, wire.Malformed) as error:
             log = folder / START_FAILURE
             why = log.read_text(errors="replace") if log.exists() else type(error).__name__

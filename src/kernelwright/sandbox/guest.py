@@ -147,6 +147,7 @@ class Guest:
         self, name: str, inputs: Sequence[Any], repeats: int, warmup: int, seed: int = 0
     ) -> Timed:
         """Time a loaded candidate (CUDA): `repeats` calls after `warmup` untimed ones."""
+        self._require_gpu()
         self._put(inputs)
         header, wall_ms = self._request(
             "time", name=name, repeats=repeats, warmup=warmup, seed=seed
@@ -160,6 +161,7 @@ class Guest:
 
     def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float:
         """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA, by torch.profiler)."""
+        self._require_gpu()
         self._put(inputs)
         header, _ = self._request("share", name=name)
         share = header.get("share")
@@ -180,6 +182,10 @@ class Guest:
             raise self._malformed() from error
 
     # -- protocol
+
+    def _require_gpu(self) -> None:
+        if self._memory is None:
+            raise InfraError("speed is measured on CUDA only, never in the interpreter")
 
     def _ran(self, header: wire.Header, wall_ms: float) -> Ran:
         try:
@@ -260,7 +266,7 @@ class Guest:
         if header.get("nonce") != nonce:
             raise self._malformed("an answer nobody asked for")
         if "fault" in header:
-            self._raise_fault(header)
+            self._raise_fault(header, request["op"])
         return header, payload, (time.monotonic() - begin_s) * 1e3
 
     def _receive(
@@ -270,14 +276,17 @@ class Guest:
             self._channel, max_payload_bytes=max_payload_bytes, deadline_s=deadline_s
         )
 
-    def _raise_fault(self, header: wire.Header) -> None:
-        """The candidate raised; a lost CUDA context ends the guest."""
+    def _raise_fault(self, header: wire.Header, op: str) -> None:
+        """The candidate raised; a lost CUDA context ends the guest. Taking inputs runs nothing of
+        the candidate's, so a failure there is ours."""
         if header.get("context_lost"):
             self._end()
         try:
             fault = header["fault"]
             line = fault["line"]
             message = f"{fault['type']}: {fault['message']}"
+            if op == "put":
+                raise InfraError(f"the guest cannot take its inputs: {message}")
             raise GuestFault(
                 str(fault["kind"]), message, line=line if isinstance(line, int) else None
             )

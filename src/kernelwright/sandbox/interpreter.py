@@ -47,8 +47,15 @@ def _install_bfloat16() -> None:
         builder.create_fp_to_fp,
     )
 
+    known: dict[str, Any] = {"bf16": BFLOAT16}
+
     def np_dtype(dtype: Any) -> Any:
-        return BFLOAT16 if dtype.scalar == tl.bfloat16 else stock_dtype(dtype)
+        scalar = dtype.scalar
+        if isinstance(scalar, tl.pointer_type):
+            return np.dtype(np.uint64)
+        if scalar.name not in known:  # the stock table is rebuilt at every look-up
+            known[scalar.name] = stock_dtype(scalar)
+        return known[scalar.name]
 
     def cast(self: Any, src: Any, dst_type: Any) -> Any:
         if tl.bfloat16 in (src.dtype.scalar, dst_type.scalar):
