@@ -151,8 +151,10 @@ def _allow(ruleset: int, paths: Iterable[Path], access: int) -> None:
 
 def _device_files(on_gpu: bool) -> list[Path]:
     names = [Path("/dev/null")]
-    if on_gpu:  # /dev/shm holds the counters of shared device memory
-        names += [Path("/dev/shm"), *Path("/dev").glob("nvidia*")]
+    if on_gpu:
+        # /dev/shm holds the counters of shared device memory; the driver names its threads by
+        # writing to /proc/self/task, and reports error 304 where it cannot.
+        names += [Path("/dev/shm"), Path("/proc/self"), *Path("/dev").glob("nvidia*")]
     return names
 
 
