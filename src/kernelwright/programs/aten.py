@@ -20,10 +20,10 @@ _OUTSIDE = "keep this part outside the module that is optimized"
 _NOTHING = frozenset({"aten._assert_async", "aten._assert_scalar", "aten._assert_tensor_metadata"})
 _SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.lift_fresh"})
 _COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
+_DROPOUTS = frozenset({"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout"})
+_VIEWS = frozenset({"aten.view", "aten.reshape", "aten._unsafe_view", "aten.expand"})
 _TO_THE_END = 2**63 - 1
 """How export writes the open end of a slice."""
-_RESULTS = {"aten._native_batch_norm_legit_functional.default": (0, 3, 4)}
-"""Which of the overload's results are the operator's, where they are not the first ones."""
 
 
 class Translator:
@@ -78,6 +78,10 @@ class Translator:
         packet = name.rpartition(".")[0]
         if packet in _SAME_VALUE:
             return values["self"]
+        if packet in _DROPOUTS and not values["train"]:
+            return values["input"]
+        if packet in _VIEWS and node.meta["val"].shape == self._shape(values["self"]):
+            return values["self"]
         if packet not in _COPIES or not isinstance(values["self"], Ref):
             return None
         before = self.builder.types[values["self"].name]
@@ -85,6 +89,9 @@ class Translator:
         wanted = values.get("memory_format") or "preserve"
         same_layout = wanted == "preserve" or wanted == before.layout
         return values["self"] if same_layout and after.dtype == before.dtype else None
+
+    def _shape(self, ref: Ref) -> tuple[int, ...]:
+        return self.builder.types[ref.name].shape
 
     def _by_record(
         self, node: Node, name: str, values: Mapping[str, Any]
@@ -104,17 +111,12 @@ class Translator:
             if len(types) != 1 or not _agrees(types[0], result):
                 return None
             return self.builder.append(operator.name, args, types)[0]
-        positions = _RESULTS.get(name, tuple(range(len(types))))
-        needed = {user.args[1] for user in node.users if user.target is builtin.getitem}
-        if not needed.issubset(positions):
+        needed = [user.args[1] for user in node.users if user.target is builtin.getitem]
+        if len(types) > len(result) or max(needed, default=0) >= len(types):
             return None
-        if not all(_agrees(t, result[i]) for t, i in zip(types, positions, strict=True)):
+        if not all(_agrees(made, seen) for made, seen in zip(types, result, strict=False)):
             return None
-        made = self.builder.append(operator.name, args, types)
-        places: list[Any] = [None] * len(result)
-        for ref, i in zip(made, positions, strict=True):
-            places[i] = ref
-        return tuple(places)
+        return self.builder.append(operator.name, args, types)
 
     def _as_extern(self, node: Node, name: str, values: Mapping[str, Any]) -> Ref | tuple[Any, ...]:
         args = tuple(extern.bind(name, (), values).items())
