@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from conftest import ADD, HEADER
+from sample_candidates import ADD, HEADER
 
 from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.guest import GuestFault

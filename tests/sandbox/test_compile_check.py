@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import ADD, HEADER
+from sample_candidates import ADD, HEADER
 
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.sandbox.guest import GuestFault

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from conftest import HEADER
+from sample_candidates import HEADER
 
 from kernelwright.sandbox.guest import GuestFault
 
