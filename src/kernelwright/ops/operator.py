@@ -153,7 +153,10 @@ class Operator:
         """What a call's tensor must be drawn from."""
         if self.domains_apply is not None and not self.domains_apply(bound):
             return Domain.ANY
-        return self.domains.get(name, Domain.ANY)
+        domain = self.domains.get(name, Domain.ANY)
+        if domain is Domain.INDEX and "float" in bound[name].dtype:
+            return Domain.UNIT
+        return domain
 
     def param(self, name: str) -> Param:
         return next(p for p in self.params if p.name == name)

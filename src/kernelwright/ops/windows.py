@@ -1,0 +1,108 @@
+"""Building blocks of rules for sliding windows: sizes, layouts, one spelling of attributes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.rules import require
+
+Sizes = tuple[int, ...]
+"""One number for each spatial dimension."""
+Canonical = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+"""What `Operator.canonical` holds."""
+
+
+def spread(value: Any, spatial: int) -> Any:
+    """A number, or a tuple of one, as a tuple of `spatial`; anything else as it is."""
+    if isinstance(value, list | tuple):
+        return tuple(value) * spatial if len(value) == 1 else tuple(value)
+    return (value,) * spatial if isinstance(value, int) else value
+
+
+def spread_all(spatial: int, *names: str) -> Canonical:
+    """Canonical spelling in which the attributes `names` are full tuples."""
+
+    def canonical(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {k: spread(v, spatial) if k in names else v for k, v in values.items()}
+
+    return canonical
+
+
+# Sizes
+
+
+def spatial_sizes(x: TensorType, spatial: int) -> Sizes:
+    """The last `spatial` sizes of (N, C, *sizes) or of (C, *sizes)."""
+    require(
+        x.rank in (spatial + 1, spatial + 2),
+        f"rank {x.rank} where {spatial + 1} (no batch) or {spatial + 2} is needed",
+    )
+    return x.shape[x.rank - spatial :]
+
+
+def full(name: str, values: Any, spatial: int, lowest: int) -> Sizes:
+    """The attribute `name` as a full tuple of numbers, none below `lowest`."""
+    sizes = spread(values, spatial)
+    require(
+        isinstance(sizes, tuple) and len(sizes) == spatial,
+        f"{name} {values} where {spatial} numbers are needed",
+    )
+    require(min(sizes) >= lowest, f"{name} {values} may not be below {lowest}")
+    return tuple(sizes)
+
+
+def extent(kernel: int, dilation: int) -> int:
+    """How many positions a dilated window spans."""
+    return dilation * (kernel - 1) + 1
+
+
+def convolved(sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Sizes:
+    """Output sizes of a convolution."""
+    made = []
+    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        require(
+            n + 2 * p >= extent(k, d),
+            f"a kernel that spans {extent(k, d)} does not fit into {n} + 2 * {p}",
+        )
+        made.append((n + 2 * p - extent(k, d)) // s + 1)
+    return tuple(made)
+
+
+def transposed(
+    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, added: Sizes, dilation: Sizes
+) -> Sizes:
+    """Output sizes of a transposed convolution; `added` is its output padding."""
+    made = []
+    for n, k, s, p, a, d in zip(sizes, kernel, stride, padding, added, dilation, strict=True):
+        require(a < max(s, d), f"output_padding {a} is not below stride {s} or dilation {d}")
+        size = (n - 1) * s - 2 * p + extent(k, d) + a
+        require(size >= 1, f"nothing is left of {n} with padding {p}: output size {size}")
+        made.append(size)
+    return tuple(made)
+
+
+def pooled(
+    sizes: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+) -> Sizes:
+    """Output sizes of a pool. With `ceil_mode` a last window may hang over the end, but it must
+    start inside the input or its left padding."""
+    made = []
+    for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
+        span = extent(k, d)
+        require(2 * p <= span, f"padding {p} is more than half of a window that spans {span}")
+        size = (n + 2 * p - span + (s - 1 if ceil_mode else 0)) // s + 1
+        if ceil_mode and (size - 1) * s >= n + p:
+            size -= 1
+        require(size >= 1, f"a window that spans {span} does not fit into {n} + 2 * {p}")
+        made.append(size)
+    return tuple(made)
+
+
+# Layouts
+
+
+def laid_out(x: TensorType, shape: tuple[int, ...], *others: TensorType) -> TensorType:
+    """A result of `shape` with x's dtype; channels-last if, of that rank, x or another one is."""
+    layouts = {tensor.layout for tensor in (x, *others) if tensor.rank == len(shape)}
+    is_last = Layout.CHANNELS_LAST in layouts
+    return TensorType(shape, x.dtype, Layout.CHANNELS_LAST if is_last else Layout.CONTIGUOUS)
