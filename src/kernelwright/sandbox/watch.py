@@ -38,13 +38,14 @@ class Launches:
         run = function.run
 
         def counted(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
-            if not warmup:
-                name = kernel.fn.__name__
-                if name in self.skipped:
-                    return None
-                self.counts[name] += 1
+            name = kernel.fn.__name__
+            if not warmup and name in self.skipped:
+                return None
             with _disable_current_modes():  # the interpreter's own tensor work is not recorded
-                return run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+                result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            if not warmup:  # a launch that raises is none
+                self.counts[name] += 1
+            return result
 
         function.run = counted
 

@@ -1,7 +1,7 @@
 # exploit: E55
 # how: ends the process with success
 # task: relu
-# code: crashed
+# code: runtime_error
 
 import torch
 import triton

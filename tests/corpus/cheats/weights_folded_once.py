@@ -25,8 +25,8 @@ def matmul(a, b):
     M, K = a.shape
     N = b.shape[1]
     c = torch.empty((M, N), device=a.device, dtype=a.dtype)
-    grid = (triton.cdiv(M, 64), triton.cdiv(N, 128))
-    matmul_kernel[grid](a, b, c, M, N, K, BM=64, BN=128, BK=64)
+    grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
+    matmul_kernel[grid](a, b, c, M, N, K, BM=32, BN=32, BK=32)
     return c
 
 

@@ -32,7 +32,7 @@ class ModelNew(torch.nn.Module):
         weight = self.linear.weight
         if self.version != (weight.data_ptr(), weight._version):
             self.packed = torch.empty(weight.shape[::-1], device=weight.device)
-            pack_kernel[(1,)](weight, self.packed, *weight.shape, BR=64, BC=128)
+            pack_kernel[(1,)](weight, self.packed, *weight.shape, BR=32, BC=32)
             self.version = (weight.data_ptr(), weight._version)
         return self.packed
 
@@ -41,6 +41,6 @@ class ModelNew(torch.nn.Module):
         (M, K), N = x.shape, packed.shape[1]
         y = torch.empty((M, N), device=x.device)
         linear_relu_kernel[(1,)](
-            x, packed, self.linear.bias, y, M, N, K, BM=64, BN=64, BK=128
+            x, packed, self.linear.bias, y, M, N, K, BM=32, BN=32, BK=32
         )
         return y

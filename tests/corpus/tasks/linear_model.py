@@ -11,8 +11,8 @@ class Model(torch.nn.Module):
 
 
 def get_inputs():
-    return [torch.randn(40, 70)]
+    return [torch.randn(20, 30)]
 
 
 def get_init_inputs():
-    return [70, 50]
+    return [30, 24]
