@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
-from kernelwright.teacher.decompose import decompose
-from kernelwright.teacher.expressions import NotWritable, is_pointwise
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.scope import Group, Scope, group
 from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.space import Space, collapse
+from kernelwright.teacher.stages import fused_ops, stage_of
 from kernelwright.teacher.tile import TileWriter
-from kernelwright.teacher.views import VIEWS
 from kernelwright.teacher.wrapper import assemble, is_huge
 
 FEW_ELEMENTS = 1 << 19
@@ -40,23 +38,19 @@ class Schedule:
 
 
 def classify(program: Program) -> bool:
-    """Whether the program is pointwise operators and views, one of the former at least."""
-    ops = [call.op for call in program.calls]
-    return any(map(is_pointwise, ops)) and all(is_pointwise(o) or o in VIEWS for o in ops)
+    """Whether the program is pointwise work and views, no reductions."""
+    stage = stage_of(program)
+    return stage is not None and not stage.reduced
 
 
 def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
-    """Candidates, best first; none where the operands' axes do not fit together."""
-    try:
-        stage = decompose(program, VIEWS)
-    except NotWritable:
-        return []
-    if not stage.inputs or not stage.outputs:
+    """Candidates, best first."""
+    stage = stage_of(program)
+    if stage is None or stage.reduced:
         return []
     space = collapse(stage)
-    ops = [call.op for call in program.calls if is_pointwise(call.op)]
     chosen = _first_of_each(schedules(stage, space), limit, seed)
-    return [_write(program, stage, space, ops, schedule) for schedule in chosen]
+    return [_write(program, stage, space, fused_ops(program), schedule) for schedule in chosen]
 
 
 def schedules(stage: Stage, space: Space) -> list[Schedule]:
@@ -225,7 +219,7 @@ def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) ->
     groups = [slow, fast]
     rows, columns = schedule.tile
     head = [
-        f"{slow.var} = tl.program_id(1) * ROWS + tl.arange(0, ROWS)[:, None]",
+        f"{slow.var} = tl.program_id(1){position} * ROWS + tl.arange(0, ROWS)[:, None]",
         f"{fast.var} = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]",
     ]
     blocks = [f"triton.cdiv({fast.count}, {columns})", f"triton.cdiv({slow.count}, {rows})"]
