@@ -1,12 +1,15 @@
 """The matmul family: every form, every way factors and operands may lie, against fp64."""
 
 import pytest
+import torch
 from judging import faults
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
+from kernelwright.programs.tensors import torch_dtype
+from kernelwright.sandbox.compile_check import KernelUsage, compile_check
 from kernelwright.teacher import matmul
 
 
@@ -294,3 +297,41 @@ def reduction_over_rows() -> Program:
 )
 def test_what_has_no_form_is_not_claimed(build):
     assert not matmul.classify(build())
+
+
+SHARED_LIMIT_BYTES = 227 * 1024
+"""Of one program on Hopper."""
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [("strict", "float32"), ("tf32", "float32"), ("strict", "bfloat16")],
+    ids=["tf32x3", "tf32", "bfloat16"],
+)
+def test_the_favourite_of_a_large_product_fits_hopper(precision, dtype):
+    s, t = linear(1024, 8192, 8192, dtype)
+    program = s.program(s.gelu(t))
+    [candidate] = matmul.write(program, limit=1, seed=0, precision=precision)
+    [usage] = compiled(program, candidate)
+    assert usage.shared_bytes <= SHARED_LIMIT_BYTES
+    assert usage.spills <= 128
+
+
+def test_slices_of_k_and_row_reductions_fit_hopper():
+    s, t = linear(64, 512, 8192)
+    sliced = s.program(s.relu(t))
+    s, t = linear(1024, 8192, 8192)
+    reduces = s.program(s.logsumexp(s.gelu(t), dim=1))
+    chosen = forms(sliced)["split_k tf32x3"], forms(reduces)["matmul_row_reduce tf32x3"]
+    for program, candidate in zip((sliced, reduces), chosen, strict=True):
+        usages = compiled(program, candidate)
+        assert len(usages) == 2
+        assert all(u.spills == 0 and u.shared_bytes <= SHARED_LIMIT_BYTES for u in usages)
+
+
+def compiled(program: Program, candidate: Candidate) -> list[KernelUsage]:
+    inputs = [
+        torch.empty(value.type.shape, dtype=torch_dtype(value.type.dtype), device="meta")
+        for value in program.inputs
+    ]
+    return list(compile_check(candidate.source, inputs).kernels.values())

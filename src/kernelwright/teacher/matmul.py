@@ -24,8 +24,6 @@ Form = Callable[[Contraction, Schedule], Candidate]
 Item = tuple[Form, Schedule]
 
 _NUM_SMS = 132
-_SHARED_LIMIT_BYTES = 227 * 1024
-"""Of one program, on Hopper."""
 _BYTES_PER_S = 4.3e12
 _LAUNCH_S = 4e-6
 _FLOPS_PER_S = {
@@ -40,13 +38,22 @@ _PRECISIONS = {
 """Dot precisions of fp32 factors under each policy. In strict, bf16x3 is out: its error is 2.6
 times that of PyTorch's fp32 (4.2e-6 against 1.6e-6 at K = 8192), and tf32x3's is 0.2 times."""
 
-# BLOCK_M, BLOCK_N, BLOCK_K in units of 64 bytes, num_warps, num_stages
+# BLOCK_M, BLOCK_N, BLOCK_K in units of 64 bytes, num_warps, num_stages. None of them needs more
+# shared memory than Hopper's 227 KiB, and only 128 x 256 spills registers, a little (sm_90, ptxas).
 _TILES = (
-    (128, 256, 2, 8, 3), (256, 128, 2, 8, 3), (128, 128, 2, 8, 3), (128, 128, 2, 4, 4),
-    (64, 256, 2, 8, 3), (64, 128, 2, 4, 3), (128, 64, 2, 4, 3), (64, 64, 2, 4, 4),
+    (128, 256, 2, 8, 3), (128, 128, 4, 8, 3), (128, 128, 2, 8, 4), (64, 256, 2, 8, 3),
+    (64, 128, 2, 4, 4), (128, 64, 2, 4, 4), (64, 64, 4, 4, 3), (64, 64, 2, 4, 4),
     (32, 128, 4, 4, 3), (32, 64, 4, 4, 4), (16, 128, 4, 4, 4), (16, 64, 8, 4, 3),
     (128, 32, 4, 4, 3), (64, 32, 4, 4, 4), (128, 16, 4, 4, 4), (64, 16, 8, 4, 3),
     (32, 32, 8, 4, 3), (16, 32, 8, 4, 4), (32, 16, 8, 4, 4),
+)  # fmt: skip
+# The same for precisions that split factors in parts, which take registers.
+_SPLIT_TILES = (
+    (128, 128, 2, 8, 3), (128, 128, 2, 8, 4), (128, 256, 2, 8, 3), (64, 256, 1, 8, 4),
+    (64, 128, 2, 4, 3), (128, 64, 2, 4, 3), (64, 64, 2, 4, 4), (32, 128, 2, 4, 4),
+    (32, 64, 4, 4, 4), (16, 128, 4, 4, 4), (16, 64, 4, 4, 4), (128, 32, 2, 4, 4),
+    (64, 32, 4, 4, 4), (128, 16, 4, 4, 4), (64, 16, 4, 4, 4), (32, 32, 4, 4, 4),
+    (16, 32, 8, 4, 4), (32, 16, 4, 4, 4),
 )  # fmt: skip
 # The same in fp32 on the CUDA cores, where operands pass through registers.
 _IEEE_TILES = ((64, 64, 1, 4, 3), (128, 64, 1, 8, 3), (32, 64, 2, 4, 3), (16, 32, 2, 4, 3))
@@ -117,8 +124,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
 
 def _tile_schedules(product: Contraction, mode: str) -> Iterator[Schedule]:
     m, n = product.lengths["m"], product.lengths["n"]
-    on_cores = mode == "ieee" and product.dtype == "float32"
-    for block_m, block_n, units, warps, stages in _IEEE_TILES if on_cores else _TILES:
+    for block_m, block_n, units, warps, stages in _tiles_for(product, mode):
         schedule = Schedule(
             block_m=block_m,
             block_n=block_n,
@@ -130,8 +136,14 @@ def _tile_schedules(product: Contraction, mode: str) -> Iterator[Schedule]:
             why=_reason(block_m, block_n),
         )
         is_wasteful = block_m > max(32, 2 * m - 1) or block_n > max(32, 2 * n - 1)
-        if not is_wasteful and _shared_bytes(product, schedule) <= _SHARED_LIMIT_BYTES:
+        if not is_wasteful:
             yield schedule
+
+
+def _tiles_for(product: Contraction, mode: str) -> tuple[tuple[int, ...], ...]:
+    if mode == "ieee" and product.dtype == "float32":
+        return _IEEE_TILES
+    return _SPLIT_TILES if "x3" in mode else _TILES
 
 
 def _reason(block_m: int, block_n: int) -> str:
@@ -163,13 +175,6 @@ def _num_tiles(product: Contraction, schedule: Schedule) -> int:
     return batches * ceil(m / schedule.block_m) * ceil(n / schedule.block_n)
 
 
-def _shared_bytes(product: Contraction, schedule: Schedule) -> int:
-    """Shared memory of the pipeline's buffers and, in split precisions, of the parts of B."""
-    stage = (schedule.block_m + schedule.block_n) * schedule.block_k * product.element_bytes
-    parts = schedule.block_n * schedule.block_k * product.element_bytes
-    return schedule.num_stages * stage + (2 * parts if "x3" in schedule.precision else 0)
-
-
 def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
     """Coarse time of a candidate: the slower of memory and waves of tiles. Only for ranking."""
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
@@ -183,7 +188,8 @@ def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
     is_half = product.dtype != "float32"
     flops_per_s = _FLOPS_PER_S["half" if is_half else schedule.precision] / _NUM_SMS
     reuse = schedule.block_m * schedule.block_n / (schedule.block_m + schedule.block_n)
-    efficiency = min(1.0, sqrt(reuse / 85))  # 85: a tile of 128 x 256
+    best_reuse = 64 if "x3" in schedule.precision else 85  # tiles of 128 x 128, 128 x 256
+    efficiency = min(1.0, sqrt(reuse / best_reuse))
     waves = ceil(_num_tiles(product, schedule) * schedule.split_k / _NUM_SMS)
     tile_flops = 2 * schedule.block_m * schedule.block_n * k / schedule.split_k
     extra_s = 0.0
