@@ -1,6 +1,7 @@
 """Modules become programs that compute what the modules compute, on the CPU and on meta."""
 
 import copy
+from functools import cache
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.lowering import lower
+from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import parse, to_text
 
@@ -104,6 +106,13 @@ MODULES = {
 }  # fmt: skip
 
 
+@cache
+def lowered_program(name: str) -> Program:
+    torch.manual_seed(0)
+    module, args, kwargs = MODULES[name]()
+    return lower(module, args, kwargs).program
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_program_computes_what_its_module_computes(name):
     torch.manual_seed(0)
@@ -124,15 +133,13 @@ def test_a_program_computes_what_its_module_computes(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_the_text_of_a_lowered_program_reads_back(name):
-    module, args, kwargs = MODULES[name]()
-    program = lower(module, args, kwargs).program
+    program = lowered_program(name)
     assert parse(to_text(program)) == program
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_fresh_inputs_give_finite_varied_results(name):
-    module, args, kwargs = MODULES[name]()
-    program = lower(module, args, kwargs).program
+    program = lowered_program(name)
     for result in run(program, make_inputs(program, 0)):
         assert result.isfinite().all()
         assert result.numel() == 1 or result.double().std() > 1e-3
@@ -142,15 +149,13 @@ def test_fresh_inputs_give_finite_varied_results(name):
 @pytest.mark.parametrize("name", ["mlp", "block_train", "lstm", "llama"])
 def test_lowering_on_meta_allocates_nothing_and_gives_the_same_program(name):
     module, args, kwargs = MODULES[name]()
-    program = lower(module, args, kwargs).program
     meta = pytree.tree_map_only(torch.Tensor, lambda t: t.to("meta"), (args, kwargs))
-    assert lower(module.to("meta"), *meta).program == program
+    assert lower(module.to("meta"), *meta).program == lowered_program(name)
 
 
 def test_known_modules_have_no_extern_calls_but_the_recurrent_ones():
-    for name, make in MODULES.items():
-        module, args, kwargs = make()
-        externs = {c.op for c in lower(module, args, kwargs).program.calls if c.is_extern}
+    for name in MODULES:
+        externs = {call.op for call in lowered_program(name).calls if call.is_extern}
         assert externs <= {"aten.lstm.input", "aten.zeros.default"}, name
 
 

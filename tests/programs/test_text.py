@@ -132,23 +132,40 @@ INPUTS = "import torch\ndef get_inputs():\n    return [torch.randn(2, 3)]\n"
 
 
 @pytest.mark.parametrize(
+    ("body", "line", "words"),
+    [
+        ("return [b]", 5, "'b' is not defined"),
+        ("return [torch.relo(a)]", 5, "torch.relu"),
+        ("return [a @ a]", 5, "refuses these arguments"),
+        ("if a: pass", 5, "if is not part of"),
+        ("return [a[0]]", 5, "torch.select"),
+        ("a[0] = 1", 5, "assignment into a tensor"),
+        ("x, y = a.relu()", 5, "2 names for 1 values"),
+        ("pass", 4, "returns nothing"),
+        ("return open('f')", 5, "'open' is unknown"),
+        ("return [torch.ops.aten.sort.default(a, a)]", 5, "sort"),
+        ("return [torch.ops.aten.sort(a)]", 5, "is not an overload"),
+        ("return torch.relu(*a)", 5, "write the arguments out"),
+        ("return 3", 5, "not a tensor"),
+    ],
+)
+def test_a_bad_body_is_refused_with_file_line_and_remedy(body, line, words):
+    with pytest.raises(UsageError) as caught:
+        parse(f"{INPUTS}def fused_operator(a):\n    {body}\n", file="task.py")
+    assert (caught.value.file, caught.value.line) == ("task.py", line)
+    assert words in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize(
     ("text", "line", "words"),
     [
         ("def f(:\n", 1, "not Python"),
         (INPUTS, None, "fused_operator is not defined"),
         (INPUTS + "def fused_operator(a, b):\n    return [a]\n", 4, "takes 2 inputs"),
-        (INPUTS + "def fused_operator(a):\n    return [b]\n", 5, "'b' is not defined"),
-        (INPUTS + "def fused_operator(a):\n    return [torch.relo(a)]\n", 5, "torch.relu"),
-        (INPUTS + "def fused_operator(a):\n    return [a @ a]\n", 5, "refuses these arguments"),
-        (INPUTS + "def fused_operator(a):\n    if a:\n        pass\n", 5, "if is not part of"),
-        (INPUTS + "def fused_operator(a):\n    return [a[0]]\n", 5, "torch.select"),
-        (INPUTS + "def fused_operator(a):\n    a[0] = 1\n", 5, "assignment into a tensor"),
-        (INPUTS + "def fused_operator(a):\n    x, y = a.relu()\n", 5, "2 names for 1 values"),
-        (INPUTS + "def fused_operator(a):\n    pass\n", 4, "returns nothing"),
-        (INPUTS + "def fused_operator(a):\n    return open('f')\n", 5, "'open' is unknown"),
-        (INPUTS + "def fused_operator(a):\n    return [torch.ops.aten.sort.default(a, a)]\n", 5, "sort"),
-        ("def get_inputs():\n    return [load()]\ndef fused_operator(a):\n    return [a]\n", 2, "draw"),
-        ("def get_inputs():\n    return f()\ndef fused_operator(a):\n    return [a]\n", 2, "draw"),
+        ("def get_inputs():\n    return [load()]\ndef fused_operator(a): ...\n", 2, "draw"),
+        ("def get_inputs():\n    return f()\ndef fused_operator(a): ...\n", 2, "draw"),
+        ("def get_inputs():\n    return [2 * torch.ones(2)]\ndef fused_operator(a): ...", 2, "ones"),
     ],
 )  # fmt: skip
 def test_bad_text_is_refused_with_file_line_and_remedy(text, line, words):

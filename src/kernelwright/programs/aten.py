@@ -111,8 +111,8 @@ class Translator:
             if len(types) != 1 or not _agrees(types[0], result):
                 return None
             return self.builder.append(operator.name, args, types)[0]
-        needed = [user.args[1] for user in node.users if user.target is builtin.getitem]
-        if len(types) > len(result) or max(needed, default=0) >= len(types):
+        needed = [n.args[1] for n in node.users if n.target is builtin.getitem]
+        if len(types) > len(result) or any(i not in range(len(types)) for i in needed):
             return None
         if not all(_agrees(made, seen) for made, seen in zip(types, result, strict=False)):
             return None

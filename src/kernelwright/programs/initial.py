@@ -109,17 +109,24 @@ def _weight(program: Program, value: str, made: TensorType, name: str) -> Init:
     """Of a floating parameter or buffer: contracted ones keep the scale of what they multiply."""
     if "bias" in name or "mean" in name:
         return _SMALL
-    for call, parameter in uses(program, value):
-        if call.op == "embedding":
-            return Init("randn")
-        if made.rank > 1 and (call.is_extern or call.operator.numerics is Numerics.CONTRACTION):
-            scale = 1 / math.sqrt(_fan_in(call, parameter, made.shape))
-            return Init("randn", 0.0, float(f"{scale:.3g}"))
+    if any(call.op == "embedding" for call, _ in uses(program, value)):
+        return Init("randn")
+    if made.rank > 1 and (terms := fan_in(program, value)):
+        return Init("randn", 0.0, float(f"{1 / math.sqrt(terms):.3g}"))
     return _POSITIVE
 
 
-def _fan_in(call: Call, parameter: str, shape: tuple[int, ...]) -> int:
-    """How many products are added up for one result."""
+def fan_in(program: Program, name: str) -> int | None:
+    """How many products with this value are added up for one result; None where it is not
+    contracted."""
+    shape = program.type_of(name).shape
+    for call, parameter in uses(program, name):
+        if len(shape) > 1 and (call.is_extern or call.operator.numerics is Numerics.CONTRACTION):
+            return _terms(call, parameter, shape)
+    return None
+
+
+def _terms(call: Call, parameter: str, shape: tuple[int, ...]) -> int:
     if call.op.startswith("conv_transpose"):
         return shape[0] * math.prod(shape[2:])
     if call.op.startswith("conv"):

@@ -1,7 +1,7 @@
 """Variants of a program at other sizes: small ones for the CPU, odd ones to judge candidates at."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
@@ -45,7 +45,7 @@ def _shrunk(
     for cap in CAPS:
         if largest(best) <= max_elements:
             break
-        wanted = {size: _divisor(size, cap) for size in sizes}
+        wanted = _apart(sizes, cap)
         if (smaller := _resized(program, wanted, fixed_attributes)) is not None:
             best, sizes = smaller, wanted
     stuck: set[int] = set()
@@ -58,6 +58,16 @@ def _shrunk(
         else:
             best, sizes = smaller, wanted
     return best, sizes
+
+
+def _apart(sizes: Iterable[int], cap: int) -> dict[int, int]:
+    """Each size to one up to `cap`; different sizes to different ones as far as there are any,
+    since equal sizes hide a mixed-up stride."""
+    found: dict[int, int] = {}
+    for size in sorted(sizes):
+        wanted = [_divisor(size, cap), *range(min(size, cap), 1, -1)]
+        found[size] = next((n for n in wanted if n not in found.values()), wanted[0])
+    return found
 
 
 def _divisor(size: int, cap: int) -> int:
