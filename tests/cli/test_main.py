@@ -166,7 +166,7 @@ def test_report_rebuilds_pages_and_the_table(run, tmp_path):
         record.append(tmp_path / name / "records.jsonl", RECORDS)
     done = run("report", str(tmp_path / "a"), str(tmp_path / "b"))
     assert done.code == 0
-    assert done.out.count("linear+gelu") == 2
+    assert done.out.count("linear + gelu") == 2
     assert (tmp_path / "b" / "report.html").is_file()
 
 

@@ -114,7 +114,7 @@ def test_a_fragment_that_lost_is_listed_apart_and_not_placed(run_of):
     run = run_of(records)
     found = chart(run.program, run.fragments, colors_of(run.fragments), "NVIDIA H200")
     assert {point.label for point in found.points} == {"F1"}
-    assert "1 more fragments were tried" in page(run)
+    assert "Tried and not taken: 1" in page(run)
 
 
 def test_an_unknown_gpu_gets_points_without_a_roof(run_of):

@@ -31,7 +31,7 @@ def _cells(run: Run) -> tuple[str, ...]:
     became_triton = (
         f"{result['operators_triton']} of {len(run.program['calls'])} operators",
         f"{result['num_triton']} of {result['num_fragments']} fragments",
-        *("+".join(f["ops"]) for f in run.fragments if f["winner"] is not None),
+        *(" + ".join(f["ops"]) for f in run.fragments if f["winner"] is not None),
     )
     return (
         str(result["target"]),

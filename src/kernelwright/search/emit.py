@@ -63,9 +63,9 @@ def flat_file(source: str, composed: str) -> str:
 
 
 def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
-    """`optimized.py` for `package.module:factory`: `build()` returns what the factory returns,
-    with the module's forward replaced; parameters, buffers and state_dict keys are its own."""
-    package, _, factory = spec.partition(":")
+    """`optimized.py` for `package.module:factory`: `attach(module)` gives the factory's module a
+    new forward; parameters, buffers and state_dict keys stay its own. The file imports nothing of
+    the user's, so the judge reads the very file that is written."""
     method = forward_function(lowered, signature_text(forward))
     return f'''{composed}
 
@@ -75,14 +75,11 @@ def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[.
 {method}
 
 
-def build():
-    """The factory's module and example inputs; the module computes with the kernels above."""
-    from {package} import {factory}
-
-    module, *example = {factory}()
+def attach(module):
+    """The module that {spec} makes, computing with the kernels above."""
     kind = type(module)
     module.__class__ = type("Optimized" + kind.__name__, (kind,), {{"forward": forward}})
-    return module, *example
+    return module
 '''
 
 

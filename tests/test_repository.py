@@ -1,0 +1,124 @@
+"""House rules, as tests: sizes, names, and documents that match what is there."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SRC = ROOT / "src" / "kernelwright"
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 60
+DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+MACHINE_PATH = re.compile(r"(?<![\w.<])/(?:root|home|work|tmp|Users|mnt|opt)/\w")
+
+
+def tracked(pattern: str) -> list[Path]:
+    """Files under version control, and new ones that are not ignored."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", pattern]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [ROOT / line for line in done.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def functions(path: Path) -> Iterator[tuple[str, int]]:
+    """(name, lines) of every function, its docstring not counted."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            lines = node.end_lineno - node.lineno + 1
+            if ast.get_docstring(node) is not None:
+                text = node.body[0]
+                assert text.end_lineno is not None
+                lines -= text.end_lineno - text.lineno + 1
+            yield node.name, lines
+
+
+def links(text: str) -> list[str]:
+    """Targets of Markdown links that name files, anchors cut off."""
+    found = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", text)
+    return [link.partition("#")[0] for link in found if not re.match(r"[a-z]+:|#", link)]
+
+
+def test_no_source_file_is_too_long():
+    long = {
+        p.name: n
+        for p in SRC.rglob("*.py")
+        if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES
+    }
+    assert long == {}
+
+
+def test_no_function_is_too_long():
+    long = [
+        f"{path.relative_to(SRC)}: {name} has {lines} lines"
+        for path in sorted(SRC.rglob("*.py"))
+        for name, lines in functions(path)
+        if lines > MAX_FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def test_a_long_function_is_seen(tmp_path):
+    path = tmp_path / "long.py"
+    path.write_text("def f():\n    '''One\n    two.'''\n" + "    x = 1\n" * 61)
+    assert list(functions(path)) == [("f", 62)]
+
+
+def test_nothing_is_called_utils():
+    assert [p for p in tracked("*.py") if re.search(r"util|helper|common|misc", p.stem)] == []
+
+
+def test_sources_are_ascii():
+    assert [p.name for p in SRC.rglob("*.py") if not p.read_text().isascii()] == []
+
+
+def test_test_files_have_names_of_their_own():
+    names = [p.name for p in (ROOT / "tests").rglob("*.py") if p.name.startswith("test_")]
+    assert sorted(names) == sorted(set(names))
+
+
+def test_the_folder_map_names_every_package():
+    block = re.search(r"## Folders\n+```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert block is not None
+    named = set(re.findall(r"^  (\w+)/", block[1], re.MULTILINE))
+    assert named == {path.parent.name for path in SRC.glob("*/__init__.py")}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda p: p.name)
+def test_links_in_documents_resolve(path):
+    assert [link for link in links(path.read_text()) if not (path.parent / link).exists()] == []
+
+
+def test_a_broken_link_is_seen():
+    text = "[a](gone.md#part) [b](https://example.org) [c](#here)"
+    assert links(text) == ["gone.md"]
+
+
+def test_nothing_under_version_control_names_a_place_on_some_machine():
+    kinds = {".md", ".py", ".toml", ".yaml", ".jsonl", ".json", ".html", ".css", ".js"}
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in tracked("*")
+        if path.suffix in kinds and path != Path(__file__)
+        for match in MACHINE_PATH.finditer(path.read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)
+def test_examples_are_short_and_documented(path):
+    text = path.read_text()
+    assert ast.get_docstring(ast.parse(text))
+    assert len(text.splitlines()) <= 80
+
+
+def test_the_demo_runs_every_example_it_names():
+    makefile = (ROOT / "Makefile").read_text()
+    named = set(re.findall(r"examples[/.](\w+)", makefile))
+    assert len(named) >= 5
+    assert named <= {path.stem for path in (ROOT / "examples").glob("*.py")}
