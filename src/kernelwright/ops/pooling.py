@@ -21,14 +21,15 @@ from kernelwright.ops.windows import (
 def _pool_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorType, ...]:
     x: TensorType = b["input"]
     float_dtype(b)
-    made = pooled(
-        spatial_sizes(x, spatial),
-        full("kernel_size", b["kernel_size"], spatial, 1),
-        full("stride", b["stride"], spatial, 1),
-        full("padding", b["padding"], spatial, 0),
-        full("dilation", b.get("dilation", 1), spatial, 1),
-        b["ceil_mode"],
-    )
+    sizes = spatial_sizes(x, spatial)
+    kernel = full("kernel_size", b["kernel_size"], spatial, 1)
+    stride = full("stride", b["stride"], spatial, 1)
+    padding = full("padding", b["padding"], spatial, 0)
+    dilation = full("dilation", b.get("dilation", 1), spatial, 1)
+    if spatial == 3 and "dilation" not in b:
+        for n, k in zip(sizes, kernel, strict=True):
+            require(n >= k, f"size {n} is below kernel size {k}, padding not counted")
+    made = pooled(sizes, kernel, stride, padding, dilation, b["ceil_mode"])
     require(b.get("divisor_override") != 0, "divisor_override may not be 0")
     shape = (*x.shape[:-spatial], *made)
     return (laid_out(x, shape) if keeps_layout else TensorType(shape, x.dtype),)

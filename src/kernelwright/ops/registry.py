@@ -33,7 +33,9 @@ def by_aten() -> dict[str, Operator]:
     for operator in operators().values():
         for overload in operator.aten:
             if overload in table:
-                raise ValueError(f"{overload} belongs to {table[overload].name} and {operator.name}")
+                raise ValueError(
+                    f"{overload} belongs to {table[overload].name} and {operator.name}"
+                )
             table[overload] = operator
     return table
 

@@ -89,7 +89,7 @@ def pooled(
     made = []
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         span = extent(k, d)
-        require(2 * p <= span, f"padding {p} is more than half of a window that spans {span}")
+        require(2 * p <= k, f"padding {p} is more than half of kernel size {k}")
         size = (n + 2 * p - span + (s - 1 if ceil_mode else 0)) // s + 1
         if ceil_mode and (size - 1) * s >= n + p:
             size -= 1
