@@ -140,3 +140,16 @@ def test_the_oracle_of_an_extern_draw_uses_the_same_values():
     torch.manual_seed(5)
     (wide,) = run(program, inputs, dtype=torch.float64)
     assert torch.equal(native.double(), wide)
+
+
+def test_the_oracle_of_dropout_keeps_what_the_native_run_keeps():
+    builder = inputs_of(NORMAL, dtype="float16")
+    (kept,) = builder.call("dropout", input=builder_input(builder), p=0.3)
+    program = builder.program([kept])
+    inputs = make_inputs(program, 0)
+    torch.manual_seed(5)
+    (native,) = run(program, inputs)
+    torch.manual_seed(5)
+    (wide,) = run(program, inputs, dtype=torch.float64)
+    assert torch.equal(native == 0, wide == 0)
+    assert torch.equal(wide[wide != 0], inputs[0].double()[wide != 0] / (1 - 0.3))

@@ -165,7 +165,7 @@ def test_a_bad_body_is_refused_with_file_line_and_remedy(body, line, words):
         (INPUTS + "def fused_operator(a, b):\n    return [a]\n", 4, "takes 2 inputs"),
         ("def get_inputs():\n    return [load()]\ndef fused_operator(a): ...\n", 2, "draw"),
         ("def get_inputs():\n    return f()\ndef fused_operator(a): ...\n", 2, "draw"),
-        ("def get_inputs():\n    return [2 * torch.ones(2)]\ndef fused_operator(a): ...", 2, "ones"),
+        ("def get_inputs():\n  return [2 * torch.ones(1)]\ndef fused_operator(a): ...", 2, "draw"),
     ],
 )  # fmt: skip
 def test_bad_text_is_refused_with_file_line_and_remedy(text, line, words):
