@@ -26,7 +26,7 @@ from kernelwright.timing.clock import gpu_lock
 from kernelwright.verify import clock
 from kernelwright.verify.cases import Case, all_cases
 from kernelwright.verify.compare import Precision
-from kernelwright.verify.program_task import ProgramTask, for_interpreter, shape_variants
+from kernelwright.verify.program_task import ProgramTask, at_other_shapes, for_interpreter
 from kernelwright.verify.session import Session
 from kernelwright.verify.task import Task
 from kernelwright.verify.trial import Posed, Rules, Trial, pose, pose_if_defined
@@ -108,12 +108,11 @@ class Judge:
     def _verify(self, trial: Trial, task: Task) -> None:
         with trial.ending():
             trial.read(task.entry)
-            task = self._fitting(task, trial)
-            if not self.on_gpu:
-                inputs = task.inputs(self.seed, "plain", self.rules.device)
-                trial.compile(task, inputs, self.limits)
+            self._compile(trial, task)
+            if (small := self._fitting(task)) is not task:
+                trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with self._server().guest(self.limits) as guest:
-                session = Session(task, guest, self.rules.device)
+                session = Session(small, guest, self.rules.device)
                 with self._sharing():
                     trial.load(session)
                     posed = self._judge_cases(trial, session)
@@ -129,7 +128,7 @@ class Judge:
     def _judge_cases(self, trial: Trial, session: Session) -> Posed:
         """All cases the budget allows; the first one, to probe with."""
         base = session.tasks[trial.name]
-        tasks = {"base": base, **shape_variants(base, self.rules.device)}
+        tasks = {"base": base, **at_other_shapes(base, self.seed)}
         end_s = time.monotonic() + self.budget_s
         first: Posed | None = None
         for i, case in enumerate(all_cases(self.seed, list(tasks))):
@@ -157,23 +156,22 @@ class Judge:
             UsageError, InfraError: as `verify`.
         """
         trials = [Trial(self.rules, c, name=f"candidate_{i}") for i, c in enumerate(candidates)]
-        if trials:
-            task = self._fitting(task, trials[0])
+        small = self._fitting(task)
         posed: dict[tuple[int, Case], Posed] = {}
         for trial in trials:
             with trial.ending(), self._sharing():
-                self._screen_one(trial, task, posed)
+                self._screen_one(trial, task, small, posed)
         right = [trial for trial in trials if trial.rejection is None]
         if self.on_gpu and right:
             self._time_screened(task, right, repeats)
         return [trial.verdict() for trial in trials]
 
-    def _screen_one(self, trial: Trial, task: Task, posed: dict[tuple[int, Case], Posed]) -> None:
+    def _screen_one(
+        self, trial: Trial, task: Task, small: Task, posed: dict[tuple[int, Case], Posed]
+    ) -> None:
         trial.read(task.entry)
-        if not self.on_gpu:
-            inputs = task.inputs(self.seed, "plain", self.rules.device)
-            trial.compile(task, inputs, self.limits)
-        session = self._warm_session(task)
+        self._compile(trial, task)
+        session = self._warm_session(small)
         trial.load(session)
         own_task = session.tasks[trial.name]
         for case in self._screen_cases():
@@ -213,14 +211,20 @@ class Judge:
 
     # -- parts
 
-    def _fitting(self, task: Task, trial: Trial) -> Task:
+    def _compile(self, trial: Trial, task: Task) -> None:
+        """A GPU compiles for itself; elsewhere a compiler for one must agree."""
+        if self.on_gpu:
+            return
+        if isinstance(task, ProgramTask):
+            num_bytes = 2 * task.program.bytes_fused()
+            task = task if num_bytes < self.limits.memory_bytes else for_interpreter(task)
+        trial.compile(task, task.example(self.rules.device), self.limits)
+
+    def _fitting(self, task: Task) -> Task:
         """The interpreter judges a big program on smaller sizes of the same structure."""
         if self.on_gpu or not isinstance(task, ProgramTask):
             return task
-        smaller = for_interpreter(task)
-        if smaller is not task:
-            trial.advice.append("judged on smaller sizes: the interpreter is slow")
-        return smaller
+        return for_interpreter(task)
 
     def _sharing(self) -> AbstractContextManager[None]:
         """Untimed work keeps off the GPU while another process has it alone to take times."""

@@ -7,7 +7,12 @@ import torch
 
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.tensors import meta_tensor
+from kernelwright.programs.variants import scaled_down, shape_variants
 from kernelwright.verify.task import Call, Task
+
+NUM_SHAPES = 2
+"""Shape variants a candidate is judged at, besides the shapes it was written for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +22,9 @@ class ProgramTask(Task):
     name: str
     program: Program
     entry: str = "fused_operator"
+
+    def example(self, device: torch.device) -> list[Any]:  # noqa: ARG002
+        return [meta_tensor(value.type) for value in self.program.inputs]
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
         return list(make_inputs(self.program, seed, device))
@@ -35,9 +43,22 @@ def program_task(program: Program, name: str = "program") -> ProgramTask:
 
 def for_interpreter(task: ProgramTask) -> ProgramTask:
     """The task at sizes Triton's interpreter gets through; itself where it is small enough."""
-    return task
+    small = scaled_down(task.program, fixed_attributes=True)
+    return task if small == task.program else program_task(small, name=task.name)
 
 
-def shape_variants(task: Task, device: torch.device) -> dict[str, ProgramTask]:
-    """Tasks of the same structure at other sizes, by name; none where sizes cannot be changed."""
-    return {}
+def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
+    """Small tasks of the same structure at odd sizes, by the shapes of their inputs.
+
+    None where the task is no program, or its attributes pin every size.
+    """
+    if not isinstance(task, ProgramTask):
+        return {}
+    variants = shape_variants(task.program, NUM_SHAPES, seed)
+    return {shape_text(v): program_task(v, name=task.name) for v in variants}
+
+
+def shape_text(program: Program) -> str:
+    """ "3x7 7x5" for a program of these inputs."""
+    shapes = ("x".join(map(str, value.type.shape)) or "scalar" for value in program.inputs)
+    return " ".join(shapes)

@@ -54,6 +54,10 @@ class Task(ABC):
     def reference(self, device: torch.device, *, double: bool = False) -> Call:
         """The reference, its state as at the start; with fp64 parameters where `double`."""
 
+    def example(self, device: torch.device) -> list[Any]:
+        """Inputs to compile for: their values do not matter, they may be on the meta device."""
+        return self.draw(0, device)
+
     @property
     def native(self) -> torch.dtype:
         """Floating-point type that random draws inside the reference are made in."""

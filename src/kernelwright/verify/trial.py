@@ -136,7 +136,14 @@ class Trial:
             )
 
     def judge(self, session: Session, task: Task, posed: Posed) -> None:
-        """One case, from the call to every check of it."""
+        """One case, from the call to every check of it; a rejection says which one it was."""
+        try:
+            self._judge(session, task, posed)
+        except Rejected as rejected:
+            rejected.message += f" [case {posed.case.name}]"
+            raise
+
+    def _judge(self, session: Session, task: Task, posed: Posed) -> None:
         case = posed.case
         called = session.call(self.name, posed.inputs, case.seed, case.poison)
         checks.check_structure(called.ran, posed.answer)

@@ -1,0 +1,243 @@
+"""The judge as a whole: what reaches a verdict, by which road, and what does not."""
+
+import json
+
+import pytest
+import torch
+
+from corpus import ROOT
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import GuestLost, InfraError, UsageError
+from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.programs.text import parse
+from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.verify.api import verify
+from kernelwright.verify.dispatch import computing
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.load import load_task
+from kernelwright.verify.program_task import program_task
+
+GOOD = (ROOT / "honest" / "plain.py").read_text()
+MODEL = (ROOT / "honest" / "hybrid_library_call.py").read_text()
+
+
+@pytest.fixture(scope="module")
+def judge():
+    with Judge("cpu", seed=5, limits=Limits(wall_s=8.0), budget_s=20.0) as judge:
+        yield judge
+
+
+@pytest.fixture(scope="module")
+def relu():
+    return load_task(ROOT / "tasks" / "relu.py")
+
+
+def candidate(body, source=GOOD):
+    """The good candidate with its entry replaced."""
+    head = source.split("def fused_operator")[0]
+    return Candidate(source=f"{head}def fused_operator(x0):\n{body}\n")
+
+
+def test_an_acceptance_says_what_it_rests_on(judge, relu):
+    verdict = judge.verify(relu, Candidate(source=GOOD))
+    assert verdict.accepted
+    assert verdict.launches == {"relu_kernel": 1}
+    assert verdict.times == {}
+    assert verdict.device == "cpu-interpreter"
+    assert verdict.errors.rms_candidate <= verdict.errors.rms_allowed
+    assert {"static rules", "compiles for sm_90", "outputs depend on own kernels"} <= set(
+        verdict.checks
+    )
+    assert "rlimits" in verdict.isolation
+    families = {case.split("/")[1] for case in verdict.cases}
+    assert families == {"plain", "scaled", "shifted", "spikes", "heavy_tail"}
+    shapes = {case.split("/")[0] for case in verdict.cases}
+    assert len(shapes) == 3
+    assert Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False))) == verdict
+
+
+def test_secret_seeds_differ_from_judge_to_judge():
+    assert Judge("cpu").seed != Judge("cpu").seed
+
+
+MISBEHAVIOUR = {
+    "segfaults": (
+        "    import numpy.lib.stride_tricks as s\n"
+        "    view = s.as_strided(x0.numpy(), shape=(1 << 40,), strides=(4,))\n"
+        "    return [torch.from_numpy(view[1 << 38 :][:10].copy())]",
+        Code.CRASHED,
+    ),
+    "allocates_64_gib": ("    return [torch.ones(1 << 34)]", Code.OUT_OF_MEMORY),
+    "raises": ("    raise ValueError('no')", Code.RUNTIME_ERROR),
+    "returns_nothing": ("    relu(x0)", Code.WRONG_STRUCTURE),
+    "returns_a_string": ("    relu(x0)\n    return 'PASS'", Code.WRONG_STRUCTURE),
+}
+
+
+@pytest.mark.parametrize(("body", "code"), MISBEHAVIOUR.values(), ids=MISBEHAVIOUR)
+def test_what_a_candidate_does_becomes_its_verdict(judge, relu, body, code):
+    verdict = judge.verify(relu, candidate(body))
+    assert verdict.code is code, verdict.message
+
+
+def test_a_candidate_that_hangs_is_ended_at_the_limit(relu):
+    with Judge("cpu", limits=Limits(wall_s=4.0)) as judge:
+        verdict = judge.verify(relu, candidate("    while True: pass"))
+    assert verdict.code is Code.TIMEOUT
+
+
+BROKEN = {
+    "syntax": ("def fused_operator(:", Code.SYNTAX_ERROR, Stage.STATIC),
+    "no_entry": (GOOD.replace("fused_operator", "other"), Code.MISSING_ENTRY, Stage.STATIC),
+    "model_instead": (MODEL, Code.MISSING_ENTRY, Stage.STATIC),
+    "no_kernel": ("def fused_operator(x):\n    return x", Code.NO_KERNEL, Stage.STATIC),
+    "load": (GOOD + "\nraise ValueError('no')\n", Code.LOAD_ERROR, Stage.COMPILE),
+    "undefined_name": (GOOD.replace("tl.maximum", "tl.maximal"), Code.COMPILE_ERROR, Stage.COMPILE),
+}
+
+
+@pytest.mark.parametrize(("source", "code", "stage"), BROKEN.values(), ids=BROKEN)
+def test_what_does_not_load_or_compile_says_so(judge, relu, source, code, stage):
+    verdict = judge.verify(relu, Candidate(source=source))
+    assert (verdict.code, verdict.stage) == (code, stage), verdict.message
+
+
+def test_a_compile_error_names_the_line(judge, relu):
+    source = GOOD.replace("tl.maximum", "tl.maximal")
+    line = 1 + source[: source.index("tl.maximal")].count("\n")
+    assert judge.verify(relu, Candidate(source=source)).line == line
+
+
+def test_a_kernel_for_one_shape_is_refused_at_another(judge, relu):
+    fixed = candidate(
+        "    y = torch.empty_like(x0)\n"
+        "    relu_kernel[(1,)](x0, y, 3700, BLOCK=4096)\n    return [y]"
+    )
+    verdict = judge.verify(relu, fixed)
+    assert not verdict.accepted
+    assert "case" in verdict.message
+
+
+def test_a_big_program_is_judged_on_smaller_sizes(judge):
+    text = (ROOT / "tasks" / "relu.py").read_text().replace("(37, 100)", "(1 << 13, 1 << 14)")
+    task = program_task(parse(text.replace("1 << 13", "8192").replace("1 << 14", "16384")))
+    verdict = judge.verify(task, Candidate(source=GOOD))
+    assert verdict.accepted, verdict.message
+    assert any("smaller sizes" in text for text in verdict.advice)
+
+
+def test_weights_by_seed_are_advised_of():
+    name = "own_names"
+    verdict = verify(
+        ROOT / "tasks" / "linear_model.py", ROOT / "honest" / f"{name}.py", device="cpu"
+    )
+    assert verdict.accepted, verdict.message
+    assert any("construction seed" in text for text in verdict.advice)
+
+
+def test_library_calls_are_judged_by_the_mode():
+    arguments = ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "hybrid_library_call.py"
+    assert verify(*arguments, device="cpu", mode="hybrid").accepted
+    assert verify(*arguments, device="cpu", mode="pure").code is Code.LIBRARY_COMPUTE
+
+
+def test_dropout_draws_alike_in_reference_candidate_and_oracle(tmp_path):
+    model = (
+        "import torch\n\n\nclass Model(torch.nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.drop = torch.nn.Dropout(0.3)\n\n"
+        "    def forward(self, x):\n        return torch.relu(self.drop(x))\n\n\n"
+        "def get_inputs():\n    return [torch.randn(20, 30)]\n"
+    )
+    (tmp_path / "ref.py").write_text(model)
+    (tmp_path / "new.py").write_text(
+        GOOD.split("def fused_operator")[0]
+        + model.split("\n\n\ndef get_inputs")[0]
+        .replace("Model(", "ModelNew(")
+        .replace("torch.relu(", "relu(")
+    )
+    assert verify(tmp_path / "ref.py", tmp_path / "new.py", device="cpu", mode="hybrid").accepted
+
+
+def test_screening_goes_on_after_a_candidate_that_kills_the_guest(judge, relu):
+    deadly = candidate(*MISBEHAVIOUR["segfaults"][:1])
+    wrong = candidate("    return [relu(relu(x0) * 2)]")
+    good = Candidate(source=GOOD)
+    verdicts = judge.screen(relu, [good, deadly, wrong, good])
+    assert [v.code for v in verdicts] == [Code.OK, Code.CRASHED, Code.WRONG_VALUES, Code.OK]
+    assert len(verdicts[0].cases) == 2
+
+
+def test_screening_nothing_gives_nothing(judge, relu):
+    assert judge.screen(relu, []) == []
+
+
+def test_a_lost_guest_is_tried_once_more(judge, relu, monkeypatch):
+    run, calls = Guest.run, []
+
+    def lose_the_first(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 1:
+            raise GuestLost("the first guest is lost")
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(Guest, "run", lose_the_first)
+    assert judge.verify(relu, Candidate(source=GOOD)).accepted
+
+
+def test_a_guest_lost_twice_is_our_fault_and_no_verdict(judge, relu, monkeypatch):
+    def lose(self, *args, **kwargs):
+        raise GuestLost("lost")
+
+    monkeypatch.setattr(Guest, "run", lose)
+    with pytest.raises(InfraError):
+        judge.verify(relu, Candidate(source=GOOD))
+
+
+def test_a_reference_that_fails_is_the_users_fault(judge, tmp_path):
+    path = tmp_path / "ref.py"
+    path.write_text(
+        "import torch\n\ndef get_inputs():\n    return [torch.randn(3)]\n\n"
+        "def fused_operator(x):\n    raise ValueError('broken')\n"
+    )
+    with pytest.raises(UsageError, match="broken"):
+        judge.verify(load_task(path), Candidate(source=GOOD))
+
+
+OPTIONS = [{"device": "tpu"}, {"precision": "loose"}, {"mode": "impure"}]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_unknown_option_is_refused(options):
+    with pytest.raises(UsageError, match="no such"):
+        Judge(**{"device": "cpu", **options})
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_cuda_is_refused():
+    with pytest.raises(UsageError, match="no CUDA device"):
+        Judge("cuda")
+
+
+def test_a_missing_candidate_file_is_the_users_fault(tmp_path):
+    with pytest.raises(UsageError, match="cannot be read"):
+        verify(ROOT / "tasks" / "relu.py", tmp_path / "missing.py", device="cpu")
+
+
+def test_a_candidate_that_is_no_text_is_a_syntax_error(tmp_path):
+    path = tmp_path / "candidate.py"
+    path.write_bytes(b"\xff\xfe\x00\x80")
+    assert verify(ROOT / "tasks" / "relu.py", path, device="cpu").code is Code.SYNTAX_ERROR
+
+
+def test_the_dispatch_guard_tells_memory_and_views_from_computing():
+    free = [
+        "aten.empty.memory_format", "aten.zeros.default", "aten.clone.default",
+        "aten.view.default", "aten.t.default", "aten.slice.Tensor", "aten.as_strided.default",
+        "aten.split.Tensor", "aten.expand.default", "aten.detach.default", "aten.fill_.Scalar",
+    ]  # fmt: skip
+    work = [
+        "aten.mm.default", "aten.add.Tensor", "aten.relu_.default", "aten.cat.default",
+        "aten._to_copy.default", "other.mm.default", "prims.exp.default", "aten.add_.Tensor",
+    ]  # fmt: skip
+    assert computing(free + work) == work
