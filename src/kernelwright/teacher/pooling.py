@@ -1,14 +1,58 @@
-"""Candidates of the pooling family."""
+"""Candidates of the pooling family: one window reduction, what comes before and after it fused."""
+
+import random
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.seed import derive
+from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.window_pool import Blocks, Pool, find, write_pool
+from kernelwright.teacher.window_slide import POOLS
+
+_FLAT = ((512, 4), (256, 4), (1024, 8), (1024, 4), (128, 4), (2048, 8))
+"""BLOCK, num_warps."""
+_PLANES = ((64, 32, 4), (32, 32, 4), (128, 16, 4), (32, 64, 4), (16, 128, 4))
+"""BLOCK_C, BLOCK_P, num_warps."""
 
 
 def classify(program: Program) -> bool:
     """Whether `write` has a form for the program."""
-    return False
+    if sum(call.op in POOLS for call in program.calls) != 1:
+        return False
+    try:
+        write_pool(find(program), _blocks_of(find(program))[0])
+    except NotWritable:
+        return False
+    return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first; none where no form fits."""
-    return []
+def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
+    """Candidates, best first; none where no form fits. No dot products: `precision` has no say."""
+    pool = find(program)
+    best, *rest = _blocks_of(pool)
+    random.Random(derive(seed, "pooling")).shuffle(rest)
+    return [write_pool(pool, blocks) for blocks in [best, *rest][:limit]]
+
+
+def _blocks_of(pool: Pool) -> list[Blocks]:
+    """Every schedule that makes sense, the favourite first."""
+    flat = [
+        Blocks(
+            tiles={"BLOCK": block, "num_warps": warps},
+            why="windows of neighbouring outputs overlap or adjoin: L1 serves what is read again",
+        )
+        for block, warps in _FLAT
+    ]
+    planes = [
+        Blocks(
+            tiles={"BLOCK_C": channels, "BLOCK_P": pixels, "num_warps": warps},
+            why="tiles of channels x pixels keep reads and writes coalesced in either layout",
+        )
+        for channels, pixels, warps in _PLANES
+    ]
+    layouts = {pool.program.type_of(name).layout for name in pool.program.outputs}
+    layouts |= {pool.source.layout}
+    if Layout.CHANNELS_LAST not in layouts:
+        return flat
+    return planes + flat if len(layouts) > 1 else flat + planes

@@ -20,14 +20,20 @@ class TileBody:
     forwards. All others are operands: followed back, through views and pointwise calls, to loads.
     """
 
-    def __init__(self, program: Program, view: View, inside: str = "") -> None:
+    def __init__(
+        self, program: Program, view: View, *, inside: str = "", loop: str = "", tag: str = ""
+    ) -> None:
+        """`inside` is a mask that the kernel's variable of that name already holds; `loop` holds
+        the axes that move in a loop around the body; `tag` ends the names of its variables."""
         self.program, self.view = program, view
         self.lines: list[str] = []
+        self.before: list[str] = []
+        """Lines that do not change in the loop."""
+        self._loop, self._tag = set(loop), tag
         self.path: dict[str, Index] = {}
         self._texts: dict[tuple[str, Index], str] = {}
         self._producer = program.producer()
         self._inside = inside
-        """The mask that the kernel's variable `inside` holds; "" while there is none."""
 
     def place(self, name: str, index: Index, variable: str) -> None:
         """Say which variable holds a value on the path."""
@@ -95,7 +101,7 @@ class TileBody:
                 widen = is_float(call.types[0].dtype) and not is_float(dtype)
                 widen = widen and key not in _SELECTORS
                 operands[key] = f"{text}.to(tl.float32)" if widen else text
-        return self._line(call.outputs[0], expression(call, operands))
+        return self._line(call.outputs[0], expression(call, operands), index)
 
     def _met_at(self, name: str, call: Call, index: Index) -> Index:
         shape = self.program.type_of(name).shape
@@ -107,22 +113,23 @@ class TileBody:
         text = f"tl.load({name}_ptr + {offset(index, made, self.view)}{_masked(where, other=True)})"
         if made.dtype in _WIDENED:
             text += ".to(tl.float32)"
-        return self._line(name, text)
+        return self._line(name, text, index)
 
     def _mask(self, index: Index) -> str:
         met = axes_of(index)
         text = mask([axis for axis in self.view if axis in met], self.view)
         if " & " not in text:
             return text
-        if not self._inside:
+        if not self._inside and not self._loop:
             self._inside = text
             self.lines.append(f"inside = {text}")
         return "inside" if text == self._inside else text
 
-    def _line(self, wanted: str, text: str) -> str:
+    def _line(self, wanted: str, text: str, index: Index) -> str:
         taken = sum(1 for key, _ in self._texts if key == wanted)
-        variable = f"{wanted}_{taken}" if taken else wanted
-        self.lines.append(f"{variable} = {text}")
+        variable = f"{wanted}{self._tag}" + (f"_{taken}" if taken else "")
+        is_fixed = bool(self._loop) and self._loop.isdisjoint(axes_of(index))
+        (self.before if is_fixed else self.lines).append(f"{variable} = {text}")
         return variable
 
 

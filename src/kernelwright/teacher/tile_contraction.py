@@ -5,28 +5,17 @@ batched lhs that meets a 2-D rhs are rows: they walk the axis "m". Every size ha
 K, B0 ...) that the kernel takes as an argument and the wrapper reads from a tensor's shape.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.ops.operator import DTYPE_BYTES, Kind, TensorType
 from kernelwright.ops.rules import broadcast
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.expressions import NotWritable, is_pointwise
-from kernelwright.teacher.tile_index import Index, align, flat_axis, times
-from kernelwright.teacher.tile_views import is_view, source, source_index
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.tile_index import Index, flat_axis, times
+from kernelwright.teacher.tile_views import Side, is_view, measure, source
 
 CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """One factor of the product."""
-
-    value: str
-    """Name of the program's value."""
-    index: Index
-    """Its index over the axes of the product."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +86,7 @@ def find(program: Program) -> Contraction:
     rhs_index = axes.rhs[::-1] if is_linear else axes.rhs
     sides = Side(lhs, axes.lhs), Side(rhs, rhs_index)
     sizes = {
-        symbol: axes.products.get(symbol) or _measure(program, symbol, sides)
+        symbol: axes.products.get(symbol) or measure(program, symbol, sides)
         for symbol in axes.symbols
     }
     return Contraction(program, call, *sides, axes.out, sizes, axes.lengths)
@@ -147,37 +136,3 @@ def _broadcast_batch(index: Index, batch: tuple[int, ...], dims: tuple[int, ...]
     return tuple(
         () if size == 1 != full else dim for dim, size, full in zip(tail, dims, wide, strict=True)
     )
-
-
-def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, Index]]:
-    """The inputs a factor is made of, each with its index, through views and pointwise calls."""
-    position = program.producer().get(value)
-    if position is None:
-        yield value, index
-        return
-    call = program.calls[position]
-    if is_view(call):
-        yield from sources(program, source(call), source_index(program, call, index))
-        return
-    if not is_pointwise(call.op):
-        raise NotWritable(f"{call.op} before the product")
-    for name in dict.fromkeys(call.refs()):
-        yield from sources(program, name, align(index, program.type_of(name).shape))
-
-
-def _measure(program: Program, symbol: str, sides: tuple[Side, Side]) -> str:
-    """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
-    product of dimensions that a view joined to it, else the number that a view gives."""
-    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
-    is_whole_axis = term.is_outer and term.inner == "1"
-    joined = ""
-    for side in sides:
-        for name, index in sources(program, side.value, side.index):
-            for position, dim in enumerate(index):
-                if [t.size for t in dim] == [symbol]:
-                    return f"{name}.shape[{position}]"
-            along = [i for i, dim in enumerate(index) if term.axis in {t.axis for t in dim}]
-            is_alone = all(t.axis == term.axis for i in along for t in index[i])
-            if along and is_alone and is_whole_axis:
-                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
-    return joined or str(term.length)

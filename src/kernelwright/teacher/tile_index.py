@@ -44,6 +44,16 @@ class AxisText:
     """Its place in the tile: "[:, None]", "[None, :]" or nothing."""
     bound: str = ""
     """Size that loads and stores are masked against; nothing where every position is valid."""
+    is_signed: bool = False
+    """Positions may lie before the start too."""
+
+    @property
+    def tests(self) -> list[str]:
+        """Conditions under which positions are valid."""
+        if not self.bound:
+            return []
+        below = [f"{self.name}{self.suffix} >= 0"] if self.is_signed else []
+        return [*below, f"{self.name}{self.suffix} < {self.bound}"]
 
 
 View = Mapping[str, AxisText]
@@ -213,8 +223,7 @@ def position(term: Term, view: View) -> str:
 
 def mask(axes: Sequence[str], view: View) -> str:
     """Text that is true where all of `axes` are inside their bounds; nothing if always."""
-    bounded = [view[a] for a in axes if a in view and view[a].bound]
-    texts = [f"{axis.name}{axis.suffix} < {axis.bound}" for axis in bounded]
+    texts = [test for axis in axes if axis in view for test in view[axis].tests]
     return texts[0] if len(texts) == 1 else " & ".join(f"({text})" for text in texts)
 
 

@@ -15,16 +15,14 @@ from kernelwright.teacher.tile_parts import (
     accumulate,
     after,
     epilogue,
-    finish,
     is_plain,
-    out_buffers,
     plan,
     position,
     tile_grid,
     tile_view,
     wide,
 )
-from kernelwright.teacher.tile_source import Buffer, assemble, kernel
+from kernelwright.teacher.tile_source import Buffer, assemble, finish, kernel, out_buffers
 
 _TILE_MASK = "(offs_m[:, None] < M) & (offs_n[None, :] < N)"
 _COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows")
@@ -38,12 +36,12 @@ def tiled(product: Contraction, schedule: Schedule) -> Candidate:
     lines = [
         *accumulate(product, schedule),
         "# Epilogue on the accumulator, still in registers.",
-        *finish(product, body, program.outputs),
+        *finish(body, program.outputs),
     ]
     made = kernel(
         plan(product, schedule, "matmul", program.calls), lines, tile_grid(product), product.sizes
     )
-    buffers = out_buffers(product, body, program.outputs)
+    buffers = out_buffers(body, program.outputs)
     return assemble(program, product.sizes, buffers, [made], product.is_wide)
 
 
@@ -74,7 +72,7 @@ def split_k(product: Contraction, schedule: Schedule) -> Candidate:
         "for part in range(SPLIT_K):",
         f"    plane = partial_ptr + tl.cast(part, tl.int64) * {factor(numel)}",
         f"    acc += tl.load(plane + {place}, mask=inside, other=0)",
-        *finish(product, body, program.outputs),
+        *finish(body, program.outputs),
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     others = tuple(call for call in program.calls if call is not product.call)
@@ -86,7 +84,7 @@ def split_k(product: Contraction, schedule: Schedule) -> Candidate:
     )
     buffers = [
         Buffer(name="partial", sizes=(str(schedule.split_k), numel)),
-        *out_buffers(product, body, program.outputs),
+        *out_buffers(body, program.outputs),
     ]
     return assemble(program, product.sizes, buffers, [split, combine], product.is_wide)
 
@@ -121,7 +119,7 @@ def rows(product: Contraction, schedule: Schedule) -> Candidate:
         *(f"    {line}" for line in loop.lines),
         f"    sums += {term}",
         "acc = tl.sum(sums, axis=1)",
-        *finish(product, body, product.program.outputs),
+        *finish(body, product.program.outputs),
     ]
     tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
     made = kernel(
@@ -133,7 +131,7 @@ def rows(product: Contraction, schedule: Schedule) -> Candidate:
         f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
         product.sizes,
     )  # fmt: skip
-    buffers = out_buffers(product, body, product.program.outputs)
+    buffers = out_buffers(body, product.program.outputs)
     return assemble(product.program, product.sizes, buffers, [made], product.is_wide)
 
 

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.expressions import NotWritable, literal
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.tile_body import TileBody
-from kernelwright.teacher.tile_contraction import Contraction, Side, sources
+from kernelwright.teacher.tile_contraction import Contraction
 from kernelwright.teacher.tile_index import (
     AxisText,
     View,
@@ -17,10 +16,9 @@ from kernelwright.teacher.tile_index import (
     memory_order,
     offset,
     placed,
-    size_of,
     times,
 )
-from kernelwright.teacher.tile_source import Buffer
+from kernelwright.teacher.tile_views import Side, sources
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,8 +167,9 @@ class _Factor:
             self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
             self.advance = [f"{name}_ptrs += {times(step, stride)}"]
             return
-        body = TileBody(product.program, view)
+        body = TileBody(product.program, view, loop="k", tag=f"_{name}")
         text = body.value(side.value, side.index)
+        self.start = body.before
         # What fused code makes of the zeros past K need not be zero.
         padded = f"tl.where(ks{suffix} < K, {text}, 0.0)"
         cast = "" if product.dtype == "float32" else f".to(tl.{product.dtype})"
@@ -214,30 +213,3 @@ def epilogue(product: Contraction, body: TileBody, calls: tuple[Call, ...]) -> N
 
 def _scales(call: Call) -> tuple[str, str]:
     return literal(call.arg("alpha")), literal(call.arg("beta"))
-
-
-def finish(product: Contraction, body: TileBody, names: tuple[str, ...]) -> list[str]:
-    """The body's lines, and those that store these outputs.
-
-    Raises:
-        NotWritable: one is not computed from the product.
-    """
-    for name in names:
-        if name not in body.path:
-            raise NotWritable(f"output {name} does not come from the product")
-        if product.program.type_of(name).layout is not Layout.CONTIGUOUS:
-            raise NotWritable(f"output {name} is not contiguous")
-    stored = [body.store(f"{name}_ptr", name) for name in dict.fromkeys(names)]
-    return [*body.lines, *stored]
-
-
-def out_buffers(product: Contraction, body: TileBody, names: tuple[str, ...]) -> list[Buffer]:
-    """The outputs as the wrapper allocates them."""
-    return [
-        Buffer(
-            name=name,
-            sizes=tuple(size_of(dim) for dim in body.path[name]),
-            dtype=product.program.type_of(name).dtype,
-        )
-        for name in dict.fromkeys(names)
-    ]

@@ -16,13 +16,11 @@ from kernelwright.teacher.tile_parts import (
     accumulate,
     after,
     epilogue,
-    finish,
-    out_buffers,
     plan,
     tile_grid,
     tile_view,
 )
-from kernelwright.teacher.tile_source import Buffer, assemble, kernel
+from kernelwright.teacher.tile_source import Buffer, assemble, finish, kernel, out_buffers
 
 _KINDS = {
     "sum": "sum", "mean": "sum", "amax": "max", "max": "max", "amin": "min", "min": "min",
@@ -59,7 +57,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
     lines = [
         *accumulate(product, schedule),
         "# Epilogue on the accumulator, still in registers.",
-        *finish(product, body, early),
+        *finish(body, early),
         "# Reduce the tile over its columns: one partial result a row.",
         f"part = {place} + pid_n * {factor(num_rows)}",
         *_partial_lines(kind, body.variable(value)),
@@ -82,7 +80,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
         "known = (offs_m[:, None] < M) & (tiles[None, :] < T)",
         f"part = {column} + tiles[None, :] * {factor(num_rows)}",
         *_combine_lines(kind, reduction),
-        *finish(product, end, late),
+        *finish(end, late),
     ]
     combine = kernel(
         plan(product, _COMBINE, "one_pass", (reduction, *tail), "combine", _COMBINE_TILES),
@@ -93,7 +91,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
     )
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
-    buffers += [*out_buffers(product, body, early), *out_buffers(product, end, late)]
+    buffers += [*out_buffers(body, early), *out_buffers(end, late)]
     return assemble(program, sizes, buffers, [partials, combine], product.is_wide)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
+from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.source import (
     MAX_INT32,
     Kernel,
@@ -16,6 +17,8 @@ from kernelwright.teacher.source import (
     launch_lines,
     normalise,
 )
+from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_index import size_of
 
 _INDENT = "    "
 
@@ -101,3 +104,29 @@ def _size_lines(sizes: Mapping[str, str]) -> list[str]:
     read = {symbol: text for symbol, text in sizes.items() if ".shape[" in text}
     lines = [f"{', '.join(read)} = {', '.join(read.values())}"] if read else []
     return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
+
+
+def finish(body: TileBody, names: tuple[str, ...]) -> list[str]:
+    """The body's lines, and those that store these outputs.
+
+    Raises:
+        NotWritable: one is not computed from the path.
+    """
+    for name in names:
+        if name not in body.path:
+            raise NotWritable(f"output {name} does not come from the tile")
+    stored = [body.store(f"{name}_ptr", name) for name in dict.fromkeys(names)]
+    return [*body.lines, *stored]
+
+
+def out_buffers(body: TileBody, names: tuple[str, ...]) -> list[Buffer]:
+    """The outputs as the wrapper allocates them."""
+    return [
+        Buffer(
+            name=name,
+            sizes=tuple(size_of(dim) for dim in body.path[name]),
+            dtype=body.program.type_of(name).dtype,
+            layout=body.program.type_of(name).layout,
+        )
+        for name in dict.fromkeys(names)
+    ]

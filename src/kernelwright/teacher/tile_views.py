@@ -1,13 +1,26 @@
 """Operators that only rename elements, followed by index: forwards and back to the source."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from kernelwright.ops.rules import dim_index
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.expressions import NotWritable, is_pointwise
 from kernelwright.teacher.tile_index import Index, align, reshape
 
 _IN_ORDER = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
 """Same elements in the same order."""
 _PERMUTING = frozenset({"permute", "transpose", "t"})
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A value that a kernel reads: a factor of a product, what a window slides over."""
+
+    value: str
+    """Name of the program's value."""
+    index: Index
+    """Its index over the kernel's axes."""
 
 
 def is_view(call: Call) -> bool:
@@ -43,7 +56,7 @@ def view_index(program: Program, call: Call, index: Index) -> Index:
     if call.op in _PERMUTING:
         return tuple(index[dim] for dim in _dims(call, len(shape)))
     if call.types[0].shape != shape:
-        raise NotWritable("a broadcast of the product itself")
+        raise NotWritable("a broadcast of the tile itself")
     return index
 
 
@@ -57,3 +70,37 @@ def _dims(call: Call, rank: int) -> list[int]:
     first, second = (dim_index(call.arg(name), rank) for name in ("dim0", "dim1"))
     dims[first], dims[second] = second, first
     return dims
+
+
+def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, Index]]:
+    """The inputs a value is made of, each with its index, through views and pointwise calls."""
+    position = program.producer().get(value)
+    if position is None:
+        yield value, index
+        return
+    call = program.calls[position]
+    if is_view(call):
+        yield from sources(program, source(call), source_index(program, call, index))
+        return
+    if not is_pointwise(call.op):
+        raise NotWritable(f"{call.op} is not computed element by element")
+    for name in dict.fromkeys(call.refs()):
+        yield from sources(program, name, align(index, program.type_of(name).shape))
+
+
+def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
+    """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
+    product of dimensions that a view joined to it, else the number that a view gives."""
+    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
+    is_whole_axis = term.is_outer and term.inner == "1"
+    joined = ""
+    for side in sides:
+        for name, index in sources(program, side.value, side.index):
+            for position, dim in enumerate(index):
+                if [t.size for t in dim] == [symbol]:
+                    return f"{name}.shape[{position}]"
+            along = [i for i, dim in enumerate(index) if term.axis in {t.axis for t in dim}]
+            is_alone = all(t.axis == term.axis for i in along for t in index[i])
+            if along and is_alone and is_whole_axis:
+                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
+    return joined or str(term.length)

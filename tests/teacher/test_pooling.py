@@ -1,0 +1,164 @@
+"""The pooling family: every kind of window, layout and neighbour, against fp64."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from judging import faults
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program, Ref
+from kernelwright.sandbox.compile_check import compile_check
+from kernelwright.teacher import pooling
+
+IMAGE = (2, 5, 13, 11)
+VOLUME = (2, 3, 7, 9, 8)
+SIGNAL = (3, 4, 37)
+
+
+def pool(
+    op: str,
+    shape: tuple[int, ...],
+    layout: Layout = Layout.CONTIGUOUS,
+    dtype: str = "float32",
+    **window: object,
+) -> Program:
+    b = Builder()
+    x = b.input(TensorType(shape, dtype, layout))
+    return b.program(b.call(op, input=x, **window))
+
+
+def window(spatial: int, kernel: int, stride: int, padding: int = 0) -> dict[str, tuple[int, ...]]:
+    sizes = {"kernel_size": kernel, "stride": stride, "padding": padding}
+    return {name: (size,) * spatial for name, size in sizes.items()}
+
+
+PLAIN: dict[str, Callable[[], Program]] = {
+    "max 1d": lambda: pool("max_pool1d", SIGNAL, **window(1, 3, 2)),
+    "max 2d padded": lambda: pool("max_pool2d", IMAGE, **window(2, 3, 2, 1)),
+    "max 2d dilated": lambda: pool(
+        "max_pool2d", IMAGE, kernel_size=(2, 3), stride=(1, 2), padding=(0, 1), dilation=(3, 2)
+    ),
+    "max 2d hanging over": lambda: pool("max_pool2d", IMAGE, ceil_mode=True, **window(2, 3, 2)),
+    "max 3d": lambda: pool("max_pool3d", VOLUME, **window(3, 2, 2)),
+    "max 2d of one image": lambda: pool("max_pool2d", IMAGE[1:], **window(2, 2, 2)),
+    "avg 1d padded": lambda: pool("avg_pool1d", SIGNAL, **window(1, 4, 3, 2)),
+    "avg 2d": lambda: pool("avg_pool2d", IMAGE, **window(2, 2, 2)),
+    "avg 2d without padding counted": lambda: pool(
+        "avg_pool2d", IMAGE, count_include_pad=False, **window(2, 3, 2, 1)
+    ),
+    "avg 2d hanging over": lambda: pool("avg_pool2d", IMAGE, ceil_mode=True, **window(2, 3, 2, 1)),
+    "avg 2d hanging over, not counted": lambda: pool(
+        "avg_pool2d", IMAGE, ceil_mode=True, count_include_pad=False, **window(2, 3, 2, 1)
+    ),
+    "avg 2d with a divisor": lambda: pool(
+        "avg_pool2d", IMAGE, divisor_override=5, **window(2, 2, 1)
+    ),
+    "avg 3d": lambda: pool("avg_pool3d", VOLUME, **window(3, 3, 2, 1)),
+    "avg 2d of a large window": lambda: pool("avg_pool2d", IMAGE, **window(2, 7, 3)),
+    "adaptive avg 2d": lambda: pool("adaptive_avg_pool2d", (2, 5, 12, 8), output_size=(3, 4)),
+    "adaptive avg 2d uneven": lambda: pool("adaptive_avg_pool2d", IMAGE, output_size=(4, 3)),
+    "adaptive avg 2d to one": lambda: pool("adaptive_avg_pool2d", IMAGE, output_size=(1, 1)),
+    "adaptive max 1d uneven": lambda: pool("adaptive_max_pool1d", SIGNAL, output_size=(5,)),
+    "max 2d in fp16": lambda: pool("max_pool2d", IMAGE, dtype="float16", **window(2, 3, 2, 1)),
+    "avg 2d in bf16": lambda: pool("avg_pool2d", IMAGE, dtype="bfloat16", **window(2, 3, 2, 1)),
+    "max 2d channels-last": lambda: pool(
+        "max_pool2d", IMAGE, Layout.CHANNELS_LAST, **window(2, 3, 2, 1)
+    ),
+    "avg 3d out of channels-last": lambda: pool(
+        "avg_pool3d", VOLUME, Layout.CHANNELS_LAST, **window(3, 2, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("build", PLAIN.values(), ids=PLAIN)
+def test_a_pool_is_right_at_every_edge(build):
+    program = build()
+    assert pooling.classify(program)
+    assert faults(program, pooling.write(program, limit=1, seed=0, precision="strict")) == []
+
+
+def fused(op: str, layout: Layout = Layout.CONTIGUOUS) -> Program:
+    """Operands a channel, a pixel and a number, before and after; two outputs."""
+    b = Builder()
+    x = b.input(TensorType(IMAGE, "float32", layout))
+    scale, plane = b.input(TensorType((5, 1, 1))), b.input(TensorType((13, 11)))
+    bias, full = b.input(TensorType((1, 5, 1, 1))), b.input(TensorType((2, 5, 7, 6)))
+    [t] = b.call("mul", input=x, other=scale)
+    [t] = b.call("add", input=t, other=plane)
+    [t] = b.call("exp", input=t)
+    [p] = b.call(op, input=t, **window(2, 3, 2, 1))
+    [u] = b.call("add", input=p, other=bias)
+    [v] = b.call("div", input=b.call("tanh", input=u)[0], other=3.0)
+    [v] = b.call("sub", input=v, other=full)
+    return b.program([v, u])
+
+
+@pytest.mark.parametrize("layout", Layout, ids=str)
+@pytest.mark.parametrize("op", ["max_pool2d", "avg_pool2d"])
+def test_what_surrounds_a_pool_is_fused_and_padding_stays_out(op, layout):
+    program = fused(op, layout)
+    candidates = pooling.write(program, limit=20, seed=0, precision="strict")
+    loops = {c.plan[0].loop: c for c in candidates}
+    assert faults(program, list(loops.values())) == []
+
+
+def flattened() -> Program:
+    b = Builder()
+    x = b.input(TensorType(IMAGE))
+    [t] = b.call("max_pool2d", input=x, **window(2, 2, 2))
+    [t] = b.call("flatten", input=t, start_dim=1)
+    return b.program(b.call("relu", input=t))
+
+
+def row_as_signal() -> Program:
+    """A pool over the columns of a matrix, as after a linear layer."""
+    b = Builder()
+    x = b.input(TensorType((9, 50)))
+    [t] = b.call("unsqueeze", input=x, dim=1)
+    [t] = b.call("avg_pool1d", input=t, **window(1, 4, 4))
+    return b.program(b.call("squeeze", input=t, dim=1))
+
+
+@pytest.mark.parametrize("build", [flattened, row_as_signal], ids=lambda build: build.__name__)
+def test_views_around_a_pool_cost_nothing(build):
+    program: Program = build()
+    candidates = pooling.write(program, limit=1, seed=0, precision="strict")
+    assert len(candidates[0].plan) == 1
+    assert faults(program, candidates) == []
+
+
+def test_a_max_passes_nan_on_and_ignores_the_padding_of_negative_images():
+    b = Builder()
+    x: Ref = b.input(TensorType(IMAGE))
+    [t] = b.call("log", input=x)  # NaN for negative elements
+    program = b.program(b.call("max_pool2d", input=t, **window(2, 2, 2, 1)))
+    assert faults(program, pooling.write(program, limit=1, seed=0, precision="strict")) == []
+
+
+def test_layouts_that_differ_are_read_and_written_in_tiles():
+    program = PLAIN["avg 3d out of channels-last"]()
+    candidates = pooling.write(program, limit=11, seed=0, precision="strict")
+    assert candidates[0].plan[0].loop == "window_plane"
+    assert {c.plan[0].loop for c in candidates} == {"window", "window_plane"}
+
+
+def test_candidates_are_distinct_and_repeat_with_the_seed():
+    program = fused("max_pool2d")
+    one, same = (pooling.write(program, limit=4, seed=3, precision="strict") for _ in range(2))
+    assert one == same
+    assert len({c.source for c in one}) == 4
+
+
+def test_long_windows_are_left_to_reductions():
+    assert not pooling.classify(pool("adaptive_avg_pool2d", (2, 3, 64, 64), output_size=(1, 1)))
+
+
+def test_the_favourites_fit_hopper_without_spills():
+    program = fused("avg_pool2d")
+    inputs = [torch.empty(value.type.shape, device="meta") for value in program.inputs]
+    [candidate] = pooling.write(program, limit=1, seed=0, precision="strict")
+    [usage] = compile_check(candidate.source, inputs).kernels.values()
+    assert usage.spills == 0
+    assert usage.registers <= 128
