@@ -29,8 +29,8 @@ def _cells(run: Run) -> tuple[str, ...]:
     result = run.result
     verdict, launches, moved = result["verdict"], result["launches"], result["bytes"]
     became_triton = (
-        f"{result['operators_triton']} of {len(run.program['calls'])} operators",
-        f"{result['num_triton']} of {result['num_fragments']} fragments",
+        f"{result['operators_triton']}/{len(run.program['calls'])} operators",
+        f"{result['num_triton']}/{result['num_fragments']} fragments",
         *(" + ".join(f["ops"]) for f in run.fragments if f["winner"] is not None),
     )
     return (
