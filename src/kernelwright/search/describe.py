@@ -37,7 +37,7 @@ def _call(program: Program, call: Call) -> Record:
         "outputs": list(call.outputs),
         "shapes": [list(made.shape) for made in call.types],
         "flops": known.flops(program.bound(call), call.types) if known else 0,
-        "bytes": _call_bytes(program, call),
+        "bytes": _call_bytes(program, call) * _launches(call),
     }
 
 
