@@ -118,12 +118,10 @@ class TileBody:
     def _mask(self, index: Index) -> str:
         met = axes_of(index)
         text = mask([axis for axis in self.view if axis in met], self.view)
-        if " & " not in text:
-            return text
-        if not self._inside and not self._loop:
+        if " & " in text and not self._inside and not self._loop:
             self._inside = text
             self.lines.append(f"inside = {text}")
-        return "inside" if text == self._inside else text
+        return "inside" if text and text == self._inside else text
 
     def _line(self, wanted: str, text: str, index: Index) -> str:
         taken = sum(1 for key, _ in self._texts if key == wanted)

@@ -8,8 +8,8 @@ are neighbours in memory join again into a plain `offs_m * stride`.
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.teacher.expressions import NotWritable
@@ -46,6 +46,8 @@ class AxisText:
     """Size that loads and stores are masked against; nothing where every position is valid."""
     is_signed: bool = False
     """Positions may lie before the start too."""
+    parts: dict[str, str] = field(default_factory=dict, compare=False)
+    """Variables for slices of the axis, as they are asked for: name -> text."""
 
     @property
     def tests(self) -> list[str]:
@@ -194,22 +196,24 @@ def placed(index: Index) -> list[tuple[Term, str]]:
             found[-1] = (Term(term.axis, size, length, inner.inner, term.is_outer), inner_stride)
         else:
             found.append((term, stride))
-        stride = times(stride, term.size)
+        stride = times(term.size, stride)
     return found[::-1]
 
 
 def offset(index: Index, made: TensorType, view: View) -> str:
     """Text of the offset, in elements, of the value at `index` of a dense tensor."""
-    texts = [
-        position(term, view) if stride == "1" else f"{position(term, view)} * {factor(stride)}"
-        for term, stride in placed(memory_order(index, made.layout))
-        if term.axis in view
-    ]
-    return " + ".join(texts) or "0"
+    text = ""
+    for term, _ in placed(memory_order(index, made.layout)):
+        if text:
+            outer = f"({text})" if " + " in text else text
+            text = f"{outer} * {factor(term.size)}"
+        if term.axis in view:
+            text = f"{text} + {position(term, view)}" if text else position(term, view)
+    return text or "0"
 
 
 def position(term: Term, view: View) -> str:
-    """Text of a term's value over the tile."""
+    """Text of a term's value over the tile; a true slice of an axis gets a variable of its own."""
     axis = view[term.axis]
     text = axis.name
     if term.inner != "1":
@@ -218,7 +222,20 @@ def position(term: Term, view: View) -> str:
         text += f" % {factor(term.size)}"
     if text == axis.name:
         return f"{text}{axis.suffix}"
-    return f"({text}){axis.suffix}"
+    known = next((name for name, part in axis.parts.items() if part == text), None)
+    if known is None:
+        is_named = all(size.isidentifier() for size in term.size.split(" * "))
+        known = term.size.lower().replace(" * ", "_") if is_named else ""
+        if not known or known in axis.parts:
+            known = f"{term.axis}_part{len(axis.parts)}"
+        axis.parts[known] = text
+    return f"{known}{axis.suffix}"
+
+
+def parts(view: View, axes: Iterable[str] | None = None) -> list[str]:
+    """Lines that compute the variables for slices of these axes, or of all."""
+    wanted = [view[axis] for axis in (view if axes is None else axes) if axis in view]
+    return [f"{name} = {text}" for axis in wanted for name, text in axis.parts.items()]
 
 
 def mask(axes: Sequence[str], view: View) -> str:

@@ -9,7 +9,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_contraction import Contraction
-from kernelwright.teacher.tile_index import AxisText, factor, offset, times
+from kernelwright.teacher.tile_index import AxisText, factor, offset, parts, times
 from kernelwright.teacher.tile_parts import (
     Schedule,
     accumulate,
@@ -52,6 +52,7 @@ def split_k(product: Contraction, schedule: Schedule) -> Candidate:
     numel = times(*(symbol for symbol in ("B", "M", "N") if symbol.lower() in product.lengths))
     lines = [
         *accumulate(product, schedule),
+        *parts(view),
         "# Each slice of K has its own plane of partial sums: no atomics, one order of addition.",
         f"plane = tl.program_id(1).to(tl.int64) * {factor(numel)}",
         f"inside = {_TILE_MASK}",
@@ -67,6 +68,7 @@ def split_k(product: Contraction, schedule: Schedule) -> Candidate:
     epilogue(product, body, after(product))
     lines = [
         *position(product, _COMBINE),
+        *parts(view),
         f"inside = {_TILE_MASK}",
         "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
         "for part in range(SPLIT_K):",
@@ -116,7 +118,7 @@ def rows(product: Contraction, schedule: Schedule) -> Candidate:
         f"sums = tl.zeros(({block}, BLOCK_K), dtype=tl.float32)",
         "for k in range(0, K, BLOCK_K):",
         "    ks = k + tl.arange(0, BLOCK_K)",
-        *(f"    {line}" for line in loop.lines),
+        *(f"    {line}" for line in (*parts(loop.view), *loop.lines)),
         f"    sums += {term}",
         "acc = tl.sum(sums, axis=1)",
         *finish(body, product.program.outputs),

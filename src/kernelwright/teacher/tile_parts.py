@@ -15,6 +15,7 @@ from kernelwright.teacher.tile_index import (
     axes_of,
     memory_order,
     offset,
+    parts,
     placed,
     times,
 )
@@ -135,12 +136,15 @@ def accumulate(product: Contraction, schedule: Schedule) -> list[str]:
     mode = f', input_precision="{schedule.precision}"' if product.dtype == "float32" else ""
     loop = [line for one in factors for line in one.load]
     needs_ks = any("ks" in line for line in loop)
+    tile_axes = ("b", "m", "n")
     return [
         *lines,
+        *dict.fromkeys([*parts(a_view, tile_axes), *parts(b_view, tile_axes)]),
         *(line for one in factors for line in one.start),
         "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
         f"for k in range(0, K, {step}):",
         *(["    ks = k + offs_k"] if needs_ks else []),
+        *(f"    {line}" for line in dict.fromkeys([*parts(a_view, "k"), *parts(b_view, "k")])),
         *(f"    {line}" for line in loop),
         f"    acc = tl.dot(a, b, acc{mode})",
         *(f"    {line}" for one in factors for line in one.advance),

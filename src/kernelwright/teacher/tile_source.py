@@ -18,7 +18,7 @@ from kernelwright.teacher.source import (
     normalise,
 )
 from kernelwright.teacher.tile_body import TileBody
-from kernelwright.teacher.tile_index import size_of
+from kernelwright.teacher.tile_index import parts, size_of
 
 _INDENT = "    "
 
@@ -107,7 +107,7 @@ def _size_lines(sizes: Mapping[str, str]) -> list[str]:
 
 
 def finish(body: TileBody, names: tuple[str, ...]) -> list[str]:
-    """The body's lines, and those that store these outputs.
+    """The body's lines, those it rests on before them, and those that store these outputs.
 
     Raises:
         NotWritable: one is not computed from the path.
@@ -116,7 +116,7 @@ def finish(body: TileBody, names: tuple[str, ...]) -> list[str]:
         if name not in body.path:
             raise NotWritable(f"output {name} does not come from the tile")
     stored = [body.store(f"{name}_ptr", name) for name in dict.fromkeys(names)]
-    return [*body.lines, *stored]
+    return [*parts(body.view), *body.lines, *stored]
 
 
 def out_buffers(body: TileBody, names: tuple[str, ...]) -> list[Buffer]:

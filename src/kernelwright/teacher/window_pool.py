@@ -20,6 +20,7 @@ from kernelwright.teacher.tile_index import (
     View,
     flat_axis,
     mask,
+    parts,
     position,
     times,
 )
@@ -102,17 +103,22 @@ def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
     program, index = pool.program, _out_index(pool, blocks)
     view = _view(blocks)
     loop = _Loop(pool, index, view)
-    body = TileBody(program, view)
+    edge = mask(list(view), view)
+    body = TileBody(program, view, inside=edge)
     body.place(pool.call.outputs[0], index, "pooled")
     body.follow(program.calls[program.calls.index(pool.call) + 1 :])
+    end = finish(body, program.outputs)
     lines = [
         *_place(pool, blocks),
+        *end[: len(parts(view))],
         *loop.starts,
         *loop.body.before,
         f"pooled = tl.full({_shape(blocks)}, {loop.neutral}, dtype=tl.float32)",
+        *([f"inside = {edge}"] if not loop.leaves else []),
         *loop.lines,
         *loop.average,
-        *finish(body, program.outputs),
+        *([f"inside = {edge}"] if loop.leaves else []),
+        *end[len(parts(view)) :],
     ]
     sizes = _sizes(pool, blocks, loop.side)
     plan = KernelPlan(
@@ -198,6 +204,8 @@ class _Loop:
             for slide, size in zip(pool.window, pool.source.shape[-spatial:], strict=True)
         )
         self.side = Side(pool.value, (*out[: len(out) - spatial], *inner))
+        self.leaves = any(slide.axis.bound for slide in pool.window)
+        """Windows may hang over an edge: every step has a mask of its own."""
         self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
         view = {**view, **{slide.at: slide.axis for slide in pool.window}}
         self.inside = mask(list(view), view)
@@ -213,8 +221,7 @@ class _Loop:
         self.average = self._divide(pool)
 
     def _gather(self, pool: Pool, element: str) -> list[str]:
-        leaves = any(slide.axis.bound for slide in pool.window)
-        if leaves:
+        if self.leaves:
             # What lies outside must not count, whatever fused code makes of it.
             element = f"tl.where(inside, {element}, {self.neutral})"
         if pool.kind == "avg":
@@ -231,7 +238,7 @@ class _Loop:
                 lines.append(indent + header)
                 indent += "    "
             lines.append(indent + place)
-        inside = [f"inside = {self.inside}"]
+        inside = [f"inside = {self.inside}"] if self.leaves else []
         return lines + [indent + line for line in (*inside, *self.body.lines, *gather)]
 
     def _divide(self, pool: Pool) -> list[str]:

@@ -46,11 +46,11 @@ class Slide:
             return str(self.adaptive)
         room = plus(self.symbol, 2 * self.padding - self._span)
         if not self.ceil_mode:
-            return f"({room}) // {self.stride} + 1"
+            return f"{_dividend(room)} // {self.stride} + 1"
         room = plus(self.symbol, 2 * self.padding - self._span + self.stride - 1)
         # The last window must start inside the input or its left padding.
         last = plus(self.symbol, self.padding - 1)
-        return f"min(({room}) // {self.stride}, ({last}) // {self.stride}) + 1"
+        return f"min({room}, {last}) // {self.stride} + 1"
 
     @property
     def length(self) -> str:
@@ -138,6 +138,10 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
 def _longest(size: int, wanted: int) -> int:
     """Longest window of an adaptive pool."""
     return -(-size // wanted) + (size % wanted > 0)
+
+
+def _dividend(text: str) -> str:
+    return f"({text})" if " " in text else text
 
 
 def plus(text: str, number: int) -> str:
