@@ -72,8 +72,8 @@ FLOOR_ULPS = {
 KERNELBENCH_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 KERNELBENCH_HALF_TOLERANCE = 1e-2
 
-_CHUNK = 1 << 22
-"""Elements compared at a time: bounds the fp64 temporaries to 32 MiB each."""
+_CHUNK = {"cpu": 1 << 22, "cuda": 1 << 25}
+"""Elements compared at a time: bounds the fp64 temporaries to 32 and 256 MiB each."""
 _HUGE = 1e300
 """Stands for figures that overflow: records hold no infinities."""
 
@@ -144,8 +144,10 @@ def _same_layout(output: torch.Tensor, reference: torch.Tensor) -> bool:
 def _chunks(*tensors: torch.Tensor) -> Iterator[Tensors]:
     """Equal slices of flattened tensors of one shape, on the first one's device."""
     flat = [t.detach().reshape(-1) for t in tensors]
-    for start in range(0, flat[0].numel(), _CHUNK):
-        yield tuple(t[start : start + _CHUNK].to(flat[0].device) for t in flat)
+    device = flat[0].device
+    size = _CHUNK[device.type]
+    for start in range(0, flat[0].numel(), size):
+        yield tuple(t[start : start + size].to(device) for t in flat)
 
 
 def _exact_mismatch(

@@ -8,9 +8,11 @@ A candidate never raises here: what it does wrong is its verdict. What raises is
 task is wrong) or `InfraError` (we are).
 """
 
+import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Self
@@ -33,6 +35,8 @@ from kernelwright.verify.trial import Posed, Rules, Trial, pose, pose_if_defined
 
 MODES = ("pure", "hybrid")
 NUM_SCREEN_CASES = 2
+COMPILE_JOBS = os.cpu_count() or 1
+META = torch.device("meta")
 MAX_SCREENED = 64
 """Candidates one guest may hold before it is replaced."""
 
@@ -108,14 +112,15 @@ class Judge:
     def _verify(self, trial: Trial, task: Task) -> None:
         with trial.ending():
             trial.read(task.entry)
-            self._compile(trial, task)
+            if not self.on_gpu:  # a GPU compiles for itself
+                self._compile(trial, task)
             if (small := self._fitting(task)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with self._server().guest(self.limits) as guest:
                 session = Session(small, guest, self.rules.device)
                 with self._sharing():
                     trial.load(session)
-                    posed = self._judge_cases(trial, session)
+                posed = self._judge_cases(trial, session)
                 if self.on_gpu:
                     own_task = session.tasks[trial.name]
                     clock.time_candidates(lambda _: session, own_task, [trial], self.seed)
@@ -135,10 +140,11 @@ class Judge:
             if i >= NUM_SCREEN_CASES and time.monotonic() > end_s:
                 trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
                 break
-            posed = pose_if_defined(tasks[case.shape], case, self.rules)
-            if posed is not None:
-                trial.judge(session, tasks[case.shape], posed)
-                first = first or posed
+            with self._sharing():
+                posed = pose_if_defined(tasks[case.shape], case, self.rules)
+                if posed is not None:
+                    trial.judge(session, tasks[case.shape], posed)
+                    first = first or posed
         assert first is not None  # the plain case is always posed
         return first
 
@@ -157,21 +163,36 @@ class Judge:
         """
         trials = [Trial(self.rules, c, name=f"candidate_{i}") for i, c in enumerate(candidates)]
         small = self._fitting(task)
+        self._compile_all(trials, task)
         posed: dict[tuple[int, Case], Posed] = {}
         for trial in trials:
-            with trial.ending(), self._sharing():
-                self._screen_one(trial, task, small, posed)
+            if trial.rejection is None:
+                with trial.ending(), self._sharing():
+                    self._screen_one(trial, small, posed)
         right = [trial for trial in trials if trial.rejection is None]
         if self.on_gpu and right:
             self._time_screened(task, right, repeats)
         return [trial.verdict() for trial in trials]
 
+    def warm(self, task: Task, candidates: Sequence[Candidate]) -> None:
+        """Compile our own candidates, so that guests need not; what is wrong shows when judged."""
+        self._compile_all([Trial(self.rules, candidate) for candidate in candidates], task)
+
+    def _compile_all(self, trials: Sequence[Trial], task: Task) -> None:
+        """Static rules, and compilation in parallel: kernels are ready when guests load them."""
+
+        def prepare(trial: Trial) -> None:
+            with trial.ending():
+                trial.read(task.entry)
+                self._compile(trial, task, trusted=True)
+
+        with ThreadPoolExecutor(COMPILE_JOBS) as pool:
+            list(pool.map(prepare, trials))
+
     def _screen_one(
-        self, trial: Trial, task: Task, small: Task, posed: dict[tuple[int, Case], Posed]
+        self, trial: Trial, task: Task, posed: dict[tuple[int, Case], Posed]
     ) -> None:
-        trial.read(task.entry)
-        self._compile(trial, task)
-        session = self._warm_session(small)
+        session = self._warm_session(task)
         trial.load(session)
         own_task = session.tasks[trial.name]
         for case in self._screen_cases():
@@ -211,14 +232,9 @@ class Judge:
 
     # -- parts
 
-    def _compile(self, trial: Trial, task: Task) -> None:
-        """A GPU compiles for itself; elsewhere a compiler for one must agree."""
-        if self.on_gpu:
-            return
-        if isinstance(task, ProgramTask):
-            num_bytes = 2 * task.program.bytes_fused()
-            task = task if num_bytes < self.limits.memory_bytes else for_interpreter(task)
-        trial.compile(task, task.example(self.rules.device), self.limits)
+    def _compile(self, trial: Trial, task: Task, *, trusted: bool = False) -> None:
+        """A compiler for the GPU must agree; tensors are described to it, not made."""
+        trial.compile(task, task.example(META), self.limits, trusted=trusted)
 
     def _fitting(self, task: Task) -> Task:
         """The interpreter judges a big program on smaller sizes of the same structure."""

@@ -86,7 +86,7 @@ def _module_task(file: "_File", device: torch.device) -> ModuleTask:
 
     file.check_size(device, build)
     task = ModuleTask(name=file.path.name, get_inputs=file.inputs, build=build, text=file.text)
-    task.module(CPU)
+    task.module(device)
     return task
 
 

@@ -121,6 +121,21 @@ class Task(ABC):
             result = run_in_double(call, tree_map(_copy, inputs), self.native, tf32=tf32)
         return tensors_of(result), _buffers(call)
 
+    def _drawn(
+        self, get_inputs: Callable[[], list[Any]], seed: int, device: torch.device
+    ) -> list[Any]:
+        """Inputs made where they are needed: the CPU would take seconds for a gigabyte. Code that
+        insists on the CPU is given it."""
+        try:
+            with seeded(seed, device), self._usage(), device:
+                values = get_inputs()
+        except UsageError:
+            if device == CPU:
+                raise
+            with seeded(seed, device), self._usage():
+                values = get_inputs()
+        return [v.detach().to(device) if isinstance(v, torch.Tensor) else v for v in values]
+
     @contextmanager
     def _usage(self) -> Iterator[None]:
         """What the reference raises is the user's to mend."""
@@ -151,8 +166,7 @@ class FunctionTask(Task):
     entry: str = "fused_operator"
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
-        with seeded(seed, device), self._usage():
-            return _moved(self.get_inputs(), device)
+        return self._drawn(self.get_inputs, seed, device)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Call:  # noqa: ARG002
         return self.function
@@ -179,7 +193,7 @@ class ModuleTask(Task):
 
     @property
     def native(self) -> torch.dtype:
-        floats = [p.dtype for p in self.module(CPU).parameters() if p.is_floating_point()]
+        floats = [p.dtype for p in self._built().parameters() if p.is_floating_point()]
         return floats[0] if floats else torch.float32
 
     def module(self, device: torch.device) -> torch.nn.Module:
@@ -192,9 +206,12 @@ class ModuleTask(Task):
             self._modules[device] = module
         return self._modules[device]
 
+    def _built(self) -> torch.nn.Module:
+        """The module on whichever device it has been built for already."""
+        return next(iter(self._modules.values()), None) or self.module(CPU)
+
     def draw(self, seed: int, device: torch.device) -> list[Any]:
-        with seeded(seed, device), self._usage():
-            return _moved(self.get_inputs(), device)
+        return self._drawn(self.get_inputs, seed, device)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Call:
         module = deepcopy(self.module(device))
@@ -211,7 +228,7 @@ class ModuleTask(Task):
 
     def init(self) -> dict[str, Any]:
         """How a guest constructs the candidate's `ModelNew`."""
-        return {"reference": self.text, "seed": self.seed, "train": self.module(CPU).training}
+        return {"reference": self.text, "seed": self.seed, "train": self._built().training}
 
     def as_constructed(self) -> "ModuleTask":
         """The same task with parameters as the seed makes them."""
@@ -256,10 +273,6 @@ def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
             remedy="return a tensor, or a list, tuple or dict of tensors",
         )
     return tensors
-
-
-def _moved(inputs: list[Any], device: torch.device) -> list[Any]:
-    return [v.detach().to(device) if isinstance(v, torch.Tensor) else v for v in inputs]
 
 
 def _copy(value: Any) -> Any:

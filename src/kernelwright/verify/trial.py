@@ -111,12 +111,14 @@ class Trial:
             raise Rejected(Stage.STATIC, first.code, message, first.line)
         self.passed("static rules")
 
-    def compile(self, task: Task, inputs: list[Any], limits: Limits) -> None:
-        """A real compilation for sm_90, where only the interpreter runs the kernels."""
+    def compile(
+        self, task: Task, inputs: list[Any], limits: Limits, *, trusted: bool = False
+    ) -> None:
+        """A real compilation for sm_90, without a GPU."""
         init = task.init() if isinstance(task, ModuleTask) else None
         try:
             with faults(Stage.COMPILE):
-                compile_check(self.candidate.source, inputs, init, limits)
+                compile_check(self.candidate.source, inputs, init, limits, trusted=trusted)
         except Rejected as rejected:
             if rejected.code is not Code.RUNTIME_ERROR:
                 raise

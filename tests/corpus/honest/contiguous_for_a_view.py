@@ -16,5 +16,6 @@ def relu_transpose_kernel(x, y, rows, columns, BR: tl.constexpr, BC: tl.constexp
 def fused_operator(x0):
     rows, columns = x0.shape
     y = torch.empty((columns, rows), device=x0.device)
-    relu_transpose_kernel[(1,)](x0, y, rows, columns, BR=32, BC=64)
+    blocks = {"BR": triton.next_power_of_2(rows), "BC": triton.next_power_of_2(columns)}
+    relu_transpose_kernel[(1,)](x0, y, rows, columns, **blocks)
     return [y]
