@@ -19,8 +19,10 @@ demo: .venv/demo.stamp
 	done
 	@$(BIN)/kernelwright report demo-out/*/
 
-test: check browser
-	@$(BIN)/python -m pytest -q -rs
+# The tests run even where lint fails, and last, so that pytest's closing line ends the output.
+test: .venv/dev.stamp browser
+	@$(MAKE) --no-print-directory check; checked=$$?; \
+	    $(BIN)/python -m pytest -q -rs && exit $$checked
 
 check: .venv/dev.stamp
 	@$(BIN)/ruff check
