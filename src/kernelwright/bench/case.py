@@ -7,6 +7,7 @@ writes FOLDER/case.json. A process per task keeps a sticky CUDA error from reach
 
 import json
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,13 @@ from kernelwright.verify.task import ModuleTask
 
 def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
     """The case's findings: `code`, `correct`, `has_triton`, times by contender."""
+    begin_s = time.monotonic()
+
+    def say(message: str) -> None:
+        print(f"{time.monotonic() - begin_s:7.2f} s  {message}", flush=True)  # noqa: T201
+
     try:
-        result = optimize_target(str(path), out=folder, **options)
+        result = optimize_target(str(path), out=folder, progress=say, **options)
     except UsageError as error:
         return {"correct": False, "has_triton": False, "code": "usage", "message": str(error)}
     except InfraError as error:
@@ -32,10 +38,12 @@ def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
     verdict = result["verdict"]
     times: dict[str, Any] = {}
     if verdict["accepted"] and torch.cuda.is_available():
+        say("timing side by side")
         task = load_task(path, torch.device("cuda"))
         assert isinstance(task, ModuleTask)
         timed = side_by_side(task, folder / "optimized.py")
         times = {name: asdict(timing) for name, timing in timed.items()}
+    say("done")
     return {
         "correct": verdict["accepted"],
         "has_triton": result["num_triton"] > 0,

@@ -111,16 +111,18 @@ def _run_case(case: Case, folder: Path, options: dict[str, Any], timeout_s: floa
     answer.unlink(missing_ok=True)
     command = [sys.executable, "-m", "kernelwright.bench.case", str(case.path), str(folder)]
     failed = {"correct": False, "has_triton": False, "code": "infra"}
-    try:
-        done = subprocess.run(
-            [*command, json.dumps(options)],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return failed | {"message": f"no end within {timeout_s:g} s"}
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "log.txt").open("w") as log:
+        try:
+            subprocess.run(
+                [*command, json.dumps(options)],
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return failed | {"message": f"no end within {timeout_s:g} s"}
     if not answer.exists():
-        return failed | {"message": done.stderr[-2_000:]}
+        return failed | {"message": (folder / "log.txt").read_text()[-2_000:]}
     return dict(json.loads(answer.read_text()))

@@ -30,21 +30,24 @@ def compile_check(
     inputs: Sequence[Any],
     init: dict[str, Any] | None = None,
     limits: Limits | None = None,
+    *,
+    trusted: bool = False,
 ) -> CompileReport:
     """Compile the kernels a candidate launches for sm_90; nothing is run on any GPU.
 
     Args:
         inputs: tensors (only their shapes, strides and types are used; meta tensors will do) or
             plain numbers.
-        init: as for `Guest.load`.
+        init: as for `Guest.load`; the module is made on the meta device.
+        trusted: as for `ForkServer.guest`: what is compiled here, guests on the GPU need not.
 
     Raises:
         GuestFault: the candidate does not load or compile ("compile" with the line), or its host
             code fails.
         InfraError: our side broke.
     """
-    with shared("compile").guest(limits) as guest:
-        guest.load(source, "candidate", init)
+    with shared("compile").guest(limits, trusted=trusted) as guest:
+        guest.load(source, "candidate", None if init is None else init | {"device": "meta"})
         return CompileReport(
             {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).items()}
         )

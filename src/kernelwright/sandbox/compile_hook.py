@@ -19,7 +19,7 @@ Kernels = dict[str, dict[str, int]]
 
 
 def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
-    """Call the candidate with untouched CPU tensors; every launch compiles and returns.
+    """Call the candidate with meta tensors; every launch compiles and returns.
 
     Gives registers, spilled bytes and shared memory of each kernel, the worst where one is
     compiled more than once.
@@ -43,18 +43,18 @@ def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
     JITFunction.run = compile_only
     try:
         with torch.no_grad():
-            loaded.call(*[_untouched(item) for item in inputs])
+            loaded.call(*[_described(item) for item in inputs])
     finally:
         JITFunction.run = run
     return compiled
 
 
-def _untouched(item: dict[str, Any]) -> Any:
-    """Memory that is never read costs nothing, whatever the size."""
+def _described(item: dict[str, Any]) -> Any:
+    """A tensor of this description without memory: library calls in between cost nothing."""
     if "literal" in item:
         return item["literal"]
     meta = TensorMeta.from_json(item)
-    return torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype)
+    return torch.empty_strided(meta.shape, meta.strides, dtype=meta.dtype, device="meta")
 
 
 def _note(compiled: Kernels, name: str, usage: dict[str, int]) -> None:

@@ -63,7 +63,8 @@ class ForkServer:
 
         Args:
             trusted: the sources are our own (the teacher's in screening): compiled kernels are
-                kept in a cache that trusted guests share. Others compile into their own folder.
+                kept in a cache that trusted guests of every server share. Others read it and
+                compile what is not there into their own folder.
 
         Raises:
             InfraError: the server or the guest cannot be started.
@@ -75,15 +76,15 @@ class ForkServer:
             root = self._root
         assert root is not None
         folder = Path(tempfile.mkdtemp(dir=root, prefix="guest-"))
-        if not trusted:
-            _link_launchers(root / "cache", folder / "cache")
+        if self.device == "cuda" and not trusted:  # on CPU it may not read outside its folder
+            _link_compiled(_trusted_cache(os.getpid()), folder / "cache")
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
         request = {
             "op": "fork",
             "folder": str(folder),
-            "cache": str(root / "cache") if trusted else "",
+            "cache": str(_trusted_cache(os.getpid())) if trusted else "",
             "memory_bytes": limits.memory_bytes,
             "cpu_s": limits.cpu_s,
         }
@@ -140,7 +141,6 @@ class ForkServer:
             return
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
-            (self._root / "cache").mkdir()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_START_S)
         package = Path(__file__).parents[2]
@@ -173,14 +173,20 @@ class ForkServer:
         self._control = ours
 
 
-def _link_launchers(shared_cache: Path, own_cache: Path) -> None:
-    """Give a guest the launchers that trusted guests built (0.5 to 1.2 s of gcc each); a kernel's
-    own code it compiles itself."""
+@cache
+def _trusted_cache(_process_id: int) -> Path:
+    """Kernels and launchers compiled from our own sources, by all servers of this process.
+    Triton keys them by source and options."""
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-cache-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _link_compiled(trusted_cache: Path, own_cache: Path) -> None:
+    """Give a guest what is compiled already (a kernel 0.1 to 5 s, a launcher 0.5 s of gcc)."""
     own_cache.mkdir()
-    for library in shared_cache.glob("*/*.so"):
-        link = own_cache / library.parent.name
-        if not link.exists():
-            link.symlink_to(library.parent)
+    for entry in trusted_cache.iterdir():
+        (own_cache / entry.name).symlink_to(entry)
 
 
 @cache

@@ -104,12 +104,15 @@ class Search:
         self._known: dict[str, Tuned] = {}
 
     def fastest(self, program: Program) -> Variant:
-        """The program searched in the layouts that suit it; the faster one."""
+        """The program searched in the layouts that suit it; the faster one.
+
+        Without a GPU only the layout it has: which is faster would be a guess.
+        """
         base = split_conv_bias(program)
         variants = [self._search(base, "contiguous")]
-        if any(call.op.startswith("conv") for call in base.calls):
+        if self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls):
             variants.append(self._search(channels_last(base), "channels_last"))
-        if len(variants) == 1 or not self._judge.on_gpu:
+        if len(variants) == 1:
             return variants[0]
         self._say("comparing layouts")
         whole = [compose(v.program, v.replacements()) for v in variants]
@@ -139,8 +142,10 @@ class Search:
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu or variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
+            if self._judge.on_gpu:
+                self._judge.warm(task, [candidate])
             return self._judge.verify(task, candidate)
-        small = scaled_down(variant.program, max_elements=CPU_ELEMENTS, seed=self._seed)
+        small = scaled_down(variant.program, max_elements=CPU_ELEMENTS)
         whole = compose(small, variant.replacements(small))
         verdict = self._judge.verify(program_task(small, name="scaled down"), whole)
         note = "judged on the program scaled down: there is no GPU for its real sizes"
