@@ -180,6 +180,8 @@ def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     k, batches = product.lengths["k"], product.lengths.get("b", 1)
     memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / _BYTES_PER_S
+    if form is not rows:
+        memory_s *= 1.25  # tiles wait for their pipeline to fill
     if form is rows:
         programs = batches * ceil(max(m, n) / schedule.block_m)
         idle = max(1.0, _NUM_SMS / programs)

@@ -3,10 +3,17 @@
 from collections.abc import Iterable
 
 from kernelwright.ops.rules import is_float
-from kernelwright.programs.program import Call, Program, Ref
-from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
-from kernelwright.teacher.tile_index import Index, View, align, axes_of, mask, offset
-from kernelwright.teacher.tile_views import is_view, source, source_index, view_index
+from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.expressions import NotWritable, expression
+from kernelwright.teacher.tile_index import Index, View, axes_of, mask, offset
+from kernelwright.teacher.tile_views import (
+    is_elementwise,
+    is_view,
+    operands,
+    source,
+    source_index,
+    view_index,
+)
 
 _WIDENED = ("float16", "bfloat16")
 _SELECTORS = ("condition", "mask")
@@ -91,21 +98,28 @@ class TileBody:
         return self._compute(call, index)
 
     def _compute(self, call: Call, index: Index) -> str:
-        if not is_pointwise(call.op):
+        if not is_elementwise(call):
             raise NotWritable(f"{call.op} cannot be computed element by element")
-        operands = {}
-        for key, ref in call.args:
-            if isinstance(ref, Ref):
-                text = self.value(ref.name, self._met_at(ref.name, call, index))
-                dtype = self.program.type_of(ref.name).dtype
-                widen = is_float(call.types[0].dtype) and not is_float(dtype)
-                widen = widen and key not in _SELECTORS
-                operands[key] = f"{text}.to(tl.float32)" if widen else text
-        return self._line(call.outputs[0], expression(call, operands), index)
+        texts = {}
+        for key, side in operands(self.program, call, index).items():
+            text = self.value(side.value, side.index)
+            dtype = self.program.type_of(side.value).dtype
+            widen = is_float(call.types[0].dtype) and not is_float(dtype)
+            widen = widen and key not in _SELECTORS
+            texts[key] = f"{text}.to(tl.float32)" if widen else text
+        if call.op == "batch_norm":
+            return self._batch_norm(call, index, texts)
+        return self._line(call.outputs[0], expression(call, texts), index)
 
-    def _met_at(self, name: str, call: Call, index: Index) -> Index:
-        shape = self.program.type_of(name).shape
-        return index if shape == call.types[0].shape else align(index, shape)
+    def _batch_norm(self, call: Call, index: Index, texts: dict[str, str]) -> str:
+        """Inference: the statistics are given, so it is a scale and a shift a channel."""
+        scale = f"tl.rsqrt({texts['running_var']} + {call.arg('eps')})"
+        if "weight" in texts:
+            scale += f" * {texts['weight']}"
+        scale = self._line(f"{call.outputs[0]}_scale", scale, index[1:2])
+        shift = f" + {texts['bias']}" if "bias" in texts else ""
+        text = f"({texts['input']} - {texts['running_mean']}) * {scale}{shift}"
+        return self._line(call.outputs[0], text, index)
 
     def _load(self, name: str, index: Index) -> str:
         made = self.program.type_of(name)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import dim_index
-from kernelwright.programs.program import Call, Program
+from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, is_pointwise
 from kernelwright.teacher.tile_index import Index, align, reshape
 
@@ -72,8 +72,31 @@ def _dims(call: Call, rank: int) -> list[int]:
     return dims
 
 
+def is_elementwise(call: Call) -> bool:
+    """Each element of the result needs one of each operand."""
+    return is_pointwise(call.op) or (call.op == "batch_norm" and not call.arg("training"))
+
+
+def operands(program: Program, call: Call, index: Index) -> dict[str, Side]:
+    """Tensor parameters of an elementwise call, each at the index that `index` of the result
+    needs."""
+    found = {}
+    for key, ref in call.args:
+        if not isinstance(ref, Ref):
+            continue
+        shape = program.type_of(ref.name).shape
+        if shape == call.types[0].shape:
+            met = index
+        elif call.op == "batch_norm":
+            met = index[1:2]  # statistics and weights lie along the channels
+        else:
+            met = align(index, shape)
+        found[key] = Side(ref.name, met)
+    return found
+
+
 def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, Index]]:
-    """The inputs a value is made of, each with its index, through views and pointwise calls."""
+    """The inputs a value is made of, each with its index, through views and elementwise calls."""
     position = program.producer().get(value)
     if position is None:
         yield value, index
@@ -82,10 +105,10 @@ def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, I
     if is_view(call):
         yield from sources(program, source(call), source_index(program, call, index))
         return
-    if not is_pointwise(call.op):
+    if not is_elementwise(call):
         raise NotWritable(f"{call.op} is not computed element by element")
-    for name in dict.fromkeys(call.refs()):
-        yield from sources(program, name, align(index, program.type_of(name).shape))
+    for side in operands(program, call, index).values():
+        yield from sources(program, side.value, side.index)
 
 
 def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
