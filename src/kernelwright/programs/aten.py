@@ -61,6 +61,9 @@ class Translator:
         if name.rpartition(".")[0] in _NOTHING:
             return
         values = self._arguments(node)
+        if name == "aten.broadcast_tensors.default":  # the losses call it, mostly for nothing
+            self._values[node] = self._broadcast(values["tensors"], node.meta["val"][0].shape)
+            return
         if (same := self._unchanged(node, name, values)) is not None:
             self._values[node] = same
             return
@@ -89,6 +92,14 @@ class Translator:
         wanted = values.get("memory_format") or "preserve"
         same_layout = wanted == "preserve" or wanted == before.layout
         return values["self"] if same_layout and after.dtype == before.dtype else None
+
+    def _broadcast(self, tensors: tuple[Ref, ...], shape: tuple[int, ...]) -> tuple[Ref, ...]:
+        return tuple(
+            ref
+            if self._shape(ref) == shape
+            else self.builder.call("broadcast_to", input=ref, size=tuple(shape))[0]
+            for ref in tensors
+        )
 
     def _shape(self, ref: Ref) -> tuple[int, ...]:
         return self.builder.types[ref.name].shape
