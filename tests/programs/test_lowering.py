@@ -156,7 +156,7 @@ def test_lowering_on_meta_allocates_nothing_and_gives_the_same_program(name):
 def test_known_modules_have_no_extern_calls_but_the_recurrent_ones():
     for name in MODULES:
         externs = {call.op for call in lowered_program(name).calls if call.is_extern}
-        assert externs <= {"aten.lstm.input", "aten.zeros.default"}, name
+        assert externs <= {"aten.lstm.input", "aten.full.default"}, name
 
 
 def test_sources_name_where_inputs_come_from():
@@ -167,6 +167,36 @@ def test_sources_name_where_inputs_come_from():
     assert ("user", "kwargs['mask']") in found
     constants = [s.tensor.tolist() for s in lowered.sources if s.kind == "constant"]
     assert sorted(constants) == [[1, 0, 2], [1, 2, 3]]
+
+
+def test_one_tensor_given_twice_is_two_inputs():
+    class Difference(nn.Module):
+        def forward(self, a, b):
+            return a - 2 * b
+
+    x = torch.randn(3)
+    lowered = lower(Difference(), (x, x))
+    (result,) = run(lowered.program, lowered.gather(Difference(), (x, 3 * x)))
+    torch.testing.assert_close(result, -5 * x)
+
+
+def test_tied_weights_stay_tied():
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+
+        def forward(self, x):
+            return self.second(self.first(x))
+
+    module, x = Tied(), torch.randn(2, 4)
+    lowered = lower(module, (x,))
+    assert len(lowered.program.inputs) == 4
+    with torch.no_grad():
+        expected = module(x)
+        (result,) = run(lowered.program, lowered.gather(module, (x,)))
+    torch.testing.assert_close(result, expected)
 
 
 def test_other_structures_of_inputs_are_refused():

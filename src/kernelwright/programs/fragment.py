@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kernelwright.programs.build import canonical, default_init, map_refs
-from kernelwright.programs.initial import init_for_uses
+from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Input, Program, Ref
 
 
@@ -106,12 +106,10 @@ def _inputs(
 ) -> tuple[Input, ...]:
     given = {value.name: value for value in program.inputs}
     bare = tuple(Input(name, program.type_of(name)) for name in names)
-    alone = Program(bare, tuple(inside), outputs)
+    uses = Uses(Program(bare, tuple(inside), outputs))
     return tuple(
         given.get(value.name)
-        or Input(
-            value.name, value.type, init_for_uses(alone, value.name) or default_init(value.type)
-        )
+        or Input(value.name, value.type, uses.init(value.name) or default_init(value.type))
         for value in bare
     )
 

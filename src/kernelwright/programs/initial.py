@@ -12,7 +12,7 @@ import torch
 
 from kernelwright.ops.operator import Domain, Numerics, TensorType
 from kernelwright.programs.build import default_init
-from kernelwright.programs.program import Call, Init, Program, Ref
+from kernelwright.programs.program import Call, Init, Input, Program, Ref
 
 _BY_DOMAIN = {
     Domain.POSITIVE: Init("rand", 0.5, 2.0),
@@ -30,53 +30,62 @@ _SMALL = Init("randn", 0.0, 0.1)
 
 def init_for_domain(domain: Domain, made: TensorType, bound: int | None = None) -> Init:
     """A draw within an operator's domain; `bound` is the exclusive bound of indices."""
-    if domain is Domain.INDEX and bound is not None:
-        return Init("randint", 0, bound)
+    if domain is Domain.INDEX:
+        is_index = default_init(made).kind == "randint"  # else: probabilities in their place
+        return Init("randint", 0, bound or 2) if is_index else _BY_DOMAIN[Domain.UNIT]
     return _BY_DOMAIN.get(domain) or default_init(made)
 
 
-def uses(program: Program, name: str) -> Iterator[tuple[Call, str]]:
-    """(call, parameter) of each use of a value, seen through reshapes and the like."""
-    pending, seen = [name], {name}
-    while pending:
-        current = pending.pop()
-        for call in program.calls:
-            for parameter, value in call.args:
-                if current not in _names(value):
-                    continue
+class Uses:
+    """What reads each value of a program, and what that asks of the values drawn for it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self._users = program, program.users()
+
+    def of(self, name: str) -> Iterator[tuple[Call, str]]:
+        """(call, parameter) of each use of a value, seen through reshapes and the like."""
+        pending, seen = [name], {name}
+        while pending:
+            current = Ref(pending.pop())
+            for call in (self.program.calls[i] for i in self._users[current.name]):
                 if not call.is_extern and call.operator.family == "shape":
                     pending.extend(set(call.outputs) - seen)
                     seen.update(call.outputs)
-                else:
-                    yield call, parameter
+                    continue
+                for parameter, value in call.args:
+                    if current in (value if isinstance(value, tuple) else (value,)):
+                        yield call, parameter
 
+    def init(self, name: str) -> Init | None:
+        """A draw within the domains of the operators that read the value; None where any will do.
 
-def _names(value: Any) -> list[str]:
-    items = value if isinstance(value, tuple) else (value,)
-    return [item.name for item in items if isinstance(item, Ref)]
+        The smallest bound of indices counts.
+        """
+        made = self.program.type_of(name)
+        found: list[Init] = []
+        for call, parameter in self.of(name):
+            if call.is_extern or parameter not in call.operator.domains:
+                continue
+            types = self.program.bound(call)
+            domain = call.operator.domain(parameter, types)
+            bound = None
+            if domain is Domain.INDEX and call.operator.index_bound is not None:
+                bound = call.operator.index_bound(types)
+            if domain is not Domain.ANY:
+                found.append(init_for_domain(domain, made, bound))
+        draws = [init for init in found if init.kind == "randint"]
+        if draws:
+            return min(draws, key=lambda init: init.high)
+        return found[0] if found else None
 
-
-def init_for_uses(program: Program, name: str) -> Init | None:
-    """A draw within the domains of the operators that read the value; None where any value does.
-
-    The smallest bound of indices counts.
-    """
-    made = program.type_of(name)
-    found: list[Init] = []
-    for call, parameter in uses(program, name):
-        if call.is_extern or parameter not in call.operator.domains:
-            continue
-        types = program.bound(call)
-        domain = call.operator.domain(parameter, types)
-        bound = None
-        if domain is Domain.INDEX and call.operator.index_bound is not None:
-            bound = call.operator.index_bound(types)
-        if domain is not Domain.ANY:
-            found.append(init_for_domain(domain, made, bound))
-    draws = [init for init in found if init.kind == "randint"]
-    if draws:
-        return min(draws, key=lambda init: init.high)
-    return found[0] if found else None
+    def fan_in(self, name: str) -> int | None:
+        """How many products with this value are added up for one result; None where it is not
+        contracted."""
+        shape = self.program.type_of(name).shape
+        for call, parameter in self.of(name) if len(shape) > 1 else ():
+            if call.is_extern or call.operator.numerics is Numerics.CONTRACTION:
+                return _terms(call, parameter, shape)
+        return None
 
 
 def choose_inits(program: Program, names: Sequence[str], examples: Sequence[Any]) -> Program:
@@ -86,44 +95,35 @@ def choose_inits(program: Program, names: Sequence[str], examples: Sequence[Any]
         names: of parameters and buffers; "" for other inputs.
         examples: a tensor or None for each input; integers stay within what an example holds.
     """
+    uses = Uses(program)
     inputs = tuple(
-        replace(value, init=_choose(program, value.name, name, example))
+        replace(value, init=_choose(uses, value, name, example))
         for value, name, example in zip(program.inputs, names, examples, strict=True)
     )
     return replace(program, inputs=inputs)
 
 
-def _choose(program: Program, value: str, name: str, example: Any) -> Init:
-    made = program.type_of(value)
-    if (init := init_for_uses(program, value)) is not None:
+def _choose(uses: Uses, value: Input, name: str, example: Any) -> Init:
+    made = value.type
+    if (init := uses.init(value.name)) is not None:
         return init
     default = default_init(made)
     if default.kind == "randint" and made.dtype != "bool":
         if isinstance(example, torch.Tensor) and not example.is_meta and example.numel():
             return Init("randint", 0, max(int(example.max()) + 1, 2))
         return default
-    return _weight(program, value, made, name.rpartition(".")[2]) if name else default
+    return _weight(uses, value, name.rpartition(".")[2]) if name else default
 
 
-def _weight(program: Program, value: str, made: TensorType, name: str) -> Init:
+def _weight(uses: Uses, value: Input, name: str) -> Init:
     """Of a floating parameter or buffer: contracted ones keep the scale of what they multiply."""
     if "bias" in name or "mean" in name:
         return _SMALL
-    if any(call.op == "embedding" for call, _ in uses(program, value)):
+    if any(call.op == "embedding" for call, _ in uses.of(value.name)):
         return Init("randn")
-    if made.rank > 1 and (terms := fan_in(program, value)):
+    if terms := uses.fan_in(value.name):
         return Init("randn", 0.0, float(f"{1 / math.sqrt(terms):.3g}"))
     return _POSITIVE
-
-
-def fan_in(program: Program, name: str) -> int | None:
-    """How many products with this value are added up for one result; None where it is not
-    contracted."""
-    shape = program.type_of(name).shape
-    for call, parameter in uses(program, name):
-        if len(shape) > 1 and (call.is_extern or call.operator.numerics is Numerics.CONTRACTION):
-            return _terms(call, parameter, shape)
-    return None
 
 
 def _terms(call: Call, parameter: str, shape: tuple[int, ...]) -> int:

@@ -104,7 +104,7 @@ def lower(
     Raises:
         UsageError: the module cannot be captured; names the user's file and line.
     """
-    args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
+    args, kwargs = _distinct((tuple(example_inputs), dict(example_kwargs or {})))
     exported = export(module, args, kwargs)
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     translator = Translator()
@@ -128,6 +128,19 @@ def lower(
         in_spec=in_spec,
         out_spec=exported.call_spec.out_spec,
     )
+
+
+def _distinct(example: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The example with a tensor object of its own at each leaf: the tracer takes one object given
+    twice for one input."""
+    leaves, spec = pytree.tree_flatten(example)
+    seen: set[int] = set()
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            leaves[i] = leaf.detach() if id(leaf) in seen else leaf
+            seen.add(id(leaf))
+    apart: tuple[Any, ...] = pytree.tree_unflatten(leaves, spec)
+    return apart
 
 
 def _declare_inputs(

@@ -14,7 +14,7 @@ from typing import Any
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import typed_call
-from kernelwright.programs.initial import fan_in, init_for_uses
+from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
 
 Pick = Callable[[int], int]
@@ -147,7 +147,8 @@ class _Resizing:
                 self._decide(value.name, tuple(map(self.sizes, value.type.shape)))
         inputs = tuple(Input(v.name, self.types[v.name], v.init) for v in self.program.inputs)
         made = Program(inputs, tuple(calls), self.program.outputs)
-        fresh = tuple(replace(v, init=_fitting(self.program, made, v)) for v in made.inputs)
+        old, new = Uses(self.program), Uses(made)
+        fresh = tuple(replace(v, init=_fitting(old, new, v)) for v in made.inputs)
         return Program(fresh, made.calls, made.outputs)
 
     def _decide(self, name: str, shape: Shape) -> None:
@@ -210,16 +211,16 @@ class _Resizing:
         return args, types
 
 
-def _fitting(old: Program, new: Program, value: Input) -> Init:
+def _fitting(old: Uses, new: Uses, value: Input) -> Init:
     """The draw at the new sizes: indices stay within what they index, weights that were scaled
     to what they add up are scaled to the new number of terms."""
     init = value.init
     if init.kind == "randint":
-        wanted = init_for_uses(new, value.name)
+        wanted = new.init(value.name)
         if wanted is not None and wanted.kind == "randint":
             return replace(init, high=min(init.high, wanted.high))
     elif init.kind == "randn" and init.low == 0 and abs(init.high) < 1:
-        before, after = fan_in(old, value.name), fan_in(new, value.name)
+        before, after = old.fan_in(value.name), new.fan_in(value.name)
         if before and after:
             return replace(init, high=float(f"{init.high * math.sqrt(before / after):.3g}"))
     return init

@@ -14,9 +14,11 @@ import torch
 from torch.export import ExportedProgram
 
 from kernelwright.core.errors import UsageError
+from kernelwright.ops.registry import by_aten
 
 _OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 """Folders whose frames are not the user's code."""
+_WHOLE = ("aten.lstm", "aten.gru", "aten.rnn_")
 BRANCH_REMEDY = (
     "make the choice when the module is built, or compute both sides and combine them with "
     "torch.where"
@@ -42,12 +44,27 @@ def export(
         # no_grad: kernels are for inference, and a mode change inside forward would split the graph
         with _quiet(), torch.no_grad():
             exported = torch.export.export(module, args, dict(kwargs), strict=False)
-            functional: ExportedProgram = exported.run_decompositions({})
+            functional: ExportedProgram = exported.run_decompositions(_decompositions(exported))
             return functional
     except Exception as error:  # the user's forward runs in here and may raise anything
         file, line = _user_frame(error)
         message, remedy = _explain(error)
         raise UsageError(message, file=file, line=line, remedy=remedy) from error
+
+
+def _decompositions(exported: ExportedProgram) -> dict[Any, Any]:
+    """Composite overloads without an operator record (einsum, padding="same") fall apart into
+    ones that may have one; recurrent layers would fall apart into a call for each step."""
+    known = torch.export.default_decompositions()
+    return {
+        target: known[target]
+        for target in {node.target for node in exported.graph.nodes if node.op == "call_function"}
+        if isinstance(target, torch._ops.OpOverload)
+        and target in known
+        and str(target) not in by_aten()
+        and not str(target).startswith(_WHOLE)
+        and not target._schema.is_mutable
+    }
 
 
 @contextmanager
