@@ -1,4 +1,4 @@
-"""Real modules with random weights, as factories: a Llama decoder layer, a BERT layer, a ResNet block.
+"""Real modules with random weights: a Llama decoder layer, a BERT layer, a ResNet block.
 
     kernelwright optimize examples.real_modules:llama_layer
 

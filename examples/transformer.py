@@ -1,7 +1,9 @@
 """A transformer block behind a factory.
 
-Run it with `kernelwright optimize examples.transformer:transformer_block`. A factory takes nothing and returns a module with the inputs of a typical call. The block is
-written as in many code bases: RMS norm before attention and before a SwiGLU feed-forward.
+    kernelwright optimize examples.transformer:transformer_block
+
+A factory takes nothing and returns a module with the inputs of a typical call. The block is written
+as in many code bases: RMS norm before attention and before a SwiGLU feed-forward.
 """
 
 import torch

@@ -1,8 +1,8 @@
 """Errors are for us; verdicts are for candidates.
 
 KernelwrightError
-  UsageError       what the user gave is wrong: bad file, bad option, unsupported input   exit code 2
-  InfraError       our side broke: the sandbox, the driver, a limit of ours               exit code 3
+  UsageError       what the user gave is wrong: bad file, bad option, unsupported input  exit code 2
+  InfraError       our side broke: the sandbox, the driver, a limit of ours              exit code 3
     GuestLost      a guest died for a reason that is not the candidate's
 
 A candidate that fails to compile, crashes, hangs or cheats raises nothing here: it becomes a

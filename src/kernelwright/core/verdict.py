@@ -85,7 +85,7 @@ class ErrorFigures:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """Times of one callable, in milliseconds, cold L2; interval is a 95% bootstrap of the median."""
+    """Times of one callable in ms, cold L2; the interval is a 95% bootstrap of the median."""
 
     median_ms: float
     low_ms: float
