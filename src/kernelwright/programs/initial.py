@@ -30,10 +30,15 @@ _SMALL = Init("randn", 0.0, 0.1)
 
 def init_for_domain(domain: Domain, made: TensorType, bound: int | None = None) -> Init:
     """A draw within an operator's domain; `bound` is the exclusive bound of indices."""
+    draw = default_init(made)
+    if domain is Domain.INDEX and draw.kind != "randint":
+        return _BY_DOMAIN[Domain.UNIT]  # probabilities in the place of indices
     if domain is Domain.INDEX:
-        is_index = default_init(made).kind == "randint"  # else: probabilities in their place
-        return Init("randint", 0, bound or 2) if is_index else _BY_DOMAIN[Domain.UNIT]
-    return _BY_DOMAIN.get(domain) or default_init(made)
+        return Init("randint", 0, bound or 2)
+    if domain in (Domain.POSITIVE, Domain.NONZERO) and made.dtype.startswith(("int", "uint")):
+        return Init("randint", 1, 9)
+    is_drawable = draw.kind == "randn" or domain in (Domain.SIGN, Domain.BOOL)
+    return _BY_DOMAIN.get(domain, draw) if is_drawable else draw
 
 
 class Uses:
