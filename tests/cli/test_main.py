@@ -73,6 +73,18 @@ def test_json_is_all_there_is_on_stdout(run, fake, tmp_path):
     assert json.loads(done.out)["num_triton"] == 1
 
 
+def test_a_rejected_whole_is_said_aloud(run, fake, tmp_path):
+    def optimize(target, *, out, **options):
+        rejected = {**RECORDS[-1], "verdict": verdict(False, "errs by 1").to_json()}
+        record.append(out / "records.jsonl", [*RECORDS[:-1], rejected])
+        return rejected
+
+    fake("kernelwright.search.optimize", optimize_target=optimize)
+    done = run("optimize", "model.py", "--out", str(tmp_path / "o"))
+    assert "do not use it: errs by 1" in done.err
+    assert "rejected" in done.out
+
+
 def test_bad_input_exits_2_names_the_place_and_writes_nothing(run, fake, tmp_path):
     error = UsageError("no Model", file="m.py", line=3, remedy="define one")
     fake("kernelwright.search.optimize", optimize_target=raises(error))

@@ -60,6 +60,9 @@ def command(
         )
     records, page = folder / "records.jsonl", folder / "report.html"
     render(records, page)
+    if not result["verdict"]["accepted"]:
+        message = f"optimized.py was rejected, do not use it: {result['verdict']['message']}"
+        err.print(message, style="red", markup=False, soft_wrap=True)
     if json:
         print_json(result)
         return
