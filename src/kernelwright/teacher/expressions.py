@@ -139,6 +139,8 @@ def _to_dtype(call: Call, on: Operands) -> str:
 def _sum(sign: str, first: str, second: str) -> Rule:
     def rule(call: Call, on: Operands) -> str:
         scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
+        if call.types[0].dtype == "bool":
+            return f"{on[first]} | {on[second]}"
         # rsub scales what it subtracts: other - alpha * input.
         return f"{on[first]} {sign} {scale}{on[second]}"
 

@@ -138,6 +138,10 @@ class Graph:
             raise NotWritable("reductions run over different axes")
         reduced = sets.pop() if sets else frozenset()
         live = _needed(nodes, [o.node for o in outputs])
+        domain = frozenset().union(*(nodes[name].axes for name in live), *(o.order for o in outputs))
+        covering = [*(nodes[name].axes for name in live), *(frozenset(o.order) for o in outputs)]
+        if domain not in covering:
+            raise NotWritable("parts that share no domain")
         kept_inputs = tuple(i for i in inputs if i.name in live)
         return Stage(
             {name: node for name, node in nodes.items() if name in live},

@@ -55,13 +55,15 @@ def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Ca
 
 def schedules(stage: Stage, space: Space) -> list[Schedule]:
     """Every schedule that fits, best first within its form, best form first."""
-    numel = max((t.type.numel for t in stage.outputs), default=1)
+    if not space.axes:
+        return [Schedule("flat", (1, 1), 1, "a single element")]
+    numel = max(t.type.numel for t in stage.outputs)
     flat = [
         Schedule(form, (1, block), warps, f"the output is one run of {numel} elements")
         for form in ("flat", "grid_stride")
         for block, warps in _flat_tiles(numel)
     ]
-    if len(space.axes) <= 1:
+    if len(space.axes) == 1:
         return flat
     if crossing(stage, space):
         tiles = [
@@ -131,7 +133,8 @@ def _write(
     body = [writer.assign(name) for name in stage.nodes]
     body += [writer.store(tensor) for tensor in stage.outputs]
     indices = [line for group in writer.scope.groups for line in writer.scope.indices(group)]
-    lines = [*head[:-1], *indices, head[-1], *body]
+    mask = writer.full_mask
+    lines = [*head, *indices, *([f"mask = {mask}"] if mask else []), *body]
     if schedule.form == "grid_stride":
         lines = [lines[0], *(f"    {line}" for line in lines[1:])]
     tiles = {"ROWS": rows, "BLOCK": columns} if rows > 1 else {"BLOCK": columns}
@@ -151,7 +154,7 @@ def _write(
 
 
 Form = tuple[TileWriter, list[str], str, dict[str, str]]
-"""(writer, head lines with the mask last, grid text, constexpr texts)."""
+"""(writer, head lines, grid text, constexpr texts)."""
 
 
 def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
@@ -159,6 +162,8 @@ def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form
     whole = replace(whole, var="offsets")
     writer = TileWriter(stage, space, Scope([whole]))
     count, block = whole.count, schedule.tile[1]
+    if not space.axes:
+        return writer, [], "(1,)", {}
     if schedule.form == "flat":
         head = [f"offsets = tl.program_id(0){position} * BLOCK + tl.arange(0, BLOCK)"]
         grid = f"(triton.cdiv({count}, {block}),)"
@@ -169,7 +174,7 @@ def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form
             "offsets = start + tl.arange(0, BLOCK)",
         ]
         grid = f"(min(triton.cdiv({count}, {block}), {GRID_STRIDE_PROGRAMS}),)"
-    return writer, [*head, f"mask = {writer.full_mask}"], grid, {"BLOCK": str(block)}
+    return writer, head, grid, {"BLOCK": str(block)}
 
 
 def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
@@ -189,7 +194,7 @@ def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form
         head = [f"{outer.var} = tl.program_id(0){position}", f"{cols.var} = tl.arange(0, BLOCK)"]
         grid = f"({outer.count},)"
     writer.scope.count(outer)
-    return writer, [*head, f"mask = {writer.full_mask}"], grid, constants
+    return writer, head, grid, constants
 
 
 def _row_blocks(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
@@ -201,7 +206,6 @@ def _row_blocks(stage: Stage, space: Space, schedule: Schedule, position: str) -
     head = [
         f"{outer.var} = tl.program_id(0){position}",
         f"{cols.var} = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
-        f"mask = {writer.full_mask}",
     ]
     grid = f"({outer.count}, triton.cdiv({cols.count}, {block}))"
     return writer, head, grid, {"BLOCK": str(block)}
@@ -231,5 +235,4 @@ def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) ->
     writer = TileWriter(stage, space, Scope(groups))
     if rest:
         writer.scope.count(groups[0])
-    head.append(f"mask = {writer.full_mask}")
     return writer, head, f"({', '.join(blocks)})", {"ROWS": str(rows), "BLOCK": str(columns)}

@@ -1,6 +1,5 @@
 """How a reduction is laid over programs and tiles: orientation, forms, sizes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,6 +10,8 @@ PROCESSORS = 132
 """Of an H200; twice as many programs keep it busy."""
 MAX_TILE = 16384
 """Elements of a row that one program holds in registers (64 a thread at 8 warps)."""
+MAX_SPLITS = 4096
+"""Partial states that one program merges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,9 @@ def _rows(kept: int, length: int) -> list[Schedule]:
         for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
         if block < padded
     ]
-    looped = looped or [Schedule("looped", 4, min(padded, 1024), 4, "small rows, any length")]
+    if not looped:
+        rows = 4 if kept >= 4 else 1
+        looped = [Schedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
     split = _split(1, kept, length, 2048, 8)
     if split and kept < 2 * PROCESSORS and length > 4 * 2048:
         return [*split, *looped[:2], *one_pass, *looped[2:]]
@@ -126,19 +129,15 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
 
 def _split(rows: int, programs: int, length: int, block: int, warps: int) -> list[Schedule]:
     """two_pass schedules, for rows long enough to share."""
-    if length < 4 * block:
+    if length < 8 * block:
         return []
-    wanted = max(2, 4 * PROCESSORS // max(1, programs))
-    splits = min(_power_of_2(wanted), 1024, _power_of_2(length // block))
+    wanted = min(4 * PROCESSORS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
+    splits = _power_of_2(max(2, wanted))
     why = f"{programs} programs would leave processors idle: up to {splits} share a row"
     return [
         Schedule("two_pass", rows, size, warps, why, splits)
         for size in (block, block * 2, block // 2)
     ]
-
-
-def distinct(found: Sequence[Schedule]) -> list[Schedule]:
-    return list(dict.fromkeys(found))
 
 
 def _power_of_2(size: int) -> int:

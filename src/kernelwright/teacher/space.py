@@ -36,7 +36,6 @@ _NAMES = {
     3: ("planes", "rows", "cols"),
     4: ("blocks", "planes", "rows", "cols"),
 }
-_IMAGE = ("batch", "channels", "pixels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,7 @@ def collapse(stage: Stage) -> Space:
                     _join(row, first, second)
                 merged = True
                 break
-    names = dict(zip(order, _names_of(order, leading), strict=True))
+    names = dict(zip(order, _names_of(stage, order, leading), strict=True))
     axes = tuple(
         Axis(names[group], prod(map(stage.graph.axes.size, group)), size_text(stage, group))
         for group in order
@@ -125,16 +124,20 @@ def _join(row: list[tuple[int, ...]], first: tuple[int, ...], second: tuple[int,
         row[at : at + 2] = [(*first, *second)]
 
 
-def _names_of(order: Sequence[tuple[int, ...]], leading: Tensor) -> Sequence[str]:
-    """batch, channels, pixels where the leading tensor is an image split so; else by position."""
-    dims = [frozenset(dim) for dim in leading.dims]
-    if len(order) == 3 and len(dims) >= 4:
-        parts = (dims[0], dims[1], frozenset().union(*dims[2:]))
-        named = [n for group in order for part, n in zip(parts, _IMAGE, strict=True)
-                 if part == frozenset(group)]  # fmt: skip
-        if len(named) == 3:
+def _names_of(stage: Stage, order: Sequence[tuple[int, ...]], leading: Tensor) -> Sequence[str]:
+    """Of an image's dimensions where the leading tensor is one; else by position."""
+    if len(leading.dims) >= 4 and len(order) > 1:
+        named = [_image_name(stage, frozenset(group), leading) for group in order]
+        if "" not in named and len(set(named)) == len(named):
             return named
     return _NAMES.get(len(order)) or tuple(f"dim{i}" for i in range(len(order)))
+
+
+def _image_name(stage: Stage, group: frozenset[int], image: Tensor) -> str:
+    groups = {a for axis in stage.graph.constants for a in stage.graph.axes.resolve((axis,))}
+    space = {axis for dim in image.dims[2:] for axis in dim}
+    parts = {"batch": image.dims[0], "groups": groups, "channels": image.dims[1], "pixels": space}
+    return next((name for name, part in parts.items() if group <= set(part)), "")
 
 
 def size_text(stage: Stage, axes: Sequence[int]) -> str:
