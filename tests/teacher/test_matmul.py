@@ -198,6 +198,9 @@ def test_a_reduction_over_the_columns_is_fused_and_right(build):
 VECTORS = {
     "one output column": lambda s: s.program(s.relu(s.linear(s.input(50, 300), s.input(1, 300)))),
     "one row": lambda s: s.program(s.linear(s.input(1, 300), s.input(50, 300), s.input(50))),
+    "one row that a view drops": lambda s: s.program(
+        s.squeeze(s.linear(s.input(1, 300), s.input(50, 300)), dim=0)
+    ),
     "matrix times vector": lambda s: s.program(s.mv(s.input(50, 300), s.input(300))),
     "vector times matrix": lambda s: s.program(s.matmul(s.input(300), s.input(300, 50))),
     "batch of columns": lambda s: s.program(s.bmm(s.input(3, 50, 70), s.input(3, 70, 1))),

@@ -180,13 +180,12 @@ def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
     m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
     k, batches = product.lengths["k"], product.lengths.get("b", 1)
     memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / _BYTES_PER_S
-    if form is not rows:
-        memory_s *= 1.25  # tiles wait for their pipeline to fill
     if form is rows:
         programs = batches * ceil(max(m, n) / schedule.block_m)
         idle = max(1.0, _NUM_SMS / programs)
         waste = 1 + schedule.block_k / k
         return _LAUNCH_S + memory_s * max(idle, waste)
+    memory_s *= 1.25  # tiles wait for their pipeline to fill
     is_half = product.dtype != "float32"
     flops_per_s = _FLOPS_PER_S["half" if is_half else schedule.precision] / _NUM_SMS
     reuse = schedule.block_m * schedule.block_n / (schedule.block_m + schedule.block_n)

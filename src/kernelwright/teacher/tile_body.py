@@ -82,8 +82,14 @@ class TileBody:
         return self._texts[name, index]
 
     def store(self, pointer: str, name: str) -> str:
-        """Line that stores a value on the path to a dense tensor of its type."""
+        """Line that stores a value on the path to a dense tensor of its type.
+
+        Raises:
+            NotWritable: a view has dropped one of the tile's dimensions.
+        """
         index, made = self.path[name], self.program.type_of(name)
+        if {axis for axis, text in self.view.items() if text.bound} - axes_of(index):
+            raise NotWritable(f"{name} has lost a dimension of the tile, of size 1")
         where = _masked(self._mask(index))
         at = offset(index, made, self.view)
         return f"tl.store({pointer} + {at}, {self.variable(name)}{where})"
