@@ -279,6 +279,20 @@ def test_writing_into_an_input_is_refused():
         lower(Writes(), (torch.randn(3),))
 
 
+def test_state_that_is_no_buffer_is_refused():
+    class Remembers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.state = torch.zeros(3)
+
+        def forward(self, x):
+            self.state.copy_(x)
+            return self.state * 2
+
+    with pytest.raises(UsageError, match="'state', which is not a buffer"):
+        lower(Remembers(), (torch.randn(3),))
+
+
 def test_what_is_no_module_is_refused():
     with pytest.raises(UsageError, match=r"not a torch\.nn\.Module"):
         lower(torch.relu, (torch.randn(3),))

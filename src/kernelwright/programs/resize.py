@@ -83,6 +83,8 @@ def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:
         for old, new in _blocks(x, call.types[0].shape):
             if len(old) == 1 and len(new) > 1:
                 yield old[0], new
+            elif len(old) > 1 and len(new) > 1 and old[-1] % new[-1] == 0:
+                yield old[-1], (old[-1] // new[-1], new[-1])  # (197, 512) as (8 * 197, 64)
     elif call.op == "group_norm":
         yield x[1], (call.arg("num_groups"), x[1] // call.arg("num_groups"))
     elif call.op.startswith("conv") and call.arg("groups") > 1:
@@ -242,16 +244,18 @@ def _reshape(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
 
 
 def _factored(total: int, parts: Shape, old: Shape, new: Shape, sizes: Pick) -> list[int]:
-    """`total` as a product with one factor for each old part."""
+    """`total` as a product with one factor for each old part: mapped ones, all but one of them
+    where these do not fit, or all but one unchanged."""
     known = dict(zip(old, new, strict=True))
-    found = [known.get(part, sizes(part)) for part in parts]
-    if math.prod(found) != total and found:
-        widest = max(range(len(parts)), key=lambda i: parts[i])
-        rest = math.prod(found[:widest] + found[widest + 1 :])
-        if total % rest:
-            raise ValueError(f"{total} is not {parts} at other sizes")
-        found[widest] = total // rest
-    return found
+    mapped = [known.get(part, sizes(part)) for part in parts]
+    if math.prod(mapped) == total:
+        return mapped
+    for i in sorted(range(len(parts)), key=lambda i: -parts[i]):
+        for others in (mapped, list(parts)):
+            rest = math.prod(others[:i] + others[i + 1 :])
+            if rest and total % rest == 0:
+                return [*others[:i], total // rest, *others[i + 1 :]]
+    raise ValueError(f"{total} is not {parts} at other sizes")
 
 
 def _broadcast_to(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:

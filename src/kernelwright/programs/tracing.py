@@ -85,6 +85,10 @@ def _explain(error: Exception) -> tuple[str, str]:
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if any(sign in text for sign in ("data-dependent", "Data-dependent", "on meta tensors")):
         return "control flow or a size depends on the values of a tensor", BRANCH_REMEDY
+    if "register it as buffer" in text:
+        name = text.partition("Constant ")[2].partition(" ")[0]
+        message = f"forward changes the tensor attribute {name!r}, which is not a buffer"
+        return message, f"register it in __init__: self.register_buffer({name!r}, ...)"
     if "Unsupported input type" in text or "input type" in text.lower():
         return first, "pass tensors, numbers, flags, and lists, tuples or dicts of them"
     return (
