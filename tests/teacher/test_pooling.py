@@ -151,8 +151,17 @@ def test_candidates_are_distinct_and_repeat_with_the_seed():
     assert len({c.source for c in one}) == 4
 
 
-def test_long_windows_are_left_to_reductions():
-    assert not pooling.classify(pool("adaptive_avg_pool2d", (2, 3, 64, 64), output_size=(1, 1)))
+@pytest.mark.parametrize("layout", Layout, ids=str)
+@pytest.mark.parametrize("kind", ["avg", "max"])
+def test_a_pool_to_one_element_is_a_reduction(kind, layout):
+    program = pool(f"adaptive_{kind}_pool2d", (2, 3, 40, 50), layout, output_size=(1, 1))
+    candidates = pooling.write(program, limit=1, seed=0, precision="strict")
+    assert not candidates[0].plan[0].loop.startswith("window")
+    assert faults(program, candidates) == []
+
+
+def test_long_windows_have_no_form():
+    assert not pooling.classify(pool("adaptive_avg_pool1d", (2, 3, 9000), output_size=(2,)))
 
 
 def test_the_favourites_fit_hopper_without_spills():

@@ -5,7 +5,8 @@ import random
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher import reduction
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.window_pool import Blocks, Pool, find, write_pool
 from kernelwright.teacher.window_slide import POOLS
@@ -20,19 +21,44 @@ def classify(program: Program) -> bool:
     """Whether `write` has a form for the program."""
     if sum(call.op in POOLS for call in program.calls) != 1:
         return False
+    if reduction.classify(_as_reduction(program)):
+        return True
     try:
-        write_pool(find(program), _blocks_of(find(program))[0])
+        pool = find(program)
+        write_pool(pool, _blocks_of(pool)[0])
     except NotWritable:
         return False
     return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
-    """Candidates, best first; none where no form fits. No dot products: `precision` has no say."""
+def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
+    """Candidates, best first; none where no form fits."""
+    reduced = _as_reduction(program)
+    if reduction.classify(reduced):
+        return reduction.write(reduced, limit=limit, seed=seed, precision=precision)
     pool = find(program)
     best, *rest = _blocks_of(pool)
     random.Random(derive(seed, "pooling")).shuffle(rest)
     return [write_pool(pool, blocks) for blocks in [best, *rest][:limit]]
+
+
+def _as_reduction(program: Program) -> Program:
+    """The program with a pool to one element written as the mean or max that it is."""
+    calls = tuple(_reduced(program, call) for call in program.calls)
+    return Program(program.inputs, calls, program.outputs)
+
+
+def _reduced(program: Program, call: Call) -> Call:
+    if not call.op.startswith("adaptive_"):
+        return call
+    kind, spatial = POOLS[call.op]
+    value = next(call.refs())
+    rank = program.type_of(value).rank
+    if call.types[0].shape[rank - spatial :] != (1,) * spatial:
+        return call
+    dims = tuple(range(rank - spatial, rank))
+    args = (("input", Ref(value)), ("dim", dims), ("keepdim", True))
+    return Call("mean" if kind == "avg" else "amax", args, call.outputs, call.types)
 
 
 def _blocks_of(pool: Pool) -> list[Blocks]:
