@@ -105,7 +105,9 @@ def normalized() -> Program:
     return builder.program((z,))
 
 
-@pytest.mark.parametrize("program", [views(), expanded(), normalized()], ids=["views", "expand", "bn"])
+@pytest.mark.parametrize(
+    "program", [views(), expanded(), normalized()], ids=["views", "expand", "bn"]
+)
 def test_views_and_inference_norms_cost_no_kernel_of_their_own(program):
     assert all(len(candidate.plan) == 1 for candidate in candidates(program))
     assert faults(program, candidates(program)) == []

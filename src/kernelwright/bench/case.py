@@ -1,11 +1,14 @@
-"""One benchmark task in a process of its own: optimize it, then time it side by side.
+"""Benchmark tasks in a process of their own: optimize each, then time it side by side.
 
-    python -m kernelwright.bench.case TASK.py FOLDER '{"precision": "strict", ...}'
+    python -m kernelwright.bench.case
 
-writes FOLDER/case.json. A process per task keeps a sticky CUDA error from reaching the next one.
+reads one JSON object a line, {"path": ..., "folder": ..., "options": {...}}, and answers each with
+one line: the case's findings.
 """
 
+import gc
 import json
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -25,9 +28,13 @@ from kernelwright.verify.task import ModuleTask
 def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
     """The case's findings: `code`, `correct`, `has_triton`, times by contender."""
     begin_s = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log.txt"
+    log.unlink(missing_ok=True)
 
     def say(message: str) -> None:
-        print(f"{time.monotonic() - begin_s:7.2f} s  {message}", flush=True)  # noqa: T201
+        with log.open("a") as file:
+            file.write(f"{time.monotonic() - begin_s:7.2f} s  {message}\n")
 
     try:
         result = optimize_target(str(path), out=folder, progress=say, **options)
@@ -60,8 +67,20 @@ def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
     }
 
 
+def main() -> None:
+    """Serve cases from stdin until it ends. What other code prints goes to stderr."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin:
+        job = json.loads(line)
+        found = run_case(Path(job["path"]), Path(job["folder"]), job["options"])
+        answers.write(json.dumps(found) + "\n")
+        answers.flush()
+        torch.compiler.reset()
+        gc.collect()  # modules and their compiled forms refer to each other
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
 if __name__ == "__main__":
-    task_path, out, text = sys.argv[1:]
-    case = run_case(Path(task_path), Path(out), json.loads(text))
-    Path(out).mkdir(parents=True, exist_ok=True)
-    Path(out, "case.json").write_text(json.dumps(case))
+    main()

@@ -1,19 +1,18 @@
-"""KernelBench through `optimize`: every task of a level, a process each, one record each.
+"""KernelBench through `optimize`: every task of a level, one record each.
 
 The tasks are read from a checkout of the public repository; nothing of it is part of this project.
 """
 
-import json
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
+from kernelwright.bench.worker import Worker
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -71,26 +70,36 @@ def run_level(
         run = {"record": "run", "command": "eval kernelbench", "level": level, "options": options}
         record.append(results, [run | {"environment": record.environment()}])
 
-    def one(case: Case) -> None:
-        if case.id in done or time.monotonic() > deadline_s:
-            return
-        found = _run_case(case, work / case.name, options, timeout_s)
-        line = {
-            "record": "benchmark_case",
-            "suite": "kernelbench",
-            "level": level,
-            "policy": "teacher",
-            "mode": options["mode"],
-            "precision": options["precision"],
-            "id": case.id,
-            "name": case.name,
-            **found,
-        }
-        record.append(results, [line])
-        say(f"{case.name}: {describe(line)}")
+    queue = SimpleQueue[Case]()
+    for case in todo:
+        if case.id not in done:
+            queue.put(case)
 
+    def serve(number: int) -> None:
+        with Worker(work / f"worker-{number}.log") as worker:
+            while time.monotonic() < deadline_s:
+                try:
+                    case = queue.get_nowait()
+                except Empty:
+                    return
+                found = worker.run(case.path, work / case.name, options, timeout_s)
+                line = {
+                    "record": "benchmark_case",
+                    "suite": "kernelbench",
+                    "level": level,
+                    "policy": "teacher",
+                    "mode": options["mode"],
+                    "precision": options["precision"],
+                    "id": case.id,
+                    "name": case.name,
+                    **found,
+                }
+                record.append(results, [line])
+                say(f"{case.name}: {describe(line)}")
+
+    work.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(one, todo))
+        list(pool.map(serve, range(jobs)))
 
 
 def describe(line: Record) -> str:
@@ -104,25 +113,3 @@ def describe(line: Record) -> str:
 def _cases_in(results: Path) -> Iterator[Record]:
     if results.exists():
         yield from (line for line in record.read(results) if line["record"] == "benchmark_case")
-
-
-def _run_case(case: Case, folder: Path, options: dict[str, Any], timeout_s: float) -> Record:
-    answer = folder / "case.json"
-    answer.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "kernelwright.bench.case", str(case.path), str(folder)]
-    failed = {"correct": False, "has_triton": False, "code": "infra"}
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "log.txt").open("w") as log:
-        try:
-            subprocess.run(
-                [*command, json.dumps(options)],
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                timeout=timeout_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            return failed | {"message": f"no end within {timeout_s:g} s"}
-    if not answer.exists():
-        return failed | {"message": (folder / "log.txt").read_text()[-2_000:]}
-    return dict(json.loads(answer.read_text()))

@@ -13,6 +13,8 @@ import torch
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.tensors import attribute_value, plain, type_of
 
+RECURRENT = ("aten.lstm", "aten.gru", "aten.rnn_")
+"""Composites that are worth keeping whole: apart they are a call for each step."""
 PLACEMENT = frozenset({"device", "layout", "pin_memory"})
 
 
@@ -96,9 +98,20 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
         ValueError: the overload refuses these arguments, or a result has no type in a program.
     """
     try:
-        results = evaluate(op, values, 4, "meta")
+        if op.startswith(RECURRENT) and op.endswith(".input"):
+            results = _recurrent_results(values)
+        else:
+            results = evaluate(op, values, 4, "meta")
     except (RuntimeError, TypeError, IndexError, NotImplementedError) as error:
         raise ValueError(f"torch.ops.{op}: {error}") from error
     if not all(isinstance(result, torch.Tensor) for result in results):
         raise ValueError(f"torch.ops.{op} returns something that is not a tensor")
     return tuple(type_of(result) for result in results)
+
+
+def _recurrent_results(values: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+    """(sequence, *final states) of an RNN: PyTorch would walk every step, minutes of a long one."""
+    x, states = values["input"], values["hx"]
+    states = states if isinstance(states, tuple) else (states,)
+    width = states[0].shape[-1] * (2 if values["bidirectional"] else 1)
+    return (x.new_empty((*x.shape[:-1], width)), *states)

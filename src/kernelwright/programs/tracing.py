@@ -15,10 +15,10 @@ from torch.export import ExportedProgram
 
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import by_aten
+from kernelwright.programs.extern import RECURRENT
 
 _OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 """Folders whose frames are not the user's code."""
-_WHOLE = ("aten.lstm", "aten.gru", "aten.rnn_")
 BRANCH_REMEDY = (
     "make the choice when the module is built, or compute both sides and combine them with "
     "torch.where"
@@ -62,7 +62,7 @@ def _decompositions(exported: ExportedProgram) -> dict[Any, Any]:
         if isinstance(target, torch._ops.OpOverload)
         and target in known
         and str(target) not in by_aten()
-        and not str(target).startswith(_WHOLE)
+        and not str(target).startswith(RECURRENT)
         and not target._schema.is_mutable
     }
 

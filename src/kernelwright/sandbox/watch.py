@@ -2,6 +2,8 @@
 fresh memory is poisoned, and named kernels can be made to do nothing."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,11 +25,15 @@ _INTEGER_POISON = 0x5A
 
 
 class Launches:
-    """Kernel launches of this process, counted by name; `skipped` names are not launched."""
+    """Kernel launches of this process, counted by name; `skipped` names are not launched.
+
+    Where `spans` is a list, each launch adds the CUDA events around it.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.skipped: frozenset[str] = frozenset()
+        self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] | None = None
 
     def install(self) -> None:
         """Count every launch from here on, interpreted or on a GPU."""
@@ -41,13 +47,24 @@ class Launches:
             name = kernel.fn.__name__
             if not warmup and name in self.skipped:
                 return None
-            with _disable_current_modes():  # the interpreter's own tensor work is not recorded
-                result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            with _disable_current_modes(), self._span():  # the interpreter's own tensor work
+                result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # is not recorded
             if not warmup:  # a launch that raises is none
                 self.counts[name] += 1
             return result
 
         function.run = counted
+
+    @contextmanager
+    def _span(self) -> Iterator[None]:
+        if self.spans is None:
+            yield
+            return
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        yield
+        end.record()
+        self.spans.append((begin, end))
 
     def reset(self, skipped: frozenset[str] = frozenset()) -> None:
         self.counts.clear()

@@ -15,7 +15,7 @@ import torch.utils._pytree as pytree
 from kernelwright.core.record import Record
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.describe import result_record
-from kernelwright.search.optimize import TUNING_SHARE, Search
+from kernelwright.search.optimize import JUDGING_SHARE, Search
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -57,9 +57,10 @@ def optimize(
     lowered = lower(module, args, kwargs)
     name = type(module).__name__
     tensors = lowered.gather(module, args, kwargs)
-    with Judge(device=tensors[0].device.type, precision=precision, mode=mode) as judge:
-        deadline_s = begin_s + TUNING_SHARE * budget_s
-        search = Search(judge, deadline_s=deadline_s, say=lambda _: None)
+    judging_s = JUDGING_SHARE * budget_s
+    kind = tensors[0].device.type
+    with Judge(device=kind, precision=precision, mode=mode, budget_s=judging_s) as judge:
+        search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
         variant = search.fastest(lowered.program)
         task = program_task(lowered.program, name=name)
         variant, source, verdict = search.settle(variant, task, lambda composed: composed)

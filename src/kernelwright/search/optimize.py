@@ -39,8 +39,11 @@ from kernelwright.verify.task import Task
 
 Say = Callable[[str], None]
 
-TUNING_SHARE = 0.7
-"""Of the budget; the rest is for judging the whole."""
+TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
+"""Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
+FEW_CANDIDATES, MANY_CANDIDATES = 4, 8
+"""A fragment: with a budget of up to `QUICK_S`, and with more."""
+QUICK_S = 120.0
 
 CPU_LIMIT_BYTES = 64 << 20
 """Traffic of a program above which it is judged scaled down where there is no GPU."""
@@ -69,10 +72,11 @@ def optimize_target(
     """
     begin_s = time.monotonic()
     say = progress or (lambda _: None)
-    with Judge(device=device, precision=precision, mode=mode) as judge:
+    judging_s = JUDGING_SHARE * budget_s
+    with Judge(device=device, precision=precision, mode=mode, budget_s=judging_s) as judge:
         say("loading and lowering")
         target = load_target(spec, judge.rules.device)
-        search = Search(judge, deadline_s=begin_s + TUNING_SHARE * budget_s, say=say)
+        search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
         variant = search.fastest(target.program)
         say("judging the whole against the original")
         variant, source, verdict = search.settle(variant, target.task, target.write)
@@ -97,10 +101,14 @@ def optimize_target(
 
 
 class Search:
-    """Tuning with one judge until a deadline; equal fragments are tuned once."""
+    """Tuning with one judge within a budget; equal fragments are tuned once."""
 
-    def __init__(self, judge: Judge, *, deadline_s: float, say: Say, seed: int = 0) -> None:
-        self._judge, self._deadline_s, self._say, self._seed = judge, deadline_s, say, seed
+    def __init__(
+        self, judge: Judge, *, begin_s: float, budget_s: float, say: Say, seed: int = 0
+    ) -> None:
+        self._judge, self._say, self._seed = judge, say, seed
+        self._deadline_s = begin_s + TUNING_SHARE * budget_s
+        self._limit = FEW_CANDIDATES if budget_s <= QUICK_S else MANY_CANDIDATES
         self._known: dict[str, Tuned] = {}
 
     def fastest(self, program: Program) -> Variant:
@@ -169,7 +177,9 @@ class Search:
         fragment = extract(program, calls)
         text = to_text(fragment.program)
         if text not in self._known:
-            self._known[text] = tune(fragment, self._judge, seed=derive(self._seed, text))
+            self._known[text] = tune(
+                fragment, self._judge, limit=self._limit, seed=derive(self._seed, text)
+            )
         return replace(self._known[text], fragment=fragment)
 
     def _value(self, tuned: Tuned) -> float:

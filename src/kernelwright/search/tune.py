@@ -9,7 +9,6 @@ from kernelwright.teacher.writer import family, write
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
-CANDIDATES_GPU = 6
 CANDIDATES_CPU = 2
 """Without a GPU speed is not measured and the writer's own order decides: one, one in reserve."""
 
@@ -41,10 +40,10 @@ class Tuned:
         return next((v.times["reference"] for v in self.verdicts if v.times), None)
 
 
-def tune(fragment: Fragment, judge: Judge, *, seed: int) -> Tuned:
-    """Write candidates for a fragment, screen them, and take the fastest accepted one."""
+def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
+    """Write up to `limit` candidates, screen them, and take the fastest accepted one."""
     program = fragment.program
-    limit = CANDIDATES_GPU if judge.on_gpu else CANDIDATES_CPU
+    limit = limit if judge.on_gpu else CANDIDATES_CPU
     candidates = write(program, limit=limit, seed=seed, precision=judge.rules.precision)
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
     winner, reason, saving = _choose(fragment, verdicts, judge)

@@ -6,7 +6,7 @@ from kernelwright.ops.operator import Kind
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
-from kernelwright.teacher.graph import Graph, Stage, Value
+from kernelwright.teacher.graph import Graph, Value
 
 Rule = Callable[[Graph, Call], None]
 
@@ -14,8 +14,8 @@ _SELECTORS = {"condition", "mask"}
 """Parameters that choose rather than compute: never widened."""
 
 
-def decompose(program: Program, rules: dict[str, Rule]) -> Stage:
-    """The program as primitive nodes with axes.
+def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
+    """The program as primitive nodes.
 
     Args:
         rules: operator -> rule, for operators that are not pointwise.
@@ -31,7 +31,7 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Stage:
             rules[call.op](graph, call)
         else:
             raise NotWritable(f"{call.op} is not fused here")
-    return graph.finish(program)
+    return graph
 
 
 def operand(graph: Graph, call: Call, parameter: str = "input") -> Value:

@@ -15,6 +15,8 @@ from kernelwright.teacher.expressions import NotWritable
 
 COUNT = "__count__"
 """In a node's text: the number of reduced elements, named when the kernel is written."""
+POSITION = "__position__"
+"""In a node's text: the position along the reduced axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,13 @@ class Graph:
         return name
 
     def reduce(
-        self, name: str, op: str, kind: str, of: str, axes: Sequence[int], dtype: str = "float32",
+        self,
+        name: str,
+        op: str,
+        kind: str,
+        of: str,
+        axes: Sequence[int],
+        dtype: str = "float32",
         pair: Pair | None = None,
     ) -> str:
         """Add a reduction of a node over axes; its name."""  # fmt: skip
@@ -113,45 +121,17 @@ class Graph:
         self.reduced_by[name] = tuple(axes)
         return name
 
-    def finish(self, program: Program) -> "Stage":
-        """The graph with axes settled, without nodes that no output needs.
+    def settled(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
+        """Every node with its axes.
 
         Raises:
-            NotWritable: reductions run over different axes, or an axis meets itself.
+            NotWritable: a value meets its own transpose, or is reduced over what it is broadcast
+                over only.
         """
-        resolve = self.axes.resolve
-        outputs = []
-        for name in dict.fromkeys(program.outputs):
-            value = self.values[name]
-            outputs.append(Tensor(name, value.node, value.type, tuple(map(resolve, value.dims))))
-        inputs = [
-            Tensor(i.name, i.name, i.type, tuple(map(resolve, self.values[i.name].dims)))
-            for i in program.inputs
-        ]
         for value in self.values.values():
-            flat = [axis for dim in value.dims for axis in resolve(dim)]
+            flat = [axis for dim in value.dims for axis in self.axes.resolve(dim)]
             if len(flat) != len(set(flat)):
                 raise NotWritable("a value meets its own transpose")
-        nodes = self._with_axes(inputs)
-        sets = {frozenset(resolve(axes)) for axes in self.reduced_by.values()}
-        if len(sets) > 1:
-            raise NotWritable("reductions run over different axes")
-        reduced = sets.pop() if sets else frozenset()
-        live = _needed(nodes, [o.node for o in outputs])
-        domain = frozenset().union(*(nodes[name].axes for name in live), *(o.order for o in outputs))
-        covering = [*(nodes[name].axes for name in live), *(frozenset(o.order) for o in outputs)]
-        if domain not in covering:
-            raise NotWritable("parts that share no domain")
-        kept_inputs = tuple(i for i in inputs if i.name in live)
-        return Stage(
-            {name: node for name, node in nodes.items() if name in live},
-            kept_inputs,
-            tuple(o for o in outputs if o.name not in {i.name for i in inputs}),
-            reduced,
-            self,
-        )
-
-    def _with_axes(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
         axes_of = {i.name: frozenset(i.order) for i in inputs}
         for name, node in self.nodes.items():
             if name not in axes_of:
@@ -171,19 +151,9 @@ class Stage:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     reduced: frozenset[int]
+    """Axes that all its reductions run over; none in a pointwise stage."""
     graph: Graph
 
     def is_full(self, node: str) -> bool:
         """Whether the value varies along reduced axes."""
         return bool(self.nodes[node].axes & self.reduced)
-
-
-def _needed(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:
-    live: set[str] = set()
-    stack = list(wanted)
-    while stack:
-        name = stack.pop()
-        if name not in live:
-            live.add(name)
-            stack += nodes[name].args
-    return live

@@ -91,7 +91,7 @@ def _group_norm(graph: Graph, call: Call) -> None:
     value, groups = operand(graph, call), call.arg("num_groups")
     outer, inner = graph.axes.new(groups), graph.axes.new(value.type.shape[1] // groups)
     graph.axes.unite(value.dims[1], (*outer, *inner))
-    graph.constants |= {axis: groups for axis in outer}
+    graph.constants |= dict.fromkeys(outer, groups)
     given = _aligned(graph, call, value, [1])
     axes = (*inner, *(axis for dim in value.dims[2:] for axis in dim))
     _own_statistics(graph, call, value, axes, given)

@@ -15,9 +15,9 @@ from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.scope import Group, Scope, group
 from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.space import Space, collapse
-from kernelwright.teacher.stages import fused_ops, stage_of
+from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.tile import TileWriter
-from kernelwright.teacher.wrapper import assemble, is_huge
+from kernelwright.teacher.wrapper import Part, assemble, is_huge
 
 FEW_ELEMENTS = 1 << 19
 """Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
@@ -39,18 +39,18 @@ class Schedule:
 
 def classify(program: Program) -> bool:
     """Whether the program is pointwise work and views, no reductions."""
-    stage = stage_of(program)
-    return stage is not None and not stage.reduced
+    stages = stages_of(program)
+    return bool(stages) and not stages[0].reduced
 
 
 def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
     """Candidates, best first."""
-    stage = stage_of(program)
-    if stage is None or stage.reduced:
+    if not classify(program):
         return []
-    space = collapse(stage)
+    [stage] = stages = stages_of(program)
+    space, ops = collapse(stage), fused_ops(program, stage, stages)
     chosen = _first_of_each(schedules(stage, space), limit, seed)
-    return [_write(program, stage, space, fused_ops(program), schedule) for schedule in chosen]
+    return [assemble(program, [_write(stage, space, ops, schedule)]) for schedule in chosen]
 
 
 def schedules(stage: Stage, space: Space) -> list[Schedule]:
@@ -120,9 +120,7 @@ def _first_of_each(found: Sequence[Schedule], limit: int, seed: int) -> list[Sch
     return [*heads[:1], *rest[:1], *heads[1:], *rest[1:2], *tail][:limit]
 
 
-def _write(
-    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
-) -> Candidate:
+def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -> Part:
     rows, columns = schedule.tile
     position = ".to(tl.int64)" if is_huge(stage) else ""
     emit = {
@@ -150,7 +148,7 @@ def _write(
         plan=plan, pointers=writer.pointers, sizes=tuple(sizes), body=tuple(lines), grid=grid,
         constants=constants,
     )  # fmt: skip
-    return assemble(program, stage, [kernel], sizes)
+    return Part(stage=stage, kernels=[kernel], sizes=sizes)
 
 
 Form = tuple[TileWriter, list[str], str, dict[str, str]]

@@ -49,7 +49,6 @@ class Body:
         self.known: set[str] = set()
         """Row values that are computed by now."""
         self._wide = ".to(tl.int64)" if is_huge(stage) else ""
-        self._rows: list[str] = []
 
     @property
     def scope(self) -> Scope:
@@ -113,10 +112,15 @@ class Body:
             if name in live and not nodes[name].reduce and self.stage.is_full(name) == full
         ]
 
-    def assign(self, names: Iterable[str]) -> list[str]:
+    def assign(self, names: Sequence[str]) -> list[str]:
+        """Lines for loads and maps."""
         texts = (self.stage.nodes[name].text for name in names)
         count = self.count if any(COUNT in text for text in texts) else ""
-        return [self.writer.assign(name, count) for name in names]
+        return [self.writer.assign(name, count, self.place.cols.var) for name in names]
+
+    def widened(self, position: str) -> str:
+        """A position's text, as int64 where offsets need it."""
+        return f"({position}){self._wide}" if self._wide else position
 
     def row_values(self, wanted: Iterable[str], level: int) -> list[str]:
         """Lines for the row values that `wanted` rests on and `level` loops make known."""
@@ -148,9 +152,7 @@ class Body:
             clean = self.is_clean(acc.value)
             inner += acc.step("mask", self.place.cols.var, f"({seen})", is_clean=clean)
         inner += [self.writer.store(tensor) for tensor in stores]
-        position = f"start + {self.tile.lanes}"
-        position = f"({position}){self._wide}" if self._wide else position
-        body = self.tile_lines(position, inner)
+        body = self.tile_lines(self.widened(f"start + {self.tile.lanes}"), inner)
         lines = [line for acc in running for line in acc.start(self.tile)]
         lines.append(f"for start in range({begin}, {end}, BLOCK):")
         return [*lines, *(f"    {line}" for line in body)]

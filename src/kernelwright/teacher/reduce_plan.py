@@ -81,7 +81,9 @@ def _rows(kept: int, length: int) -> list[Schedule]:
         for rows, warps in _row_tiles(kept, padded)
     ]
     looped = [
-        Schedule("looped", 1, block, warps, f"rows of {length} in blocks: any length, few registers")
+        Schedule(
+            "looped", 1, block, warps, f"rows of {length} in blocks: any length, few registers"
+        )
         for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
         if block < padded
     ]
@@ -102,8 +104,15 @@ def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
     if padded >= 2048:
         best = max(4, min(16, padded // 512))
         return [(1, best), (1, max(1, best // 2)), (1, min(32, best * 2))]
-    wanted = [(2048 // padded, 4), (1024 // padded, 4), (4096 // padded, 8), (1, max(1, padded // 256))]
-    fits = [(rows, warps) for rows, warps in wanted if rows == 1 or rows * 2 * PROCESSORS <= kept * 2]
+    wanted = [
+        (2048 // padded, 4),
+        (1024 // padded, 4),
+        (4096 // padded, 8),
+        (1, max(1, padded // 256)),
+    ]
+    fits = [
+        (rows, warps) for rows, warps in wanted if rows == 1 or rows * 2 * PROCESSORS <= kept * 2
+    ]
     return list(dict.fromkeys(fits)) or [(1, max(1, padded // 256))]
 
 
@@ -113,7 +122,9 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
     for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
         if rows > 16 and rows >= 2 * inner:
             continue
-        why = f"memory runs along the kept axis: {rows} neighbours a tile, {block} reduced at a time"
+        why = (
+            f"memory runs along the kept axis: {rows} neighbours a tile, {block} reduced at a time"
+        )
         found.append(Schedule("looped", rows, min(block, _power_of_2(length)), warps, why))
     if length <= 512:
         rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16

@@ -2,40 +2,39 @@
 
 from collections.abc import Sequence
 
-from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.programs.program import Program
+from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.accumulators import MULTIPLY, one_pass
-from kernelwright.teacher.graph import COUNT, Stage
+from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text
 from kernelwright.teacher.reduce_plan import Schedule
 from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.space import Space
-from kernelwright.teacher.wrapper import assemble
+from kernelwright.teacher.wrapper import Part
 
 
 def write_one_pass(
-    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
-) -> Candidate:
+    stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule, suffix: str
+) -> Part:
     """Each element is read once; levels of reductions follow each other in registers."""
     body = Body(stage, space, schedule)
-    inner, rows = [], []
+    inner = []
     for name, node in stage.nodes.items():
         if node.reduce:
             clean = body.is_clean(node.args[0])
             count = body.count if node.reduce == "mean" else ""
             inner.append(one_pass(node, body.tile, "mask", count, is_clean=clean))
         else:
-            inner.append(body.writer.assign(name, body.count if COUNT in node.text else ""))
+            inner += body.assign([name])
     inner += [body.writer.store(tensor) for tensor in stage.outputs]
     lanes = body.tile.lanes
-    lines = [*rows, *body.tile_lines(f"{lanes}.to(tl.int64)" if body._wide else lanes, inner)]
+    lines = body.tile_lines(body.widened(lanes), inner)
     block = f"triton.next_power_of_2({body.count})"
-    return _finish(program, body, ops, lines, block)
+    return _finish(body, ops, lines, block, suffix)
 
 
 def write_looped(
-    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
-) -> Candidate:
+    stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule, suffix: str
+) -> Part:
     """One loop over the row a level of reductions, then one that stores."""
     body = Body(stage, space, schedule)
     found = accumulators(stage)
@@ -51,17 +50,15 @@ def write_looped(
             lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
             body.known.update(acc.results)
     lines += [body.writer.store(tensor) for tensor in body.row_stores()]
-    return _finish(program, body, ops, lines, str(schedule.block))
+    return _finish(body, ops, lines, str(schedule.block), suffix)
 
 
-def _finish(
-    program: Program, body: Body, ops: Sequence[str], lines: Sequence[str], block: str
-) -> Candidate:
+def _finish(body: Body, ops: Sequence[str], lines: Sequence[str], block: str, suffix: str) -> Part:
     schedule = body.schedule
     grid = grid_text(body.grid())
     tiles = {"ROWS": schedule.rows} if schedule.rows > 1 else {}
     plan = KernelPlan(
-        kernel=kernel_name(ops),
+        kernel=kernel_name(ops, suffix),
         fuses=tuple(ops),
         loop=schedule.form,
         tiles={**tiles, "BLOCK": schedule.block, "num_warps": schedule.num_warps},
@@ -77,7 +74,7 @@ def _finish(
         constants={**{name: str(size) for name, size in tiles.items()}, "BLOCK": block},
     )
     extra = MULTIPLY if any("multiply" in line for line in lines) else ""
-    return assemble(program, body.stage, [kernel], sizes, extra=extra)
+    return Part(stage=body.stage, kernels=[kernel], sizes=sizes, extra=extra)
 
 
 def _used(sizes: dict[str, str], lines: Sequence[str]) -> list[str]:

@@ -8,8 +8,7 @@ launch.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.programs.program import Program
+from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.accumulators import MULTIPLY, Accumulator, State, Tile
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text, group_sizes
@@ -17,26 +16,26 @@ from kernelwright.teacher.reduce_plan import Schedule
 from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.tile import pointer
-from kernelwright.teacher.wrapper import assemble
+from kernelwright.teacher.wrapper import Part
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
     """What all kernels of a candidate share."""
 
-    program: Program
     stage: Stage
     space: Space
     ops: Sequence[str]
     schedule: Schedule
+    suffix: str
     running: Sequence[Accumulator]
 
 
 def write_two_pass(
-    program: Program, stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule
-) -> Candidate:
+    stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule, suffix: str
+) -> Part:
     """A kernel of partial states for each level of reductions, and one that finishes."""
-    task = _Task(program, stage, space, ops, schedule, accumulators(stage))
+    task = _Task(stage, space, ops, schedule, suffix, accumulators(stage))
     probe = Body(stage, space, schedule)
     top = max(probe.level.values())
     kernels: list[Kernel] = []
@@ -51,7 +50,7 @@ def write_two_pass(
     sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
     buffers = _buffers(task, probe)
     extra = MULTIPLY if any("multiply" in line for k in kernels for line in k.body) else ""
-    return assemble(program, stage, kernels, sizes, buffers, extra)
+    return Part(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
 
 
 def _buffers(task: _Task, body: Body) -> list[str]:
@@ -194,7 +193,7 @@ def _kernel(
         constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
     tiles = {name: int(size) for name, size in constants.items() if name != "SPLITS"}
     plan = KernelPlan(
-        kernel=kernel_name(task.ops, suffix),
+        kernel=kernel_name(task.ops, "_".join(filter(None, (task.suffix, suffix)))),
         fuses=fused,
         loop=schedule.form,
         tiles={**tiles, "SPLITS": schedule.splits, "num_warps": schedule.num_warps},

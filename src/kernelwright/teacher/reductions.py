@@ -39,9 +39,7 @@ def moments(
     """(mean, value - mean, sum of squared deviations) as nodes."""
     mean = graph.reduce(f"{stem}_mean", op, "mean", value, axes)
     centered = graph.map(f"{stem}_centered", op, f"{value} - {mean}", [value, mean], "float32")
-    square = graph.map(
-        f"{stem}_square", op, f"{centered} * {centered}", [centered], "float32"
-    )
+    square = graph.map(f"{stem}_square", op, f"{centered} * {centered}", [centered], "float32")
     pair = Pair("moments", value, mean)
     return mean, centered, graph.reduce(f"{stem}_m2", op, "sum", square, axes, pair=pair)
 
@@ -160,7 +158,11 @@ def _norm(graph: Graph, call: Call) -> None:
     [name], [made] = call.outputs, call.types
     order = call.arg("ord")
     power = literal(order)
-    general = (f"libdevice.pow(tl.abs({{0}}), {power})", "sum", f"libdevice.pow({{0}}, 1 / {power})")
+    general = (
+        f"libdevice.pow(tl.abs({{0}}), {power})",
+        "sum",
+        f"libdevice.pow({{0}}, 1 / {power})",
+    )
     inner, kind, outer = _NORMS.get(order, general)
     part = graph.map(f"{name}_part", call.op, inner.format(value.node), [value.node], "float32")
     whole = graph.reduce(f"{name}_{kind}", call.op, kind, part, axes)

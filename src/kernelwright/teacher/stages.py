@@ -1,33 +1,154 @@
-"""Programs as stages: the table of rules, and the decomposition that families share."""
+"""Programs as stages: one for each set of axes that reductions run over, in turn.
 
+A stage hands row values to the next through memory: the loss of each sample, then their mean.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from kernelwright.ops.operator import TensorType
+from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Program
 from kernelwright.teacher.decompose import Rule, decompose
 from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.graph import Stage
+from kernelwright.teacher.graph import Graph, Node, Stage, Tensor
+from kernelwright.teacher.losses import LOSSES
 from kernelwright.teacher.norms import NORMS
 from kernelwright.teacher.reductions import REDUCTIONS
 from kernelwright.teacher.views import VIEWS
 
-RULES: dict[str, Rule] = {**VIEWS, **REDUCTIONS, **NORMS}
+RULES: dict[str, Rule] = {**VIEWS, **REDUCTIONS, **NORMS, **LOSSES}
 """Operators that are not pointwise -> rule."""
 FREE = VIEWS.keys() - {"to_layout"}
 """Operators that are no work of their own inside a kernel."""
 
 
 @lru_cache(maxsize=64)
-def stage_of(program: Program) -> Stage | None:
-    """The program as one stage; None where it is none, or nothing is computed."""
+def stages_of(program: Program) -> tuple[Stage, ...]:
+    """The program's stages in execution order; none where it has no such form, or computes
+    nothing."""
     if all(call.op in FREE for call in program.calls):
-        return None
+        return ()
     try:
-        stage = decompose(program, RULES)
+        return _split(decompose(program, RULES), program)
     except NotWritable:
-        return None
-    return stage if stage.inputs and stage.outputs else None
+        return ()
 
 
-def fused_ops(program: Program) -> list[str]:
-    """Names of the operators that a plan lists."""
-    return [call.op for call in program.calls if call.op not in FREE]
+def fused_ops(program: Program, stage: Stage, stages: Sequence[Stage]) -> list[str]:
+    """Names of the operators that a stage's plan lists."""
+    if len(stages) == 1:
+        return [call.op for call in program.calls if call.op not in FREE]
+    return list(dict.fromkeys(node.op for node in stage.nodes.values() if node.op))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Where each node belongs."""
+
+    nodes: dict[str, Node]
+    number: dict[str, int]
+    """Node -> stage."""
+    reduced: tuple[frozenset[int], ...]
+    free: frozenset[str]
+    """Nodes with no reduction behind them: a stage computes them again."""
+
+    def crosses(self, arg: str, stage: int) -> bool:
+        """Whether a stage must read the node from memory."""
+        return self.number[arg] < stage and arg not in self.free
+
+
+def _split(graph: Graph, program: Program) -> tuple[Stage, ...]:
+    resolve = graph.axes.resolve
+    inputs = [
+        Tensor(i.name, i.name, i.type, tuple(map(resolve, graph.values[i.name].dims)))
+        for i in program.inputs
+    ]
+    outputs = []
+    for name in dict.fromkeys(program.outputs):
+        value = graph.values[name]
+        outputs.append(Tensor(name, value.node, value.type, tuple(map(resolve, value.dims))))
+    outputs = [tensor for tensor in outputs if tensor.name not in {i.name for i in inputs}]
+    nodes = graph.settled(inputs)
+    live = _behind(nodes, [tensor.node for tensor in outputs])
+    cut = _cut(graph, {name: node for name, node in nodes.items() if name in live})
+    buffers = [
+        _buffer(graph, cut, name, inputs)
+        for name in cut.nodes
+        if any(cut.crosses(name, cut.number[user]) for user in _users(cut, name))
+    ]
+    return tuple(
+        _stage(graph, cut, at, inputs, outputs, buffers) for at in range(max(1, len(cut.reduced)))
+    )
+
+
+def _cut(graph: Graph, nodes: dict[str, Node]) -> _Cut:
+    number: dict[str, int] = {}
+    reduced: list[frozenset[int]] = []
+    free: set[str] = set()
+    for name, node in nodes.items():
+        at = max((number[arg] for arg in node.args), default=0)
+        if node.reduce:
+            axes = frozenset(graph.axes.resolve(graph.reduced_by[name]))
+            while at < len(reduced) and reduced[at] != axes:
+                at += 1
+            if at == len(reduced):
+                reduced.append(axes)
+        elif all(arg in free for arg in node.args):
+            free.add(name)
+        number[name] = at
+    return _Cut(nodes, number, tuple(reduced), frozenset(free))
+
+
+def _users(cut: _Cut, name: str) -> Iterable[str]:
+    return (user for user, node in cut.nodes.items() if name in node.args)
+
+
+def _buffer(graph: Graph, cut: _Cut, name: str, inputs: Sequence[Tensor]) -> Tensor:
+    """Memory for a row value that a later stage reads, in the order of some input.
+
+    Raises:
+        NotWritable: the value has as many elements as the stage's domain: two programs do as well.
+    """
+    node = cut.nodes[name]
+    if node.axes & cut.reduced[cut.number[name]]:
+        raise NotWritable("a reduction of a whole result of another")
+    orders = [tensor.order for tensor in inputs if node.axes <= set(tensor.order)]
+    order = [axis for axis in orders[0] if axis in node.axes] if orders else sorted(node.axes)
+    dtype = "float32" if is_float(node.dtype) else node.dtype
+    made = TensorType(tuple(map(graph.axes.size, order)), dtype)
+    return Tensor(f"{name}_rows", name, made, tuple((axis,) for axis in order))
+
+
+def _stage(
+    graph: Graph, cut: _Cut, at: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor],
+    buffers: Sequence[Tensor],
+) -> Stage:  # fmt: skip
+    mine = [t for t in (*outputs, *buffers) if cut.number[t.node] == at]
+    read = {t.node: t for t in buffers if cut.number[t.node] < at}
+    nodes = {
+        name: replace(node, op="", text="", args=(), reduce="", pair=None) if name in read else node
+        for name, node in cut.nodes.items()
+    }
+    live = _behind(nodes, [tensor.node for tensor in mine])
+    nodes = {name: node for name, node in nodes.items() if name in live}
+    covering = [*(node.axes for node in nodes.values()), *(frozenset(t.order) for t in mine)]
+    if frozenset().union(*covering) not in covering:
+        raise NotWritable("parts that share no domain")
+    given = [t for t in (*inputs, *read.values()) if t.node in nodes]
+    if not given:
+        raise NotWritable("nothing is read")
+    reduced = cut.reduced[at] if cut.reduced else frozenset()
+    return Stage(nodes, tuple(given), tuple(mine), reduced, graph)
+
+
+def _behind(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:
+    live: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name not in live:
+            live.add(name)
+            stack += nodes[name].args
+    return live

@@ -1,9 +1,9 @@
 """Lines that load, compute and store the nodes of a stage over one tile."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-from kernelwright.teacher.graph import COUNT, Stage, Tensor
-from kernelwright.teacher.scope import Group, Scope
+from kernelwright.teacher.graph import COUNT, POSITION, Stage, Tensor
+from kernelwright.teacher.scope import Scope
 from kernelwright.teacher.space import Space
 
 _HALF = ("float16", "bfloat16")
@@ -49,17 +49,12 @@ class TileWriter:
         mask = self.scope.mask(frozenset(axes))
         return "mask" if mask == self._full_mask and mask else mask
 
-    def count(self, groups: Iterable[Group]) -> str:
-        """Text of the number of reduced elements."""
-        counts = [self.scope.count(group) for group in groups]
-        return f"({' * '.join(counts)})" if len(counts) > 1 else counts[0]
-
-    def assign(self, name: str, count: str = "") -> str:
-        """One line for a load or map node."""
+    def assign(self, name: str, count: str = "", position: str = "") -> str:
+        """One line for a load or map node; the texts replace the placeholders in it."""
         node = self.stage.nodes[name]
         if name in self._inputs:
             return self.load(self._inputs[name])
-        text = node.text.replace(COUNT, count)
+        text = node.text.replace(COUNT, count).replace(POSITION, position)
         return f"{name} = {text}  # {node.op}"
 
     @property

@@ -1,6 +1,7 @@
 """The `fused_operator` around kernels: layouts in, sizes, outputs, launches, results."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
@@ -16,31 +17,39 @@ from kernelwright.teacher.source import (
 from kernelwright.teacher.space import shape_text, size_text
 
 
-def assemble(
-    program: Program,
-    stage: Stage,
-    kernels: Sequence[Kernel],
-    sizes: Mapping[str, str],
-    buffers: Sequence[str] = (),
-    extra: str = "",
-) -> Candidate:
-    """A candidate of kernels that share their sizes.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What one stage becomes."""
 
-    Args:
-        sizes: size argument or block variable -> its text, in order of use.
-        buffers: wrapper lines that make memory passed between kernels.
-    """
-    like = stage.inputs[0].name
-    lines = [f"    {normalise(tensor.name, tensor.type)}" for tensor in stage.inputs]
-    lines += [f"    {name} = {text}" for name, text in sizes.items()]
-    lines += _limit(stage)
-    for tensor in stage.outputs:
-        lines += _allocate(stage, tensor, like)
-    lines += [f"    {line}" for line in buffers]
-    for kernel in kernels:
-        lines += launch_lines(kernel)
+    stage: Stage
+    kernels: Sequence[Kernel]
+    sizes: Mapping[str, str]
+    """Size argument or block variable -> its text in the wrapper, in order of use."""
+    buffers: Sequence[str] = ()
+    """Wrapper lines that make memory passed between the part's kernels."""
+    extra: str = ""
+    """`@triton.jit` functions that the kernels call."""
+
+
+def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
+    """The candidate of all stages; sizes are set anew for each."""
+    given = [value.name for value in program.inputs]
+    read = {tensor.name: tensor for part in parts for tensor in part.stage.inputs}
+    lines = [
+        f"    {normalise(name, tensor.type)}" for name, tensor in read.items() if name in given
+    ]
+    for part in parts:
+        lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
+        lines += _limit(part.stage)
+        for tensor in part.stage.outputs:
+            lines += _allocate(part.stage, tensor)
+        lines += [f"    {line}" for line in part.buffers]
+        for kernel in part.kernels:
+            lines += launch_lines(kernel)
     lines.append(f"    return [{', '.join(program.outputs)}]")
-    return candidate([given.name for given in program.inputs], lines, kernels, extra)
+    kernels = [kernel for part in parts for kernel in part.kernels]
+    extra = next((part.extra for part in parts if part.extra), "")
+    return candidate(given, lines, kernels, extra)
 
 
 def is_huge(stage: Stage) -> bool:
@@ -48,11 +57,11 @@ def is_huge(stage: Stage) -> bool:
     return any(t.type.numel > MAX_INT32 for t in (*stage.inputs, *stage.outputs))
 
 
-def _allocate(stage: Stage, tensor: Tensor, like: str) -> list[str]:
+def _allocate(stage: Stage, tensor: Tensor) -> list[str]:
     for given in stage.inputs:
         if (given.type, given.dims) == (tensor.type, tensor.dims):
             return [f"    {tensor.name} = torch.empty_like({given.name})"]
-    return allocate(tensor.name, tensor.type, shape_text(stage, tensor), like)
+    return allocate(tensor.name, tensor.type, shape_text(stage, tensor), stage.inputs[0].name)
 
 
 def _limit(stage: Stage) -> list[str]:

@@ -107,6 +107,7 @@ class Judge:
         except GuestLost:
             trial = Trial(self.rules, candidate)
             self._verify(trial, task)
+        self._make_room()
         return trial.verdict()
 
     def _verify(self, trial: Trial, task: Task) -> None:
@@ -172,6 +173,7 @@ class Judge:
         right = [trial for trial in trials if trial.rejection is None]
         if self.on_gpu and right:
             self._time_screened(task, right, repeats)
+        self._make_room()
         return [trial.verdict() for trial in trials]
 
     def warm(self, task: Task, candidates: Sequence[Candidate]) -> None:
@@ -189,9 +191,7 @@ class Judge:
         with ThreadPoolExecutor(COMPILE_JOBS) as pool:
             list(pool.map(prepare, trials))
 
-    def _screen_one(
-        self, trial: Trial, task: Task, posed: dict[tuple[int, Case], Posed]
-    ) -> None:
+    def _screen_one(self, trial: Trial, task: Task, posed: dict[tuple[int, Case], Posed]) -> None:
         session = self._warm_session(task)
         trial.load(session)
         own_task = session.tasks[trial.name]
@@ -247,6 +247,11 @@ class Judge:
         if not self.on_gpu:
             return nullcontext()
         return gpu_lock(self.rules.device.index or 0, shared=True)
+
+    def _make_room(self) -> None:
+        """Return cached GPU memory: the guests have allocators of their own."""
+        if self.on_gpu:
+            torch.cuda.empty_cache()
 
     def _server(self) -> ForkServer:
         return shared("cuda" if self.on_gpu else "cpu")

@@ -96,6 +96,15 @@ class Task(ABC):
             aliases=frozenset(_aliases(native, own)),
         )
 
+    def is_random(self, inputs: list[Any], device: torch.device) -> bool:
+        """The reference draws random numbers: it answers otherwise under another seed."""
+        answers = []
+        for seed in (0, 1):
+            call = self.reference(device)
+            with self._usage(), seeded(seed, device), torch.no_grad():
+                answers.append(tensors_of(call(*tree_map(_copy, inputs))))
+        return not all(_same(a, b) for a, b in zip(*answers, strict=True))
+
     def nudged(
         self, inputs: list[Any], seed: int, device: torch.device
     ) -> tuple[torch.Tensor, ...]:
