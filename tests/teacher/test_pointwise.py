@@ -10,7 +10,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.teacher import pointwise
 
-CHANNELS_LAST = Layout.CHANNELS_LAST
+LAST = Layout.CHANNELS_LAST
 
 
 def candidates(program: Program, limit: int = 50):
@@ -38,8 +38,8 @@ def biased(shape, bias_shape, *, layout=Layout.CONTIGUOUS, dtype="float32") -> P
         (biased((7, 130), (130,)), {"flat", "grid_stride", "rows"}),
         (biased((3, 5000), (5000,)), {"flat", "grid_stride", "row_blocks"}),
         (biased((4, 6, 5, 7), (6, 1, 1)), {"flat", "grid_stride", "rows"}),
-        (biased((4, 6, 5, 7), (6, 1, 1), layout=CHANNELS_LAST), {"flat", "grid_stride", "rows"}),
-        (biased((2, 3, 4, 5, 6), (3, 1, 1, 1), layout=CHANNELS_LAST), {"flat", "grid_stride", "rows"}),
+        (biased((4, 6, 5, 7), (6, 1, 1), layout=LAST), {"flat", "grid_stride", "rows"}),
+        (biased((2, 3, 4, 5, 6), (3, 1, 1, 1), layout=LAST), {"flat", "grid_stride", "rows"}),
         (biased((5, 4, 3, 2), (5, 1, 3, 1)), {"flat", "grid_stride", "rows"}),
         (biased((9, 33), ()), {"flat", "grid_stride"}),
         (biased((7, 130), (130,), dtype="bfloat16"), {"flat", "grid_stride", "rows"}),
@@ -53,7 +53,7 @@ def test_every_schedule_of_every_form_is_right(program, expected):
 
 def mixed_layouts() -> Program:
     builder = Builder()
-    x = builder.input(TensorType((3, 9, 6, 7), layout=CHANNELS_LAST))
+    x = builder.input(TensorType((3, 9, 6, 7), layout=LAST))
     bias = builder.input(TensorType((9,)))
     (shaped,) = builder.call("reshape", input=bias, shape=(9, 1, 1))
     (t,) = builder.call("add", input=x, other=shaped)

@@ -45,9 +45,7 @@ class Tile:
     def reduced(self, kind: str, text: str) -> str:
         """A reduction of a tile to one value a row."""
         if kind == "prod":
-            return f"tl.reduce({text}, {self.axis.split(',')[0]}, multiply" + (
-                ", keep_dims=True)" if self.has_rows else ")"
-            )
+            return f"tl.reduce({text}, combine_fn=multiply, {self.axis})"
         function = {"sum": "sum", "mean": "sum"}.get(kind, kind)
         return f"tl.{function}({text}, {self.axis})"
 

@@ -228,7 +228,7 @@ def _triplet(graph: Graph, call: Call) -> None:
 
 def _pairwise_distance(graph: Graph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "x1", "x2")
-    found = _distance(graph, call, "distance", *nodes.values(), dims[-1])
+    found = _distance(graph, call, "distance", nodes["x1"], nodes["x2"], dims[-1])
     kept = (*dims[:-1], ()) if call.arg("keepdim") else dims[:-1]
     _finish(graph, call, found, kept, how="none")
 
@@ -249,7 +249,7 @@ def _products(
 def _cosine_similarity(graph: Graph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "x1", "x2")
     at, eps = dim_index(call.arg("dim"), len(dims)), literal(call.arg("eps"))
-    dot, own, others = _products(graph, call, *nodes.values(), dims[at])
+    dot, own, others = _products(graph, call, nodes["x1"], nodes["x2"], dims[at])
     norms = f"(tl.maximum(tl.sqrt({own}), {eps}) * tl.maximum(tl.sqrt({others}), {eps}))"
     cosine = _node(graph, call, "cosine", f"{dot} / {norms}", [dot, own, others])
     _finish(graph, call, cosine, (*dims[:at], *dims[at + 1 :]), how="none")
@@ -258,7 +258,7 @@ def _cosine_similarity(graph: Graph, call: Call) -> None:
 def _cosine_embedding(graph: Graph, call: Call) -> None:
     nodes, dims = _operands(graph, call, "input1", "input2")
     target = operand(graph, call, "target")
-    dot, own, others = _products(graph, call, *nodes.values(), dims[-1])
+    dot, own, others = _products(graph, call, nodes["input1"], nodes["input2"], dims[-1])
     text = f"{dot} * tl.rsqrt(({own} + 1e-12) * ({others} + 1e-12))"
     cosine = _node(graph, call, "cosine", text, [dot, own, others])
     margin = literal(call.arg("margin"))

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from kernelwright.teacher.graph import Stage, Tensor
+
+Run = tuple[int, ...]
+"""Axes of the graph that lie side by side wherever they occur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +75,13 @@ def collapse(stage: Stage) -> Space:
     """Merge axes that are neighbours in every tensor that has them and equally reduced or kept."""
     leading = leading_tensor(stage)
     tensors = (*stage.inputs, *stage.outputs)
-    rows = {t.name: [(axis,) for axis in t.order] for t in tensors}
-    order = [(axis,) for axis in _domain_order(leading, tensors)]
+    rows: dict[str, list[Run]] = {t.name: [(axis,) for axis in t.order] for t in tensors}
+    order: list[Run] = [(axis,) for axis in _domain_order(leading, tensors)]
     everything = [order, *rows.values()]
     merged = True
     while merged:
         merged = False
-        for first, second in zip(order, order[1:], strict=False):
+        for first, second in pairwise(order):
             same_side = (first[0] in stage.reduced) == (second[0] in stage.reduced)
             if same_side and all(_adjoin(row, first, second) for row in everything):
                 for row in everything:
@@ -112,13 +116,13 @@ def _domain_order(leading: Tensor, tensors: Sequence[Tensor]) -> list[int]:
     return order
 
 
-def _adjoin(row: list[tuple[int, ...]], first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+def _adjoin(row: list[Run], first: Run, second: Run) -> bool:
     if (first in row) != (second in row):
         return False
     return first not in row or row.index(second) == row.index(first) + 1
 
 
-def _join(row: list[tuple[int, ...]], first: tuple[int, ...], second: tuple[int, ...]) -> None:
+def _join(row: list[Run], first: Run, second: Run) -> None:
     if first in row:
         at = row.index(first)
         row[at : at + 2] = [(*first, *second)]

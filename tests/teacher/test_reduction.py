@@ -1,0 +1,208 @@
+"""Reductions, the softmax family, normalizations and losses: every form, every layout."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from judging import faults
+
+from kernelwright.ops.operator import Kind, Layout, TensorType
+from kernelwright.ops.registry import operators
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Init, Program, Ref
+from kernelwright.teacher import reduction
+
+LAST = Layout.CHANNELS_LAST
+SHIFTED = Init("randn", 2.0, 1.0)
+"""Sums of these do not cancel, so their relative error is that of the arithmetic."""
+Given = TensorType | tuple[TensorType, Init]
+
+
+def candidates(program: Program, limit: int = 50):
+    return reduction.write(program, limit=limit, seed=0, precision="strict")
+
+
+def built(make: Callable[..., tuple[Ref, ...]], *given: Given) -> Program:
+    builder = Builder()
+    refs = [
+        builder.input(*one) if isinstance(one, tuple) else builder.input(one, SHIFTED)
+        for one in given
+    ]
+    return builder.program(make(builder, *refs))
+
+
+def of(op: str, **attributes: Any) -> Callable[..., tuple[Ref, ...]]:
+    """The operator between an addition before it and, where its result is a float, one after."""
+    names = [p.name for p in operators()[op].params if p.kind is not Kind.ATTRIBUTE]
+
+    def make(builder: Builder, *given: Ref) -> tuple[Ref, ...]:
+        values = dict(zip(names, given, strict=False))
+        first = builder.types[given[0].name]
+        if first.dtype == "float32":
+            (values[names[0]],) = builder.call("mul", input=given[0], other=0.5)
+        results = builder.call(op, **values, **attributes)
+        if builder.types[results[0].name].dtype != "float32":
+            return results
+        return (*builder.call("add", input=results[0], other=1.0), *results[1:])
+
+    return make
+
+
+IMAGE = TensorType((3, 8, 5, 9))
+ROWS = TensorType((5, 37))
+PLAIN = {
+    **{op: of(op, dim=-1) for op in ("sum", "mean", "prod", "amax", "amin", "max", "min")},
+    **{op: of(op, dim=-1) for op in ("argmax", "argmin", "any", "all", "logsumexp", "std")},
+    **{f"norm_{p}": of("norm", ord=p, dim=-1) for p in (0, 1, 2, 3, float("inf"))},
+    "var": of("var", dim=1, correction=0, keepdim=True),
+    "softmax": of("softmax", dim=-1),
+    "log_softmax": of("log_softmax", dim=-1),
+    "layer_norm": of("layer_norm", normalized_shape=(37,)),
+    "rms_norm": of("rms_norm", normalized_shape=(37,)),
+    "max_all": of("max_all"),
+    "flat_argmax": of("argmax"),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_reductions_of_rows_are_right_in_every_form(name):
+    program = built(PLAIN[name], ROWS)
+    assert {c.plan[0].loop for c in candidates(program)} == {"one_pass", "looped"}
+    assert faults(program, candidates(program)) == []
+
+
+PLACES = {
+    "columns": (of("sum", dim=(0,)), ROWS),
+    "middle": (of("softmax", dim=1), TensorType((3, 11, 20))),
+    "outer and inner": (of("mean", dim=(0, 2)), TensorType((3, 11, 20))),
+    "space": (of("var", dim=(2, 3)), IMAGE),
+    "channels": (of("amax", dim=(1,), keepdim=True), IMAGE),
+    "channels, stored last": (of("softmax", dim=1), TensorType((3, 8, 5, 9), layout=LAST)),
+    "space, channels last": (of("sum", dim=(2, 3)), TensorType((3, 8, 5, 9), layout=LAST)),
+    "halves": (of("layer_norm", normalized_shape=(37,)), TensorType((5, 37), "bfloat16")),
+    "integers": (of("sum", dim=-1), (TensorType((5, 37), "int32"), Init("randint", -9, 9))),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_reduced_dimensions_may_lie_anywhere(place):
+    make, given = PLACES[place]
+    program = built(make, given)
+    assert candidates(program)
+    assert faults(program, candidates(program)) == []
+
+
+CHANNEL = TensorType((8,))
+VARIANCE = (CHANNEL, Init("rand", 0.5, 2.0))
+
+
+@pytest.mark.parametrize("layout", list(Layout))
+@pytest.mark.parametrize("op", ["group_norm", "instance_norm", "batch_norm", "batch_norm_train"])
+def test_norms_over_images_are_right_in_every_form(op, layout):
+    def make(builder: Builder, x: Ref, weight: Ref, bias: Ref, mean: Ref, var: Ref):
+        values: dict[str, Any] = {"input": x, "weight": weight, "bias": bias}
+        if op == "group_norm":
+            values["num_groups"] = 4
+        elif op == "batch_norm":
+            values["training"] = True
+        elif op == "batch_norm_train":
+            values |= {"running_mean": mean, "running_var": var}
+            values |= {"training": True, "momentum": 0.1, "eps": 1e-5}
+        results = builder.call(op, **values)
+        (y,) = builder.call("silu", input=results[0])
+        return (y, *results[1:])
+
+    image = TensorType((3, 8, 5, 9), layout=layout)
+    program = built(make, image, CHANNEL, CHANNEL, CHANNEL, VARIANCE)
+    assert faults(program, candidates(program)) == []
+
+
+LONG = {
+    "sum": (of("sum"), TensorType((3, 9001))),
+    "softmax": (of("softmax", dim=-1), TensorType((2, 17000))),
+    "argmax": (of("max", dim=-1), TensorType((2, 17000))),
+    "batch statistics": (of("var", dim=(0, 2, 3)), TensorType((4, 3, 41, 107))),
+    "columns": (of("prod", dim=0), (TensorType((1500, 20)), Init("rand", 0.9, 1.1))),
+    "channels last": (of("var", dim=(0, 2, 3)), TensorType((2, 12, 31, 27), layout=LAST)),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_few_long_rows_are_shared_between_programs(case):
+    program = built(*LONG[case])
+    found = candidates(program)
+    assert found[0].plan[0].loop == "two_pass"
+    split = [c for c in found if c.plan[0].loop == "two_pass"]
+    assert faults(program, split[:2]) == []
+
+
+def test_two_levels_and_outputs_of_all_kinds_come_from_one_fragment():
+    """softmax, then the variance of what is left, a position, and a write-back of both levels."""
+
+    def make(builder: Builder, x: Ref, scale: Ref):
+        (y,) = builder.call("softmax", input=x, dim=-1)
+        (z,) = builder.call("sub", input=x, other=y)
+        (v,) = builder.call("var", input=z, dim=-1, keepdim=True)
+        (w,) = builder.call("mul", input=z, other=v)
+        (u,) = builder.call("mul", input=w, other=scale)
+        (i,) = builder.call("argmax", input=x, dim=-1)
+        return (u, v, i, y)
+
+    program = built(make, TensorType((3, 16384)), TensorType((16384,)))
+    found = candidates(program)
+    by_form = {c.plan[0].loop: c for c in found}
+    assert set(by_form) == {"one_pass", "looped", "two_pass"}
+    assert len(by_form["two_pass"].plan) == 3
+    assert faults(program, list(by_form.values())) == []
+
+
+PAIR = TensorType((7, 33))
+UNIT = (PAIR, Init("rand", 0.1, 0.9))
+SIGN = (PAIR, Init("sign"))
+CLASS = (TensorType((7,), "int64"), Init("randint", 0, 33))
+LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
+    "mse": ("mse_loss", {}, (PAIR, PAIR)),
+    "l1": ("l1_loss", {"reduction": "sum"}, (PAIR, PAIR)),
+    "huber": ("huber_loss", {"delta": 0.5}, (PAIR, PAIR)),
+    "smooth l1": ("smooth_l1_loss", {}, (PAIR, TensorType((33,)))),
+    "kl": ("kl_div", {"reduction": "batchmean"}, (PAIR, UNIT)),
+    "kl of logs": ("kl_div", {"log_target": True}, (PAIR, PAIR)),
+    "bce": ("binary_cross_entropy", {}, (UNIT, UNIT)),
+    "bce of logits": ("binary_cross_entropy_with_logits", {}, (PAIR, UNIT)),
+    "hinge": ("hinge_embedding_loss", {}, (PAIR, SIGN)),
+    "soft margin": ("soft_margin_loss", {}, (PAIR, SIGN)),
+    "ranking": ("margin_ranking_loss", {"margin": 0.5}, (PAIR, PAIR, SIGN)),
+    "cross entropy": ("cross_entropy", {}, (PAIR, CLASS)),
+    "smoothed": ("cross_entropy", {"label_smoothing": 0.1}, (PAIR, CLASS)),
+    "weighted": ("cross_entropy", {}, (PAIR, CLASS, (TensorType((33,)), Init("rand", 0.1, 1.0)))),
+    "ignoring": ("cross_entropy", {"ignore_index": 3}, (PAIR, (CLASS[0], Init("randint", 0, 5)))),
+    "probabilities": ("cross_entropy", {}, (PAIR, UNIT)),
+    "of each sample": ("cross_entropy", {"reduction": "none"}, (PAIR, CLASS)),
+    "nll": ("nll_loss", {}, (PAIR, CLASS)),
+    "triplet": ("triplet_margin_loss", {"swap": True}, (PAIR, PAIR, PAIR)),
+    "distance": ("pairwise_distance", {"keepdim": True}, (PAIR, PAIR)),
+    "cosine": ("cosine_similarity", {"dim": 1}, (PAIR, PAIR)),
+    "cosine loss": ("cosine_embedding_loss", {}, (PAIR, PAIR, (TensorType((7,)), Init("sign")))),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_right(name):
+    op, attributes, given = LOSSES[name]
+    names = [p.name for p in operators()[op].params if p.kind is not Kind.ATTRIBUTE]
+
+    def make(builder: Builder, *refs: Ref):
+        return builder.call(op, **dict(zip(names, refs, strict=False)), **attributes)
+
+    normal = [(one, Init("randn")) if isinstance(one, TensorType) else one for one in given]
+    program = built(make, *normal)
+    assert candidates(program)
+    assert faults(program, candidates(program, limit=2)) == []
+
+
+def test_reductions_over_different_axes_of_a_whole_result_are_left_to_the_search():
+    def make(builder: Builder, x: Ref):
+        (y,) = builder.call("softmax", input=x, dim=-1)
+        return builder.call("sum", input=y, dim=0)
+
+    assert candidates(built(make, ROWS)) == []
