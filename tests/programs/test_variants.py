@@ -1,12 +1,15 @@
 """Programs at other sizes: the same structure, accepted by the shape rules and by PyTorch."""
 
+import pytest
 import torch
 from drawing import programs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.lowering import lower
 from kernelwright.programs.program import Init, Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import parse, to_text
@@ -108,3 +111,15 @@ def test_a_pointwise_program_gets_as_many_variants_as_wanted():
     for variant in found:
         assert variant.inputs[0].type.shape[1:] == variant.inputs[1].type.shape
         assert torch.isfinite(run(variant, make_inputs(variant, 0))[0]).all()
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_recurrent_layers_shrink_with_their_gates_in_step(kind, bidirectional):
+    module = kind(48, 64, num_layers=2, bidirectional=bidirectional)
+    program = lower(module, (torch.randn(20, 10, 48),)).program
+    small = scaled_down(program, max_elements=1000)
+    assert largest(small) < largest(program)
+    runs(small)
+    for variant in shape_variants(program, 2, seed=0, fixed_attributes=False):
+        runs(variant)

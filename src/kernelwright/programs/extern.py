@@ -13,8 +13,9 @@ import torch
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.tensors import attribute_value, plain, type_of
 
-RECURRENT = ("aten.lstm", "aten.gru", "aten.rnn_")
-"""Composites that are worth keeping whole: apart they are a call for each step."""
+RECURRENT = {"aten.lstm.input": 4, "aten.gru.input": 3, "aten.rnn_tanh.input": 1,
+             "aten.rnn_relu.input": 1}  # fmt: skip
+"""Composites that are worth keeping whole (apart they are a call for each step) -> their gates."""
 PLACEMENT = frozenset({"device", "layout", "pin_memory"})
 
 
@@ -98,8 +99,8 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
         ValueError: the overload refuses these arguments, or a result has no type in a program.
     """
     try:
-        if op.startswith(RECURRENT) and op.endswith(".input"):
-            results = _recurrent_results(values)
+        if op in RECURRENT:
+            results = _recurrent_results(RECURRENT[op], values)
         else:
             results = evaluate(op, values, 4, "meta")
     except (RuntimeError, TypeError, IndexError, NotImplementedError) as error:
@@ -109,9 +110,26 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
     return tuple(type_of(result) for result in results)
 
 
-def _recurrent_results(values: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
-    """(sequence, *final states) of an RNN: PyTorch would walk every step, minutes of a long one."""
-    x, states = values["input"], values["hx"]
+def _recurrent_results(gates: int, values: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+    """(sequence, *final states) of an RNN: PyTorch would walk every step, minutes of a long one.
+
+    Raises:
+        RuntimeError: weights or states do not fit together.
+    """
+    x, states, params = values["input"], values["hx"], values["params"]
     states = states if isinstance(states, tuple) else (states,)
-    width = states[0].shape[-1] * (2 if values["bidirectional"] else 1)
-    return (x.new_empty((*x.shape[:-1], width)), *states)
+    directions = 2 if values["bidirectional"] else 1
+    hidden, out = states[-1].shape[-1], states[0].shape[-1]  # they differ in a projected LSTM
+    cells = values["num_layers"] * directions
+    batch = x.shape[0 if values["batch_first"] else 1]
+    fits = all(state.shape[:2] == (cells, batch) for state in states)
+    for i in range(cells):
+        size = len(params) // cells
+        w_ih, w_hh, *biases = params[i * size : (i + 1) * size]
+        width = x.shape[-1] if i < directions else directions * out
+        fits = fits and w_ih.shape == (gates * hidden, width)
+        fits = fits and w_hh.shape == (gates * hidden, out)
+        fits = fits and all(b.shape == (gates * hidden,) for b in biases if b.dim() == 1)
+    if not fits:
+        raise RuntimeError("weights or states do not fit together")
+    return (x.new_empty((*x.shape[:-1], directions * out)), *states)

@@ -14,6 +14,7 @@ from typing import Any
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import typed_call
+from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
 
@@ -43,7 +44,9 @@ class Sizes:
     def __init__(self, program: Program, pick: Pick, fixed_attributes: bool) -> None:
         self._pick = pick
         self._parts = dict(_split_sizes(program))
-        self._fixed = set(_spelled_sizes(program)) if fixed_attributes else set()
+        self._fixed = set(_gates_and_layers(program))
+        if fixed_attributes:
+            self._fixed.update(_spelled_sizes(program))
 
     def __call__(self, size: int) -> int:
         if size <= 1 or size in self._fixed:
@@ -70,12 +73,28 @@ def free_sizes(program: Program) -> list[int]:
 def _split_sizes(program: Program) -> Iterator[tuple[int, Shape]]:
     """Sizes that a call takes apart -> their factors, each smaller than the size."""
     for call in program.calls:
+        if call.op in RECURRENT:
+            yield from _recurrent_splits(call)
         if call.is_extern:
             continue
         x = next((program.type_of(name).shape for name in call.refs()), ())
         for size, parts in _splits_of(call, x):
             if max(parts) < size and math.prod(parts) == size:
                 yield size, parts
+
+
+def _recurrent_splits(call: Call) -> Iterator[tuple[int, Shape]]:
+    gates, width, both = RECURRENT[call.op], call.types[-1].shape[-1], call.types[0].shape[-1]
+    if gates > 1:
+        yield gates * width, (gates, width)
+    if dict(call.args)["bidirectional"]:
+        yield both, (2, both // 2)
+
+
+def _gates_and_layers(program: Program) -> Iterator[int]:
+    for call in program.calls:
+        if call.op in RECURRENT:
+            yield from (2, RECURRENT[call.op], call.types[-1].shape[0])
 
 
 def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:

@@ -62,7 +62,7 @@ def _decompositions(exported: ExportedProgram) -> dict[Any, Any]:
         if isinstance(target, torch._ops.OpOverload)
         and target in known
         and str(target) not in by_aten()
-        and not str(target).startswith(RECURRENT)
+        and str(target) not in RECURRENT
         and not target._schema.is_mutable
     }
 
