@@ -25,6 +25,8 @@ GRID_STRIDE_PROGRAMS = 1056
 """Eight a processor of an H200: each loops over its share."""
 MAX_ROW = 4096
 """Longest row that one tile holds."""
+MAX_PADDING = 1.5
+"""Lanes a row's tile may have for each element: idle lanes cost less than dividing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +83,20 @@ def _flat_tiles(numel: int) -> list[tuple[int, int]]:
 
 
 def _with_rows(space: Space, flat: list[Schedule]) -> list[Schedule]:
-    """Row forms, before the flat ones unless padding the row would waste over a quarter."""
+    """Row forms, before the flat ones unless padding would idle over a third of the lanes."""
     cols = space.axes[-1].size
-    if cols > MAX_ROW:
-        why = f"rows of {cols}: a row's index once a program, no division an element"
-        blocks = [
-            Schedule("row_blocks", (1, block), warps, why)
-            for block, warps in ((2048, 8), (1024, 4), (4096, 8))
-        ]
-        return blocks + flat
     padded = 1 << (cols - 1).bit_length()
+    if cols > MAX_ROW or (cols > 512 and padded > MAX_PADDING * cols):
+        why = f"rows of {cols}: a row's index once a program, no division an element"
+        sizes = sorted(((2048, 8), (1024, 4), (512, 4)), key=lambda b: -(-cols // b[0]) * b[0])
+        return [Schedule("row_blocks", (1, block), warps, why) for block, warps in sizes] + flat
     why = f"rows of {cols} in whole tiles: a row's index once a row, no division an element"
     tiles = []
     for elements, warps in ((2048, 8), (1024, 4), (4096, 8)):
         rows = max(1, elements // padded)
         if rows * padded <= 2 * elements:
             tiles.append(Schedule("rows", (rows, padded), warps, why))
-    return tiles + flat if padded <= 1.25 * cols else flat + tiles
+    return tiles + flat if padded <= MAX_PADDING * cols else flat + tiles
 
 
 def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:

@@ -8,8 +8,8 @@ from kernelwright.teacher.space import Space
 
 PROCESSORS = 132
 """Of an H200; twice as many programs keep it busy."""
-MAX_TILE = 16384
-"""Elements of a row that one program holds in registers (64 a thread at 8 warps)."""
+MAX_TILE = 32768
+"""Elements of a row that one program holds in registers: 32 a thread at 32 warps."""
 MAX_SPLITS = 4096
 """Partial states that one program merges."""
 
@@ -93,27 +93,21 @@ def _rows(kept: int, length: int) -> list[Schedule]:
     split = _split(1, kept, length, 2048, 8)
     if split and kept < 2 * PROCESSORS and length > 4 * 2048:
         return [*split, *looped[:2], *one_pass, *looped[2:]]
-    first, rest = (one_pass, looped) if padded <= MAX_TILE // 2 else (looped, one_pass)
+    first, rest = (one_pass, looped) if one_pass else (looped, [])
     return [*first[:1], *rest[:1], *first[1:2], *rest[1:2], *first[2:], *split[:1], *rest[2:]]
 
 
 def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
-    """(rows, warps) of one_pass tiles, best first."""
+    """(rows, warps) of one_pass tiles, best first: 16 elements a thread, more in long rows."""
     if padded > MAX_TILE:
         return []
     if padded >= 2048:
-        best = max(4, min(16, padded // 512))
-        return [(1, best), (1, max(1, best // 2)), (1, min(32, best * 2))]
-    wanted = [
-        (2048 // padded, 4),
-        (1024 // padded, 4),
-        (4096 // padded, 8),
-        (1, max(1, padded // 256)),
-    ]
-    fits = [
-        (rows, warps) for rows, warps in wanted if rows == 1 or rows * 2 * PROCESSORS <= kept * 2
-    ]
-    return list(dict.fromkeys(fits)) or [(1, max(1, padded // 256))]
+        best = max(4, min(16, padded // 512), padded // 1024)
+        return [(1, best), (1, best // 2), (1, min(32, best * 2))]
+    most = _power_of_2(kept // (2 * PROCESSORS) + 1) // 2 or 1
+    wanted = ((2048, 4), (1024, 4), (4096, 8), (padded, max(1, padded // 256)))
+    found = [(min(most, elements // padded), warps) for elements, warps in wanted]
+    return list(dict.fromkeys(found))
 
 
 def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
@@ -131,8 +125,9 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
         why = f"{length} reduced positions fit in the tile: read once"
         tile = Schedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
         found.insert(0 if length <= 256 else 1, tile)
-    programs = max(1, kept // 64)
-    split = _split(min(64, max(16, _power_of_2(inner))), programs, length, 32, 8)
+    rows = 32 if inner > 16 else 16
+    programs = max(1, kept // rows)
+    split = _split(rows, programs, length, 2048 // rows, 8)
     if split and programs < 2 * PROCESSORS and length >= 1024:
         return [*split, *found]
     return found + split
@@ -140,7 +135,7 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
 
 def _split(rows: int, programs: int, length: int, block: int, warps: int) -> list[Schedule]:
     """two_pass schedules, for rows long enough to share."""
-    if length < 8 * block:
+    if length < 4 * block:
         return []
     wanted = min(4 * PROCESSORS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
     splits = _power_of_2(max(2, wanted))

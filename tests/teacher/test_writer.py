@@ -1,0 +1,110 @@
+"""What holds for the candidates of every family: distinct, deterministic, legal, explained."""
+
+import ast
+
+import pytest
+import torch
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program
+from kernelwright.sandbox.compile_check import compile_check
+from kernelwright.teacher.writer import family, write
+from kernelwright.verify.static import findings
+
+
+def pointwise() -> Program:
+    builder = Builder()
+    x = builder.input(TensorType((64, 1000)))
+    bias = builder.input(TensorType((1000,)))
+    (t,) = builder.call("add", input=x, other=bias)
+    return builder.program(builder.call("gelu", input=t, approximate="tanh"))
+
+
+def channels_last() -> Program:
+    builder = Builder()
+    x = builder.input(TensorType((4, 64, 30, 30), layout=Layout.CHANNELS_LAST))
+    (t,) = builder.call("relu", input=x)
+    return builder.program(builder.call("to_layout", input=t, memory_format="contiguous"))
+
+
+def normalized() -> Program:
+    builder = Builder()
+    x = builder.input(TensorType((300, 768)))
+    weight, bias = (builder.input(TensorType((768,))) for _ in range(2))
+    return builder.program(
+        builder.call("layer_norm", input=x, normalized_shape=(768,), weight=weight, bias=bias)
+    )
+
+
+def columns() -> Program:
+    builder = Builder()
+    x = builder.input(TensorType((20000, 64)))
+    (t,) = builder.call("prod", input=x, dim=0)
+    return builder.program((t, *builder.call("argmax", input=x, dim=0)))
+
+
+def loss() -> Program:
+    builder = Builder()
+    x = builder.input(TensorType((2, 30000)))
+    (y,) = builder.call("softmax", input=x, dim=-1)
+    return builder.program((y, *builder.call("var", input=y, dim=-1)))
+
+
+PROGRAMS = [pointwise(), channels_last(), normalized(), columns(), loss()]
+IDS = ["pointwise", "channels_last", "normalized", "columns", "loss"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_candidates_are_distinct_and_the_same_for_a_seed(program):
+    first = write(program, limit=8, seed=3)
+    assert len({candidate.source for candidate in first}) == len(first) > 1
+    assert write(program, limit=8, seed=3) == first
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_every_plan_names_a_kernel_and_stands_above_it(program):
+    for candidate in write(program):
+        tree = ast.parse(candidate.source)
+        names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        assert len(set(names)) == len(names)
+        for plan in candidate.plan:
+            assert f"# Plan of {plan.kernel}\n#   fuses: {plan.fuses[0]}" in candidate.source
+            assert plan.kernel in names
+            assert plan.why
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_sources_break_no_static_rule_and_keep_within_a_line(program):
+    for candidate in write(program):
+        assert findings(candidate.source, "pure", "fused_operator") == ()
+        assert all(line.isascii() for line in candidate.source.splitlines())
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_kernels_compile_for_the_gpu_without_spilling(program):
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    inputs = [
+        torch.empty(
+            given.type.shape,
+            device="meta",
+            memory_format=formats[given.type.rank]
+            if given.type.layout is Layout.CHANNELS_LAST
+            else torch.contiguous_format,
+        )
+        for given in program.inputs
+    ]
+    forms = {candidate.plan[0].loop: candidate for candidate in write(program, limit=20)}
+    for candidate in forms.values():
+        usage = compile_check(candidate.source, inputs).kernels
+        assert set(usage) == {plan.kernel for plan in candidate.plan}
+        assert all(kernel.spills == 0 for kernel in usage.values())
+
+
+def test_a_program_without_work_or_with_a_foreign_operator_has_no_family():
+    builder = Builder()
+    x = builder.input(TensorType((4, 6)))
+    views = builder.program(builder.call("transpose", input=x, dim0=0, dim1=1))
+    foreign = builder.program(builder.call("cumsum", input=x, dim=0))
+    assert family(views) is family(foreign) is None
+    assert write(foreign) == []
