@@ -19,7 +19,7 @@ def fused_operator(x):
     return [kernel(x)]
 '''
 SECOND = FIRST.replace("2.0", "3.0").replace("doubles", "triples")
-SHADOW = '''import math
+SHADOW = """import math
 
 
 SCALE = 5.0
@@ -31,7 +31,7 @@ def kernel(x, SCALE):
 
 def fused_operator(x):
     return [kernel(x, 7.0) + math.floor(SCALE)]
-'''
+"""
 
 
 def run(merged):

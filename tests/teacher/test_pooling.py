@@ -79,16 +79,17 @@ def test_a_pool_is_right_at_every_edge(build):
     assert faults(program, pooling.write(program, limit=1, seed=0, precision="strict")) == []
 
 
-def fused(op: str, layout: Layout = Layout.CONTIGUOUS) -> Program:
+def fused(op: str, layout: Layout = Layout.CONTIGUOUS, padding: int = 1) -> Program:
     """Operands a channel, a pixel and a number, before and after; two outputs."""
     b = Builder()
     x = b.input(TensorType(IMAGE, "float32", layout))
     scale, plane = b.input(TensorType((5, 1, 1))), b.input(TensorType((13, 11)))
-    bias, full = b.input(TensorType((1, 5, 1, 1))), b.input(TensorType((2, 5, 7, 6)))
+    bias = b.input(TensorType((1, 5, 1, 1)))
+    full = b.input(TensorType((2, 5, 7, 6) if padding else (2, 5, 6, 5)))
     [t] = b.call("mul", input=x, other=scale)
     [t] = b.call("add", input=t, other=plane)
     [t] = b.call("exp", input=t)
-    [p] = b.call(op, input=t, **window(2, 3, 2, 1))
+    [p] = b.call(op, input=t, **window(2, 3, 2, padding))
     [u] = b.call("add", input=p, other=bias)
     [v] = b.call("div", input=b.call("tanh", input=u)[0], other=3.0)
     [v] = b.call("sub", input=v, other=full)
@@ -96,9 +97,11 @@ def fused(op: str, layout: Layout = Layout.CONTIGUOUS) -> Program:
 
 
 @pytest.mark.parametrize("layout", Layout, ids=str)
-@pytest.mark.parametrize("op", ["max_pool2d", "avg_pool2d"])
-def test_what_surrounds_a_pool_is_fused_and_padding_stays_out(op, layout):
-    program = fused(op, layout)
+@pytest.mark.parametrize(
+    ("op", "padding"), [("max_pool2d", 1), ("avg_pool2d", 1), ("max_pool2d", 0)]
+)
+def test_what_surrounds_a_pool_is_fused_and_padding_stays_out(op, padding, layout):
+    program = fused(op, layout, padding)
     candidates = pooling.write(program, limit=20, seed=0, precision="strict")
     loops = {c.plan[0].loop: c for c in candidates}
     assert faults(program, list(loops.values())) == []

@@ -2,7 +2,7 @@
 
     python -m kernelwright.bench.case
 
-reads one JSON object a line, {"path": ..., "folder": ..., "options": {...}}, and answers each with
+reads one JSON object a line, {"spec": ..., "folder": ..., "options": {...}}, and answers each with
 one line: the case's findings.
 """
 
@@ -25,8 +25,12 @@ from kernelwright.verify.load import load_task
 from kernelwright.verify.task import ModuleTask
 
 
-def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
-    """The case's findings: `code`, `correct`, `has_triton`, times by contender."""
+def run_case(spec: str, folder: Path, options: dict[str, Any]) -> Record:
+    """The case's findings: `code`, `correct`, `has_triton`, times by contender.
+
+    A file is timed side by side with torch.compile; "package.module:factory" has the times of its
+    verdict, eager and optimized.
+    """
     begin_s = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "log.txt"
@@ -37,7 +41,7 @@ def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
             file.write(f"{time.monotonic() - begin_s:7.2f} s  {message}\n")
 
     try:
-        result = optimize_target(str(path), out=folder, progress=say, **options)
+        result = optimize_target(spec, out=folder, progress=say, **options)
     except UsageError as error:
         return {"correct": False, "has_triton": False, "code": "usage", "message": str(error)}
     except InfraError as error:
@@ -45,11 +49,13 @@ def run_case(path: Path, folder: Path, options: dict[str, Any]) -> Record:
     verdict = result["verdict"]
     times: dict[str, Any] = {}
     if verdict["accepted"] and torch.cuda.is_available():
-        say("timing side by side")
-        task = load_task(path, torch.device("cuda"))
-        assert isinstance(task, ModuleTask)
-        timed = side_by_side(task, folder / "optimized.py")
-        times = {name: asdict(timing) for name, timing in timed.items()}
+        times = result["times"]
+        if spec.endswith(".py"):
+            say("timing side by side")
+            task = load_task(spec, torch.device("cuda"))
+            assert isinstance(task, ModuleTask)
+            timed = side_by_side(task, folder / "optimized.py")
+            times = {name: asdict(timing) for name, timing in timed.items()}
     say("done")
     return {
         "correct": verdict["accepted"],
@@ -73,7 +79,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for line in sys.stdin:
         job = json.loads(line)
-        found = run_case(Path(job["path"]), Path(job["folder"]), job["options"])
+        found = run_case(job["spec"], Path(job["folder"]), job["options"])
         answers.write(json.dumps(found) + "\n")
         answers.flush()
         torch.compiler.reset()

@@ -32,12 +32,12 @@ class Worker:
     ) -> None:
         self._end()
 
-    def run(self, path: Path, folder: Path, options: dict[str, Any], timeout_s: float) -> Record:
+    def run(self, spec: str, folder: Path, options: dict[str, Any], timeout_s: float) -> Record:
         """The case's findings; `infra` where the process died or took longer than `timeout_s`."""
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        job = {"path": str(path), "folder": str(folder), "options": options}
+        job = {"spec": spec, "folder": str(folder), "options": options}
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         readable, _, _ = select.select([process.stdout], [], [], timeout_s)

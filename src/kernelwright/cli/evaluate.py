@@ -19,39 +19,82 @@ from kernelwright.cli.options import (
 app = typer.Typer(no_args_is_help=True, help="Run benchmark suites; results are records.")
 
 
+ResultsOption = Annotated[Path, typer.Option(help="JSONL file; cases in it are not run again.")]
+WorkOption = Annotated[Path, typer.Option(help="Folder for each case's files.")]
+JobsOption = Annotated[int, typer.Option(min=1, help="Processes at once.")]
+ForOption = Annotated[float, typer.Option(help="Begin no case after so many seconds.")]
+TimeoutOption = Annotated[float, typer.Option(help="Seconds one case may take.")]
+BudgetOption = Annotated[float, typer.Option(help="Seconds each search may take.")]
+
+
 @app.command("kernelbench")
 def kernelbench(
     folder: Annotated[Path, typer.Argument(help="A level's folder of a KernelBench checkout.")],
     level: Annotated[str, typer.Option(help="Name in the records, e.g. L2.")],
-    results: Annotated[Path, typer.Option(help="JSONL file; cases in it are not run again.")],
-    work: Annotated[Path, typer.Option(help="Folder for each case's files.")] = Path("out/eval"),
+    results: ResultsOption,
+    work: WorkOption = Path("out/eval"),
     only: Annotated[str, typer.Option(help="Task numbers, e.g. 1,7,20.")] = "",
-    jobs: Annotated[int, typer.Option(min=1, help="Processes at once.")] = 4,
-    for_s: Annotated[float, typer.Option(help="Begin no case after so many seconds.")] = 1e9,
-    timeout_s: Annotated[float, typer.Option(help="Seconds one case may take.")] = 300.0,
-    budget_s: Annotated[float, typer.Option(help="Seconds each search may take.")] = 60.0,
+    jobs: JobsOption = 4,
+    for_s: ForOption = 1e9,
+    timeout_s: TimeoutOption = 300.0,
+    budget_s: BudgetOption = 60.0,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.HYBRID,
 ) -> None:
     """Optimize every task and time it against eager PyTorch and torch.compile."""
-    from kernelwright.bench.kernelbench import cases, run_level
+    from kernelwright.bench.suite import Run, kernelbench_cases, run_suite
 
-    numbers = [int(number) for number in only.split(",") if number]
+    todo = kernelbench_cases(folder, [int(number) for number in only.split(",") if number])
+    run = Run(
+        suite="kernelbench",
+        level=level,
+        results=results,
+        work=work,
+        options=_options(device, precision, mode, budget_s),
+        jobs=jobs,
+        deadline_s=time.monotonic() + for_s,
+        timeout_s=timeout_s,
+    )
     with progress(f"kernelbench {level}") as say:
-        run_level(
-            level,
-            cases(folder, numbers),
-            results=results,
-            work=work,
-            options={
-                "device": device.value,
-                "precision": precision.value,
-                "mode": mode.value,
-                "budget_s": budget_s,
-            },
-            jobs=jobs,
-            deadline_s=time.monotonic() + for_s,
-            timeout_s=timeout_s,
-            say=say,
-        )
+        run_suite(run, todo, say)
+
+
+@app.command("modules")
+def modules(
+    specs: Annotated[list[str], typer.Argument(metavar="PACKAGE.MODULE:FACTORY ...")],
+    results: ResultsOption,
+    work: WorkOption = Path("out/eval"),
+    jobs: JobsOption = 1,
+    timeout_s: TimeoutOption = 600.0,
+    budget_s: BudgetOption = 300.0,
+    device: DeviceOption = Device.AUTO,
+    precision: PrecisionOption = Precision.STRICT,
+    mode: ModeOption = Mode.HYBRID,
+) -> None:
+    """Optimize modules that factories make, and time them against eager PyTorch."""
+    from kernelwright.bench.suite import Run, module_cases, run_suite
+
+    run = Run(
+        suite="modules",
+        level="real",
+        results=results,
+        work=work,
+        options=_options(device, precision, mode, budget_s),
+        jobs=jobs,
+        deadline_s=float("inf"),
+        timeout_s=timeout_s,
+    )
+    with progress("modules") as say:
+        run_suite(run, module_cases(specs), say)
+
+
+def _options(
+    device: Device, precision: Precision, mode: Mode, budget_s: float
+) -> dict[str, str | float]:
+    return {
+        "device": device.value,
+        "precision": precision.value,
+        "mode": mode.value,
+        "budget_s": budget_s,
+    }

@@ -34,6 +34,13 @@ def expect(name, tensor, shape, dtype):
         )
 '''.strip()
 
+CONSTANT = '''
+@functools.cache
+def constant(values, dtype, device):
+    """A tensor that the original makes anew in each call."""
+    return torch.tensor(values, dtype=dtype, device=device)
+'''.strip()
+
 
 def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
     """`optimized.py` for a file that defines `Model`: the same file with `ModelNew`.
@@ -49,7 +56,7 @@ def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[.
     method = forward_function(lowered, signature_text(forward))
     docstring, rest = _opened(source)
     renamed = rename(rest, {"Model": "ModelNew"})
-    return f"{docstring}{composed}\n\n{GUARDS}\n\n\n{_replace_forward(renamed, method)}"
+    return f"{docstring}{_with_guards(composed, method)}{_replace_forward(renamed, method)}"
 
 
 def flat_file(source: str, composed: str) -> str:
@@ -67,12 +74,7 @@ def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[.
     new forward; parameters, buffers and state_dict keys stay its own. The file imports nothing of
     the user's, so the judge reads the very file that is written."""
     method = forward_function(lowered, signature_text(forward))
-    return f'''{composed}
-
-{GUARDS}
-
-
-{method}
+    return f'''{_with_guards(composed, method)}{method}
 
 
 def attach(module):
@@ -83,22 +85,30 @@ def attach(module):
 '''
 
 
+def _with_guards(composed: str, method: str) -> str:
+    """The kernels, then what the forward calls besides `fused_operator`."""
+    if "constant(" not in method:
+        return f"{composed}\n\n{GUARDS}\n\n\n"
+    return f"import functools\n\n{composed}\n\n{GUARDS}\n\n\n{CONSTANT}\n\n\n"
+
+
 def forward_function(lowered: Lowered, signature: str) -> str:
     """Text of a `forward(self, ...)` that gathers weights by name and calls `fused_operator`.
 
     Raises:
         UsageError: inputs, outputs or constants have no literal form.
     """
-    arguments, checks, users = [], [], []
+    arguments, checks = [], []
     names = _parameter_names(signature)
+    users = [_user_expression(s.name, names) for s in lowered.sources if s.kind == "user"]
+    device = f"{users[0]}.device" if users else "None"
     for value, source in zip(lowered.program.inputs, lowered.sources, strict=True):
         if source.kind == "user":
             text = _user_expression(source.name, names)
-            users.append(text)
             dtype = f"torch.{value.type.dtype}"
             checks.append(f'expect("{text}", {text}, {value.type.shape}, {dtype})')
         elif source.kind == "constant":
-            text = _constant(source.tensor, users)
+            text = _constant(source.tensor, device)
         else:
             text = f'self.get_{source.kind}("{source.name}")'
         arguments.append(text)
@@ -146,14 +156,17 @@ def _user_expression(path: str, names: list[str]) -> str:
     )
 
 
-def _constant(tensor: Any, users: list[str]) -> str:
+def _constant(tensor: Any, device: str) -> str:
     if tensor.numel() > MAX_CONSTANT_ELEMENTS:
         raise UsageError(
             f"forward uses a constant tensor of {tensor.numel()} elements that is no buffer",
             remedy="register it with register_buffer, so that it belongs to the module's state",
         )
-    device = f", device={users[0]}.device" if users else ""
-    return f"torch.tensor({tensor.tolist()!r}, dtype={tensor.dtype}{device})"
+    return f"constant({_frozen(tensor.tolist())!r}, {tensor.dtype}, {device})"
+
+
+def _frozen(values: Any) -> Any:
+    return tuple(map(_frozen, values)) if isinstance(values, list) else values
 
 
 def _returned(lowered: Lowered) -> str:
@@ -188,10 +201,10 @@ def _opened(source: str) -> tuple[str, str]:
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             lines[node.lineno - 1 : node.end_lineno] = []
     first = body[0] if body else None
-    end = 0
+    docstring, end = "", 0
     if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
         end = first.end_lineno or 0
-    docstring = "\n".join(lines[:end]) + "\n\n" if end else ""
+        docstring = "\n".join(lines[first.lineno - 1 : end]) + "\n\n"
     return docstring, "\n".join(lines[end:]).strip() + "\n"
 
 

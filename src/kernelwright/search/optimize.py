@@ -125,6 +125,9 @@ class Search:
         self._say("comparing layouts")
         whole = [compose(v.program, v.replacements()) for v in variants]
         verdicts = self._judge.screen(program_task(program, name="layouts"), whole)
+        for v, verdict in zip(variants, verdicts, strict=True):
+            times = verdict.times.get("candidate")
+            self._say(f"{v.layout}: {f'{times.median_ms:.4g} ms' if times else verdict.message}")
         timed = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
         if not timed:
             return variants[0]
@@ -138,10 +141,13 @@ class Search:
             source = write(compose(variant.program, variant.replacements()).source)
             candidate = Candidate(source=source, origin="search")
             verdict = self._judge_whole(variant, task, candidate)
-            if verdict.accepted or not variant.chosen:
+            if verdict.accepted:
                 return variant, source, verdict
+            if not variant.chosen:
+                message = "no fragment won: optimized.py computes with PyTorch alone"
+                return variant, source, replace(verdict, message=message)
             least = min(variant.chosen, key=lambda i: variant.tuned[i].saving)
-            self._say(f"rejected ({verdict.code}): without {variant.tuned[least].family} fragment")
+            self._say(f"rejected ({verdict.code}: {verdict.message}): one fragment less")
             reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
             tuned = list(variant.tuned)
             tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)

@@ -65,17 +65,20 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
 def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module, Lowered]:
     """The task's module and program; on the meta device, so that nothing large is allocated.
 
-    A forward that reads values (`.item()` of a constant, say) cannot run there and is lowered on
-    `device` instead.
+    A forward that reads values there (`.item()`) or makes constants of them (`torch.tensor(2.0)`)
+    is lowered on `device` instead.
     """
     try:
         with torch.device("meta"):
             module = task.build()
-            return module, lower(module, tuple(task.get_inputs()))
+            lowered = lower(module, tuple(task.get_inputs()))
+        if not any(s.tensor is not None and s.tensor.is_meta for s in lowered.sources):
+            return module, lowered
     except UsageError:
-        with torch.device(device):
-            module = task.module(device)
-            return module, lower(module, tuple(task.draw(0, device)))
+        pass  # the real run says what is wrong, if anything is
+    module = task.module(device)
+    with torch.device(device):
+        return module, lower(module, tuple(task.draw(0, device)))
 
 
 def _factory(spec: str) -> Target:

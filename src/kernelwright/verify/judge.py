@@ -115,7 +115,7 @@ class Judge:
             trial.read(task.entry)
             if not self.on_gpu:  # a GPU compiles for itself
                 self._compile(trial, task)
-            if (small := self._fitting(task)) is not task:
+            if (small := self._fitting(task, is_generic=False)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with self._server().guest(self.limits) as guest:
                 session = Session(small, guest, self.rules.device)
@@ -163,7 +163,7 @@ class Judge:
             UsageError, InfraError: as `verify`.
         """
         trials = [Trial(self.rules, c, name=f"candidate_{i}") for i, c in enumerate(candidates)]
-        small = self._fitting(task)
+        small = self._fitting(task, is_generic=True)
         self._compile_all(trials, task)
         posed: dict[tuple[int, Case], Posed] = {}
         for trial in trials:
@@ -236,11 +236,11 @@ class Judge:
         """A compiler for the GPU must agree; tensors are described to it, not made."""
         trial.compile(task, task.example(META), self.limits, trusted=trusted)
 
-    def _fitting(self, task: Task) -> Task:
+    def _fitting(self, task: Task, *, is_generic: bool) -> Task:
         """The interpreter judges a big program on smaller sizes of the same structure."""
         if self.on_gpu or not isinstance(task, ProgramTask):
             return task
-        return for_interpreter(task)
+        return for_interpreter(task, is_generic=is_generic)
 
     def _sharing(self) -> AbstractContextManager[None]:
         """Untimed work keeps off the GPU while another process has it alone to take times."""

@@ -41,10 +41,17 @@ def program_task(program: Program, name: str = "program") -> ProgramTask:
     return ProgramTask(name=name, program=program)
 
 
-def for_interpreter(task: ProgramTask) -> ProgramTask:
-    """The task at sizes Triton's interpreter gets through; itself where it is small enough."""
+def for_interpreter(task: ProgramTask, *, is_generic: bool) -> ProgramTask:
+    """The task at sizes Triton's interpreter gets through; itself where it is small enough, or
+    where smaller sizes would change an attribute that the candidate may spell out.
+
+    Args:
+        is_generic: the candidate reads such attributes (a normalized shape) from its tensors.
+    """
     small = scaled_down(task.program, fixed_attributes=True)
-    return task if small == task.program else program_task(small, name=task.name)
+    if small == task.program or not (is_generic or same_attributes(small, task.program)):
+        return task
+    return program_task(small, name=task.name)
 
 
 def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
@@ -55,7 +62,17 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
     if not isinstance(task, ProgramTask):
         return {}
     variants = shape_variants(task.program, NUM_SHAPES, seed)
-    return {shape_text(v): program_task(v, name=task.name) for v in variants}
+    return {
+        shape_text(v): program_task(v, name=task.name)
+        for v in variants
+        if same_attributes(v, task.program)
+    }
+
+
+def same_attributes(one: Program, other: Program) -> bool:
+    """Programs of one structure that differ in the shapes of their tensors alone: what is written
+    for one, attributes spelled out, may be asked to compute the other."""
+    return [call.args for call in one.calls] == [call.args for call in other.calls]
 
 
 def shape_text(program: Program) -> str:

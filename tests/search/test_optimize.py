@@ -1,0 +1,150 @@
+"""The main job on CPU: what is written computes what the original computes."""
+
+import importlib.util
+import textwrap
+
+import pytest
+import torch
+from torch import nn
+
+import kernelwright
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.search.optimize import optimize_target
+
+MODEL = '''
+"""A model."""
+import torch
+from torch import nn
+
+WIDTH = 24
+
+
+class Model(nn.Module):
+    def __init__(self, width):
+        super(Model, self).__init__()
+        self.linear = nn.Linear(width, 2 * width)
+        self.norm = nn.BatchNorm1d(2 * width)
+
+    def forward(self, x, shift=None):
+        y = torch.relu(self.linear(x)) * 0.5 + 1.0
+        y = torch.minimum(self.norm(y), torch.tensor(0.75, device=x.device))
+        return y, {"total": y.sum(dim=1)}
+
+
+def get_inputs():
+    return [torch.randn(6, WIDTH)]
+
+
+def get_init_inputs():
+    return [WIDTH]
+
+
+if __name__ == "__main__":
+    raise SystemExit("not for import")
+'''
+
+FLAT = """
+import torch
+
+
+def get_inputs():
+    x0 = torch.randn((9, 33), dtype=torch.float32)
+    x1 = torch.randn((33,), dtype=torch.float32)
+    return [x0, x1]
+
+
+def fused_operator(x0, x1):
+    t0 = torch.mul(x0, x1)
+    t1 = torch.tanh(t0)
+    t2 = torch.softmax(t1, dim=1)
+    return [t2]
+"""
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def optimized(tmp_path, source):
+    file = tmp_path / "target.py"
+    file.write_text(textwrap.dedent(source))
+    result = optimize_target(str(file), out=tmp_path / "out", device="cpu", budget_s=120)
+    return file, tmp_path / "out" / "optimized.py", result
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return optimized(tmp_path_factory.mktemp("model"), MODEL)
+
+
+def test_a_model_is_accepted_with_a_triton_part_and_its_records(model):
+    _, path, result = model
+    assert result["verdict"]["accepted"], result["verdict"]["message"]
+    assert result["num_triton"] >= 1
+    assert result["bytes"]["after"] < result["bytes"]["before"]
+    assert result["times"] == {}, "speed is never reported without a GPU"
+    kinds = [line["record"] for line in record.read(path.parent / "records.jsonl")]
+    assert kinds[0] == "run"
+    assert kinds[-1] == "result"
+    assert {"program", "fragment", "candidate"} <= set(kinds)
+
+
+def test_the_file_keeps_the_constructor_the_names_and_the_docstring(model):
+    file, path, _ = model
+    text = path.read_text()
+    assert text.startswith('"""A model."""')
+    assert "__main__" not in text
+    ours, theirs = load(path).ModelNew(24), load(file).Model(24)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+
+
+def test_gradients_and_other_shapes_are_refused_clearly(model):
+    _, path, _ = model
+    module = load(path).ModelNew(24)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        module(torch.randn(6, 24))
+    with torch.no_grad(), pytest.raises(ValueError, match="optimized for"):
+        module(torch.randn(7, 24))
+
+
+def test_a_flat_program_becomes_one_kernel(tmp_path):
+    _, path, result = optimized(tmp_path, FLAT)
+    assert result["verdict"]["accepted"]
+    assert result["launches"] == {"before": 3, "after": 1}
+    assert "def get_inputs" in path.read_text()
+
+
+def test_nothing_is_written_for_bad_input(tmp_path):
+    file = tmp_path / "bad.py"
+    file.write_text("def get_inputs(:\n")
+    with pytest.raises(UsageError, match=r"bad\.py:1"):
+        optimize_target(str(file), out=tmp_path / "out", device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x, gate=None):
+        return {"y": self.norm(x) * torch.sigmoid(gate)}
+
+
+def test_a_module_keeps_its_interface_and_falls_back_elsewhere(monkeypatch):
+    module = Gate().eval()
+    x, gate = torch.randn(4, 16), torch.randn(4, 16)
+    ours = kernelwright.optimize(module, (x,), {"gate": gate}, budget_s=120)
+    assert ours.optimization["verdict"]["accepted"]
+    assert isinstance(ours, Gate)
+    assert ours.norm.weight is module.norm.weight
+    with pytest.raises(RuntimeError, match="no_grad"):
+        ours(x, gate=gate)
+    with torch.no_grad():
+        other = torch.randn(2, 16)
+        want, got = module(other, gate=other), ours(other, gate=other)
+    assert torch.equal(want["y"], got["y"])
