@@ -4,10 +4,12 @@ import ast
 
 import pytest
 import torch
+from judging import faults
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
+from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.static import findings
@@ -99,6 +101,12 @@ def test_kernels_compile_for_the_gpu_without_spilling(program):
         usage = compile_check(candidate.source, inputs).kernels
         assert set(usage) == {plan.kernel for plan in candidate.plan}
         assert all(kernel.spills == 0 for kernel in usage.values())
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_candidates_hold_at_odd_sizes_they_were_not_written_for(program):
+    for variant in shape_variants(program, 2, seed=1, max_elements=1 << 12):
+        assert faults(variant, write(program, limit=4)) == []
 
 
 def test_a_program_without_work_or_with_a_foreign_operator_has_no_family():

@@ -13,7 +13,7 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.scope import Group, Scope, group
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Kernel, kernel_name, row_tile, used_in
 from kernelwright.teacher.space import Space, collapse
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.tile import TileWriter
@@ -142,10 +142,13 @@ def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -
         tiles={**tiles, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
-    sizes = writer.scope.sizes
+    sizes = dict(writer.scope.sizes)
+    if "ROWS" in grid:  # the wrapper computes the tile
+        sizes |= constants
+        constants = {name: name for name in ("ROWS", "BLOCK")}
     kernel = Kernel(
-        plan=plan, pointers=writer.pointers, sizes=tuple(sizes), body=tuple(lines), grid=grid,
-        constants=constants,
+        plan=plan, pointers=writer.pointers, sizes=used_in(lines, writer.scope.sizes),
+        body=tuple(lines), grid=grid, constants=constants,
     )  # fmt: skip
     return Part(stage=stage, kernels=[kernel], sizes=sizes)
 
@@ -185,8 +188,8 @@ def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form
             f"{outer.var} = tl.program_id(0){position} * ROWS + tl.arange(0, ROWS)[:, None]",
             f"{cols.var} = tl.arange(0, BLOCK)[None, :]",
         ]
-        grid = f"(triton.cdiv({outer.count}, {rows}),)"
-        constants = {"ROWS": str(rows), **constants}
+        grid = f"(triton.cdiv({outer.count}, ROWS),)"
+        constants = row_tile(cols.count, rows * schedule.tile[1])
     else:
         head = [f"{outer.var} = tl.program_id(0){position}", f"{cols.var} = tl.arange(0, BLOCK)"]
         grid = f"({outer.count},)"

@@ -61,14 +61,14 @@ class Body:
 
     # -- index lines
 
-    def grid(self) -> list[str]:
-        """Grid sizes of the kept axes, in program_id order."""
+    def grid(self, height: str) -> list[str]:
+        """Grid sizes of the kept axes, in program_id order; `height` is the rows of a tile."""
         outer, rows = self.place.outer, self.place.rows
         sizes = [self.scope.count(outer)] if outer else []
         if rows.axes:
             count = self.scope.count(rows)
             many = self.schedule.rows > 1
-            sizes.append(f"triton.cdiv({count}, {self.schedule.rows})" if many else count)
+            sizes.append(f"triton.cdiv({count}, {height})" if many else count)
         return sizes
 
     def head(self) -> list[str]:

@@ -1,13 +1,14 @@
 """Reductions in one kernel: the row in one tile, or loops over its tiles."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.accumulators import MULTIPLY, one_pass
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Kernel, kernel_name, row_tile, used_in
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.wrapper import Part
 
@@ -28,8 +29,10 @@ def write_one_pass(
     inner += [body.writer.store(tensor) for tensor in stage.outputs]
     lanes = body.tile.lanes
     lines = body.tile_lines(body.widened(lanes), inner)
-    block = f"triton.next_power_of_2({body.count})"
-    return _finish(body, ops, lines, block, suffix)
+    if schedule.rows == 1:
+        return _finish(body, ops, lines, f"triton.next_power_of_2({body.count})", suffix)
+    tile = row_tile(body.count, schedule.rows * schedule.block)
+    return _finish(body, ops, lines, "BLOCK", suffix, tile)
 
 
 def write_looped(
@@ -53,9 +56,18 @@ def write_looped(
     return _finish(body, ops, lines, str(schedule.block), suffix)
 
 
-def _finish(body: Body, ops: Sequence[str], lines: Sequence[str], block: str, suffix: str) -> Part:
+def _finish(
+    body: Body,
+    ops: Sequence[str],
+    lines: Sequence[str],
+    block: str,
+    suffix: str,
+    tile: Mapping[str, str] = MappingProxyType({}),
+) -> Part:
+    """The part of one kernel; `tile` holds tile sizes that the wrapper computes."""
     schedule = body.schedule
-    grid = grid_text(body.grid())
+    rows = "ROWS" if tile else str(schedule.rows)
+    grid = grid_text(body.grid(rows))
     tiles = {"ROWS": schedule.rows} if schedule.rows > 1 else {}
     plan = KernelPlan(
         kernel=kernel_name(ops, suffix),
@@ -64,20 +76,14 @@ def _finish(body: Body, ops: Sequence[str], lines: Sequence[str], block: str, su
         tiles={**tiles, "BLOCK": schedule.block, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
-    sizes = body.scope.sizes
+    whole = (*body.head(), *lines)
     kernel = Kernel(
         plan=plan,
         pointers=body.writer.pointers,
-        sizes=tuple(_used(sizes, [*body.head(), *lines])),
-        body=(*body.head(), *lines),
+        sizes=used_in(whole, body.scope.sizes),
+        body=whole,
         grid=grid,
-        constants={**{name: str(size) for name, size in tiles.items()}, "BLOCK": block},
+        constants={**dict.fromkeys(tiles, rows), "BLOCK": block},
     )
     extra = MULTIPLY if any("multiply" in line for line in lines) else ""
-    return Part(stage=body.stage, kernels=[kernel], sizes=sizes, extra=extra)
-
-
-def _used(sizes: dict[str, str], lines: Sequence[str]) -> list[str]:
-    """Sizes that the kernel reads; the others only the grid needs."""
-    text = " ".join(lines)
-    return [name for name in sizes if name in text]
+    return Part(stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra)

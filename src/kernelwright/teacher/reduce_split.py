@@ -13,7 +13,7 @@ from kernelwright.teacher.accumulators import MULTIPLY, Accumulator, State, Tile
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text, group_sizes
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Kernel, kernel_name, used_in
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.tile import pointer
 from kernelwright.teacher.wrapper import Part
@@ -180,7 +180,8 @@ def _kernel(
     *,
     is_split: bool,
 ) -> Kernel:
-    schedule, grid = task.schedule, body.grid()
+    schedule = task.schedule
+    grid = body.grid(str(schedule.rows))
     head = body.head()
     if is_split:
         head.append(f"split = tl.program_id({len(grid)})")
@@ -200,12 +201,10 @@ def _kernel(
         why=schedule.why,
     )
     sizes |= body.scope.sizes
-    passed = [name for name in body.scope.sizes if name in text]
-    passed += [name for name in ("chunk", "n_splits") if name in text]
     return Kernel(
         plan=plan,
         pointers=body.writer.pointers,
-        sizes=tuple(passed),
+        sizes=used_in([text], (*body.scope.sizes, "chunk", "n_splits")),
         body=(*head, *lines),
         grid=grid_text(grid),
         constants=constants,

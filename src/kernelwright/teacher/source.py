@@ -1,6 +1,7 @@
 """Text of candidates: plan comments, kernels, and the wrapper that launches them."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate, KernelPlan
@@ -26,6 +27,17 @@ class Kernel:
     """Text of the launch grid, a tuple."""
     constants: Mapping[str, str] = field(default_factory=dict)
     """`tl.constexpr` parameter -> its text at the call."""
+
+
+def row_tile(count: str, elements: int) -> dict[str, str]:
+    """Wrapper variables of a tile that holds whole rows of `count`, about `elements` in all."""
+    return {"BLOCK": f"triton.next_power_of_2({count})", "ROWS": f"max(1, {elements} // BLOCK)"}
+
+
+def used_in(lines: Sequence[str], sizes: Iterable[str]) -> tuple[str, ...]:
+    """The sizes that a kernel's lines read; the others only its grid needs."""
+    words = set(re.findall(r"\w+", " ".join(lines)))
+    return tuple(name for name in sizes if name in words)
 
 
 def kernel_name(ops: Sequence[str], suffix: str = "") -> str:
