@@ -1,6 +1,7 @@
 """How a reduction is laid over programs and tiles: orientation, forms, sizes."""
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from math import prod
 
 from kernelwright.teacher.scope import Group, group
@@ -38,17 +39,10 @@ class Geometry:
     """Kept positions of a tile."""
     cols: Group
     """Reduced positions."""
-    is_column: bool
-    """Memory runs along the rows: lanes read neighbouring rows, not neighbouring columns."""
-
-    @property
-    def kept(self) -> int:
-        """Rows in all, in the program at hand."""
-        return self.rows.size * (self.outer.size if self.outer else 1)
 
 
 def is_column(space: Space) -> bool:
-    """Whether the innermost axis is kept."""
+    """Whether the innermost axis is kept: lanes then read neighbouring rows, not columns."""
     return bool(space.kept) and space.axes[-1].name not in space.reduced
 
 
@@ -58,11 +52,11 @@ def geometry(space: Space, rows: int) -> Geometry:
     cols = group(space, reduced, "item")
     if not is_column(space):
         kept = group(space, space.kept, "outer", is_masked=rows > 1)
-        return Geometry(None, kept, cols, False)
+        return Geometry(None, kept, cols)
     inner = group(space, space.kept[-1:], "", is_masked=rows > 1)
     rest = space.kept[:-1]
     outer = group(space, rest, "outer", is_masked=False) if rest else None
-    return Geometry(outer, inner, cols, True)
+    return Geometry(outer, inner, cols)
 
 
 def schedules(space: Space) -> list[Schedule]:
@@ -92,9 +86,8 @@ def _rows(kept: int, length: int) -> list[Schedule]:
         looped = [Schedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
     split = _split(1, kept, length, 2048, 8)
     if split and kept < 2 * PROCESSORS and length > 4 * 2048:
-        return [*split, *looped[:2], *one_pass, *looped[2:]]
-    first, rest = (one_pass, looped) if one_pass else (looped, [])
-    return [*first[:1], *rest[:1], *first[1:2], *rest[1:2], *first[2:], *split[:1], *rest[2:]]
+        return _alternating(split, one_pass, looped)
+    return [*_alternating(one_pass, looped), *split[:1]]
 
 
 def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
@@ -129,7 +122,7 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
     programs = max(1, kept // rows)
     split = _split(rows, programs, length, 2048 // rows, 8)
     if split and programs < 2 * PROCESSORS and length >= 1024:
-        return [*split, *found]
+        return _alternating(split, found)
     return found + split
 
 
@@ -144,6 +137,11 @@ def _split(rows: int, programs: int, length: int, block: int, warps: int) -> lis
         Schedule("two_pass", rows, size, warps, why, splits)
         for size in (block, block * 2, block // 2)
     ]
+
+
+def _alternating(*forms: list[Schedule]) -> list[Schedule]:
+    """The best of each form, then the second of each, and so on."""
+    return [schedule for tier in zip_longest(*forms) for schedule in tier if schedule]
 
 
 def _power_of_2(size: int) -> int:

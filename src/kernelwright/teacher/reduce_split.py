@@ -184,7 +184,7 @@ def _kernel(
     grid = body.grid(str(schedule.rows))
     head = body.head()
     if is_split:
-        head.append(f"split = tl.program_id({len(grid)})")
+        head.append(f"split = {body.widened(f'tl.program_id({len(grid)})')}")
         grid.append("n_splits")
     text = " ".join([*head, *lines])
     constants = {"ROWS": str(schedule.rows)} if schedule.rows > 1 else {}

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from kernelwright.teacher.space import Axis, Space
 
@@ -20,11 +19,6 @@ class Group:
     """The same in the wrapper."""
     is_masked: bool
     """Positions may lie beyond the end; a program's own scalar position never does."""
-
-    @property
-    def size(self) -> int:
-        """Positions in the program at hand."""
-        return prod(axis.size for axis in self.axes)
 
 
 def group(space: Space, names: Sequence[str], merged: str, *, is_masked: bool = True) -> Group:

@@ -58,10 +58,6 @@ class Space:
     def axis(self, name: str) -> Axis:
         return next(axis for axis in self.axes if axis.name == name)
 
-    def names(self, axes: frozenset[int]) -> frozenset[str]:
-        """Collapsed axes that some of the graph's axes lie in."""
-        return frozenset(name for name, held in self.members.items() if axes & set(held))
-
     def runtime(self, names: Sequence[str]) -> str:
         """Text of the product of the sizes of some axes."""
         return size_text(self.stage, [a for name in names for a in self.members[name]])
