@@ -136,4 +136,4 @@ def test_the_share_of_own_kernels_is_seen(guest):
     share = guest.kernel_time_share("candidate", inputs(1 << 22))
     assert 0.0 < share < 0.5
     guest.load(ADD, "own")
-    assert guest.kernel_time_share("own", inputs()) == pytest.approx(1.0)
+    assert guest.kernel_time_share("own", inputs(1 << 26)) > 0.9

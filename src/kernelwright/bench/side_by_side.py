@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,7 @@ def side_by_side(task: ModuleTask, optimized: Path) -> dict[str, Timing]:
         with gpu_lock():
             for turn in range(ROUNDS):
                 for name in names[turn % 3 :] + names[: turn % 3]:
-                    call = contenders[name]
-                    samples[name] += time_cold(lambda call=call: call(*inputs), REPEATS)
+                    samples[name] += time_cold(partial(contenders[name], *inputs), REPEATS)
     return {name: summarize(times) for name, times in samples.items()}
 
 

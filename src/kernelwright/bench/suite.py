@@ -74,7 +74,7 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
     """Run the cases that have no record yet, and append one each."""
     done = {line["id"] for line in _cases_in(run.results)}
     if not done:
-        head = {"record": "run", "command": f"eval {run.suite}", "level": run.level}
+        head: Record = {"record": "run", "command": f"eval {run.suite}", "level": run.level}
         head |= {"options": run.options, "environment": record.environment()}
         record.append(run.results, [head])
     queue = SimpleQueue[Case]()

@@ -11,6 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from kernelwright.timing.cuda_timer import event_pair
+
 _FRESH = {
     "aten.empty.memory_format",
     "aten.empty_like.default",
@@ -60,7 +62,7 @@ class Launches:
         if self.spans is None:
             yield
             return
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin, end = event_pair()
         begin.record()
         yield
         end.record()

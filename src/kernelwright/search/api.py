@@ -61,9 +61,9 @@ def optimize(
     kind = tensors[0].device.type
     with Judge(device=kind, precision=precision, mode=mode, budget_s=judging_s) as judge:
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
-        variant = search.fastest(lowered.program)
+        variants = search.ranked(lowered.program)
         task = program_task(lowered.program, name=name)
-        variant, source, verdict = search.settle(variant, task, lambda composed: composed)
+        variant, source, verdict = search.settle(variants, task, lambda composed: composed)
     seconds = time.monotonic() - begin_s
     record = result_record(name, lowered.program, variant, verdict, source, seconds)
     compute = _imported(source) if verdict.accepted else None
@@ -112,7 +112,7 @@ def _attach(
 
     optimized = copy.copy(module)
     optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})
-    optimized.optimization = record
+    vars(optimized)["optimization"] = record
     return optimized
 
 

@@ -77,9 +77,9 @@ def optimize_target(
         say("loading and lowering")
         target = load_target(spec, judge.rules.device)
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
-        variant = search.fastest(target.program)
+        variants = search.ranked(target.program)
         say("judging the whole against the original")
-        variant, source, verdict = search.settle(variant, target.task, target.write)
+        variant, source, verdict = search.settle(variants, target.task, target.write)
     seconds = time.monotonic() - begin_s
     result = result_record(target.name, target.program, variant, verdict, source, seconds)
     run = {
@@ -111,8 +111,8 @@ class Search:
         self._limit = FEW_CANDIDATES if budget_s <= QUICK_S else MANY_CANDIDATES
         self._known: dict[str, Tuned] = {}
 
-    def fastest(self, program: Program) -> Variant:
-        """The program searched in the layouts that suit it; the faster one.
+    def ranked(self, program: Program) -> list[Variant]:
+        """The program searched in the layouts that suit it, the fastest first.
 
         Without a GPU only the layout it has: which is faster would be a guess.
         """
@@ -121,38 +121,48 @@ class Search:
         if self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls):
             variants.append(self._search(channels_last(base), "channels_last"))
         if len(variants) == 1:
-            return variants[0]
+            return variants
         self._say("comparing layouts")
         whole = [compose(v.program, v.replacements()) for v in variants]
         verdicts = self._judge.screen(program_task(program, name="layouts"), whole)
-        for v, verdict in zip(variants, verdicts, strict=True):
+        found = []
+        for variant, verdict in zip(variants, verdicts, strict=True):
             times = verdict.times.get("candidate")
-            self._say(f"{v.layout}: {f'{times.median_ms:.4g} ms' if times else verdict.message}")
-        timed = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
-        if not timed:
-            return variants[0]
-        return variants[min(timed, key=lambda i: verdicts[i].times["candidate"].median_ms)]
+            text = f"{times.median_ms:.4g} ms" if times else verdict.message
+            self._say(f"{variant.layout}: {text}")
+            if times:
+                found.append((times.median_ms, variant))
+        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants[:1]
 
     def settle(
-        self, variant: Variant, task: Task, write: Callable[[str], str]
+        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
     ) -> tuple[Variant, str, Verdict]:
-        """Judge the whole; while it is rejected, give back the fragment that saves least."""
+        """The first variant that is accepted as a whole.
+
+        Where none is, the last one gives back the fragment that saves least, until it is accepted
+        or PyTorch alone is left.
+        """
+        *others, variant = variants
+        for other in others:
+            source, verdict = self._judged(other, task, write)
+            if verdict.accepted:
+                return other, source, verdict
+            self._say(f"{other.layout} rejected: {verdict.message}")
         while True:
-            source = write(compose(variant.program, variant.replacements()).source)
-            candidate = Candidate(source=source, origin="search")
-            verdict = self._judge_whole(variant, task, candidate)
+            source, verdict = self._judged(variant, task, write)
             if verdict.accepted:
                 return variant, source, verdict
             if not variant.chosen:
                 message = "no fragment won: optimized.py computes with PyTorch alone"
                 return variant, source, replace(verdict, message=message)
-            least = min(variant.chosen, key=lambda i: variant.tuned[i].saving)
             self._say(f"rejected ({verdict.code}: {verdict.message}): one fragment less")
-            reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
-            tuned = list(variant.tuned)
-            tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
-            chosen = tuple(i for i in variant.chosen if i != least)
-            variant = replace(variant, tuned=tuple(tuned), chosen=chosen)
+            variant = _without_least(variant, verdict)
+
+    def _judged(
+        self, variant: Variant, task: Task, write: Callable[[str], str]
+    ) -> tuple[str, Verdict]:
+        source = write(compose(variant.program, variant.replacements()).source)
+        return source, self._judge_whole(variant, task, Candidate(source=source, origin="search"))
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu or variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
@@ -194,6 +204,16 @@ class Search:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
+
+
+def _without_least(variant: Variant, verdict: Verdict) -> Variant:
+    """The variant with the chosen fragment that saves least back in PyTorch."""
+    least = min(variant.chosen, key=lambda i: variant.tuned[i].saving)
+    reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
+    tuned = list(variant.tuned)
+    tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
+    chosen = tuple(i for i in variant.chosen if i != least)
+    return replace(variant, tuned=tuple(tuned), chosen=chosen)
 
 
 def _covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:

@@ -66,11 +66,10 @@ class TileBody:
                 self.place(call.outputs[0], index, self.variable(met[0]))
                 continue
             shape = call.types[0].shape
-            index = next(
-                (self.path[m] for m in met if self.program.type_of(m).shape == shape), None
-            )
-            if index is None:
+            same = [self.path[m] for m in met if self.program.type_of(m).shape == shape]
+            if not same:
                 raise NotWritable(f"{call.op} makes the tile larger")
+            index = same[0]
             self.place(call.outputs[0], index, self._compute(call, index))
 
     def value(self, name: str, index: Index) -> str:

@@ -16,8 +16,7 @@ def time_cold(call: Callable[[], object], repeats: int) -> list[float]:
     The device is idle when a repeat begins. What a call leaves running on other streams is waited
     for, and its time added.
     """
-    begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-    end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    begin, end = event_pair()
     buffer = flush_buffer()
     torch.cuda.synchronize()
     times_ms = []
@@ -32,6 +31,13 @@ def time_cold(call: Callable[[], object], repeats: int) -> list[float]:
         tail_ms = (time.perf_counter() - ended_s) * 1e3
         times_ms.append(begin.elapsed_time(end) + (tail_ms if tail_ms > _SETTLED_MS else 0.0))
     return times_ms
+
+
+def event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    """Events to record before and after what is to be timed."""
+    begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    return begin, end
 
 
 def flush_buffer() -> torch.Tensor:

@@ -14,7 +14,9 @@ def pack_kernel(w, packed, rows, columns, BR: tl.constexpr, BC: tl.constexpr):
 
 
 @triton.jit
-def linear_relu_kernel(x, w, bias, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def linear_relu_kernel(
+    x, w, bias, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
     m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     left = tl.load(x + m[:, None] * K + k, (m[:, None] < M) & (k < K), 0.0)
     right = tl.load(w + k[:, None] * N + n, (k[:, None] < K) & (n < N), 0.0)
@@ -40,7 +42,5 @@ class ModelNew(torch.nn.Module):
         packed = self.weight()
         (M, K), N = x.shape, packed.shape[1]
         y = torch.empty((M, N), device=x.device)
-        linear_relu_kernel[(1,)](
-            x, packed, self.linear.bias, y, M, N, K, BM=32, BN=32, BK=32
-        )
+        linear_relu_kernel[(1,)](x, packed, self.linear.bias, y, M, N, K, BM=32, BN=32, BK=32)
         return y

@@ -8,7 +8,17 @@ import triton.language as tl
 
 @triton.jit
 def batch_norm_kernel(
-    x, weight, bias, y, running_mean, running_var, count, rows, columns, eps, momentum,
+    x,
+    weight,
+    bias,
+    y,
+    running_mean,
+    running_var,
+    count,
+    rows,
+    columns,
+    eps,
+    momentum,
     BLOCK: tl.constexpr,
 ):
     column = tl.program_id(0)
@@ -36,7 +46,17 @@ class ModelNew(torch.nn.Module):
         y = torch.empty_like(x)
         (rows, columns), norm = x.shape, self.norm
         batch_norm_kernel[(columns,)](
-            x, norm.weight, norm.bias, y, norm.running_mean, norm.running_var,
-            norm.num_batches_tracked, rows, columns, norm.eps, norm.momentum, BLOCK=64,
+            x,
+            norm.weight,
+            norm.bias,
+            y,
+            norm.running_mean,
+            norm.running_var,
+            norm.num_batches_tracked,
+            rows,
+            columns,
+            norm.eps,
+            norm.momentum,
+            BLOCK=64,
         )
         return y
