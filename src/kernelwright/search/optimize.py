@@ -137,26 +137,31 @@ class Search:
     def settle(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
     ) -> tuple[Variant, str, Verdict]:
-        """The first variant that is accepted as a whole.
+        """The first variant that is accepted as a whole and not slower than the original.
 
-        Where none is, the last one gives back the fragment that saves least, until it is accepted
-        or PyTorch alone is left.
+        Where none is, the last one gives back the fragment that saves least, until it is or PyTorch
+        alone is left.
         """
         *others, variant = variants
         for other in others:
             source, verdict = self._judged(other, task, write)
-            if verdict.accepted:
+            if self._wins(verdict):
                 return other, source, verdict
-            self._say(f"{other.layout} rejected: {verdict.message}")
+            self._say(f"{other.layout} does not win: {verdict.message}")
         while True:
             source, verdict = self._judged(variant, task, write)
-            if verdict.accepted:
+            if self._wins(verdict):
                 return variant, source, verdict
             if not variant.chosen:
                 message = "no fragment won: optimized.py computes with PyTorch alone"
                 return variant, source, replace(verdict, message=message)
-            self._say(f"rejected ({verdict.code}: {verdict.message}): one fragment less")
+            self._say(f"one fragment less: the whole does not win ({verdict.message})")
             variant = _without_least(variant, verdict)
+
+    def _wins(self, verdict: Verdict) -> bool:
+        """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
+        is_slower = verdict.speedup is not None and verdict.speedup < 1.0
+        return verdict.accepted and (self._judge.rules.mode == "pure" or not is_slower)
 
     def _judged(
         self, variant: Variant, task: Task, write: Callable[[str], str]
@@ -209,7 +214,9 @@ class Search:
 def _without_least(variant: Variant, verdict: Verdict) -> Variant:
     """The variant with the chosen fragment that saves least back in PyTorch."""
     least = min(variant.chosen, key=lambda i: variant.tuned[i].saving)
-    reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
+    reason = "stays PyTorch: the whole is slower with it"
+    if not verdict.accepted:
+        reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
     tuned = list(variant.tuned)
     tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
     chosen = tuple(i for i in variant.chosen if i != least)
