@@ -1,0 +1,82 @@
+"""Proposals: what a writer can write as a whole, grown from every call."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.fragment import extract, is_connected, is_convex
+from kernelwright.programs.program import Program
+from kernelwright.search.partition import propose
+from kernelwright.teacher.writer import family
+
+
+def mlp() -> Program:
+    """linear -> gelu -> linear -> softmax -> sum."""
+    b = Builder()
+    x, w, v = (b.input(TensorType(shape)) for shape in ((8, 16), (32, 16), (4, 32)))
+    [t] = b.call("linear", input=x, weight=w)
+    [t] = b.call("gelu", input=t)
+    [t] = b.call("linear", input=t, weight=v)
+    [t] = b.call("softmax", input=t, dim=1)
+    return b.program(b.call("sum", input=t, dim=(0,)))
+
+
+def test_no_fragment_holds_two_products():
+    program = mlp()
+    for part in propose(program, family):
+        assert sum(program.calls[i].op == "linear" for i in part) <= 1
+
+
+def test_a_product_takes_its_epilogue():
+    assert frozenset({0, 1}) in propose(mlp(), family)
+
+
+def test_what_nobody_can_write_is_not_proposed():
+    assert propose(mlp(), lambda _: None) == []
+
+
+def test_views_and_lone_pointwise_calls_are_not_worth_a_kernel():
+    b = Builder()
+    x = b.input(TensorType((4, 6)))
+    [t] = b.call("reshape", input=x, shape=(24,))
+    [t] = b.call("relu", input=t)
+    assert propose(b.program([t]), family) == []
+
+
+def test_growth_closes_over_paths_that_leave_and_return():
+    b = Builder()
+    x = b.input(TensorType((4, 6)))
+    [a] = b.call("exp", input=x)
+    [c] = b.call("tanh", input=a)
+    [d] = b.call("sigmoid", input=a)
+    [e] = b.call("mul", input=c, other=d)
+    program = b.program([e])
+    assert propose(program, family)[0] == frozenset(range(4))
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    b = Builder()
+    values = [b.input(TensorType((3, 5))) for _ in range(2)]
+    for _ in range(draw(st.integers(2, 7))):
+        pick = st.sampled_from(values)
+        op = draw(st.sampled_from(["relu", "tanh", "add", "mul", "softmax"]))
+        if op in ("add", "mul"):
+            made = b.call(op, input=draw(pick), other=draw(pick))
+        elif op == "softmax":
+            made = b.call(op, input=draw(pick), dim=1)
+        else:
+            made = b.call(op, input=draw(pick))
+        values += made
+    return b.program(values[-1:])
+
+
+@given(programs())
+def test_every_proposal_is_convex_connected_and_writable(program):
+    found = propose(program, family)
+    assert len(found) == len(set(found))
+    for part in found:
+        assert is_convex(program, part)
+        assert is_connected(program, part)
+        assert family(extract(program, part).program) is not None

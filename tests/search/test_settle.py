@@ -1,0 +1,132 @@
+"""Which whole is kept: accepted and not slower, else the next layout, else fewer fragments."""
+
+from types import SimpleNamespace
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.fragment import extract
+from kernelwright.programs.program import Program
+from kernelwright.search.optimize import Search
+from kernelwright.search.tune import Tuned
+from kernelwright.search.variant import Variant
+
+KERNEL = "def fused_operator(x0):\n    return [x0]\n"
+
+
+def verdict(candidate_ms: float | None) -> Verdict:
+    """Accepted at this time against 2 ms; None: wrong values."""
+    accepted = candidate_ms is not None
+    times = {}
+    if candidate_ms is not None:
+        pair = {"candidate": candidate_ms, "reference": 2.0}
+        times = {
+            name: Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
+            for name, ms in pair.items()
+        }
+    return Verdict(
+        accepted=accepted,
+        stage=Stage.ACCEPTED if accepted else Stage.COMPARE,
+        code=Code.OK if accepted else Code.WRONG_VALUES,
+        message="",
+        mode="hybrid",
+        precision="strict",
+        device="fake",
+        times=times,
+    )
+
+
+class FakeJudge:
+    """Answers from a list; remembers what it was asked."""
+
+    on_gpu = True
+
+    def __init__(self, answers: list[float | None], mode: str = "hybrid") -> None:
+        self.rules = SimpleNamespace(mode=mode)
+        self.answers, self.asked = iter(answers), []
+
+    def warm(self, task, candidates):
+        pass
+
+    def verify(self, task, candidate):
+        self.asked.append(candidate.source)
+        return verdict(next(self.answers))
+
+
+def chain() -> Program:
+    b = Builder()
+    x = b.input(TensorType((4, 4)))
+    for op in ("relu", "tanh", "exp"):
+        [x] = b.call(op, input=x)
+    return b.program([x])
+
+
+def variant(layout: str, savings: tuple[float, ...]) -> Variant:
+    program = chain()
+    tuned = tuple(
+        Tuned(
+            fragment=extract(program, {i}),
+            family="pointwise",
+            candidates=(Candidate(source=KERNEL.replace("x0]", f"x0]  # {layout} {i}")),),
+            verdicts=(verdict(1.0),),
+            winner=0,
+            reason="",
+            saving=saving,
+        )
+        for i, saving in enumerate(savings)
+    )
+    return Variant(layout=layout, program=program, tuned=tuned, chosen=tuple(range(len(savings))))
+
+
+def settle(judge, variants):
+    search = Search(judge, begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    return search.settle(variants, None, lambda composed: composed)
+
+
+def test_the_first_layout_that_wins_is_kept():
+    judge = FakeJudge([1.0])
+    kept, _, found = settle(
+        judge, [variant("channels_last", (1.0,)), variant("contiguous", (1.0,))]
+    )
+    assert kept.layout == "channels_last"
+    assert found.accepted
+
+
+def test_a_rejected_layout_gives_way_to_the_next_with_all_its_fragments():
+    judge = FakeJudge([None, 1.0])
+    kept, _, _ = settle(
+        judge, [variant("channels_last", (1.0,)), variant("contiguous", (1.0, 2.0))]
+    )
+    assert kept.layout == "contiguous"
+    assert kept.chosen == (0, 1)
+
+
+def test_the_fragment_that_saves_least_is_given_back_first():
+    judge = FakeJudge([None, 1.0])
+    kept, source, found = settle(judge, [variant("contiguous", (3.0, 1.0, 2.0))])
+    assert kept.chosen == (0, 2)
+    assert "rejected with it (wrong_values)" in kept.tuned[1].reason
+    assert "torch.tanh" in source
+    assert found.accepted
+
+
+def test_a_whole_that_is_slower_than_the_original_does_not_win():
+    judge = FakeJudge([2.5, 1.5])
+    kept, _, _ = settle(judge, [variant("contiguous", (2.0, 1.0))])
+    assert kept.chosen == (0,)
+    assert "slower" in kept.tuned[1].reason
+
+
+def test_in_pure_mode_speed_decides_nothing():
+    judge = FakeJudge([2.5], mode="pure")
+    kept, _, _ = settle(judge, [variant("contiguous", (2.0, 1.0))])
+    assert kept.chosen == (0, 1)
+
+
+def test_when_nothing_wins_pytorch_alone_is_left_and_said_so():
+    judge = FakeJudge([None, None])
+    kept, source, found = settle(judge, [variant("contiguous", (1.0,))])
+    assert kept.chosen == ()
+    assert "PyTorch alone" in found.message
+    assert "contiguous 0" not in source
