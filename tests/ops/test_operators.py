@@ -307,7 +307,7 @@ SHAPES = st.lists(st.integers(1, 3), max_size=4).map(tuple)
 
 
 @given(SHAPES, SHAPES)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_binary_operators_broadcast_as_pytorch_does(left, right):
     def rule():
         return (
@@ -332,7 +332,7 @@ OPERANDS = st.one_of(
 
 
 @given(OPERANDS, OPERANDS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_dtypes_promote_as_pytorch_does(left, right):
     def real(operand):
         if isinstance(operand, TensorType):
@@ -349,7 +349,7 @@ def test_dtypes_promote_as_pytorch_does(left, right):
     st.data(),
     st.booleans(),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_reductions_reduce_as_pytorch_does(name, shape, data, keepdim):
     dims = data.draw(st.lists(st.integers(-len(shape), len(shape) - 1), min_size=1, max_size=3))
     operator, bound = bind(

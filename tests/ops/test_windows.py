@@ -39,7 +39,7 @@ def agree(name: str, eager: Callable[[], torch.Tensor], bound: dict[str, Any]) -
 
 
 @given(st.data(), SPATIAL)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_convolutions_have_the_sizes_of_pytorch(data, spatial):
     sizes = data.draw(numbers(spatial, 1, 7))
     kernel = data.draw(numbers(spatial, 1, 4))
@@ -63,7 +63,7 @@ def test_convolutions_have_the_sizes_of_pytorch(data, spatial):
 
 
 @given(st.data(), SPATIAL)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_transposed_convolutions_have_the_sizes_of_pytorch(data, spatial):
     sizes = data.draw(numbers(spatial, 1, 4))
     kernel = data.draw(numbers(spatial, 1, 4))
@@ -86,7 +86,7 @@ def test_transposed_convolutions_have_the_sizes_of_pytorch(data, spatial):
 
 
 @given(st.data(), SPATIAL, st.sampled_from(["avg", "max"]), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_pools_have_the_sizes_of_pytorch(data, spatial, kind, ceil_mode):
     attributes = {
         "kernel_size": data.draw(numbers(spatial, 0, 4)),
@@ -107,7 +107,7 @@ def test_pools_have_the_sizes_of_pytorch(data, spatial, kind, ceil_mode):
 
 
 @given(st.data(), SPATIAL, st.floats(0.1, 3.0))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_interpolation_has_the_sizes_of_pytorch(data, spatial, scale):
     shape = (2, 3, *data.draw(numbers(spatial, 1, 7)))
     x = torch.empty(shape, device="meta")
