@@ -35,9 +35,9 @@ def optimize(
     inputs of the examples' shapes, dtypes and device.
 
     Parameters and buffers are shared with `module`, so loading a state_dict into either serves
-    both. Inputs of another signature, and the other of train and eval mode, run the original
-    forward. The attribute `optimization` holds the result record: verdict, times, what became
-    Triton.
+    both. Inputs of another signature, the other of train and eval mode, and tensors on a CPU (where
+    Triton does not run) take the original forward. The attribute `optimization` holds the result
+    record: verdict, times, what became Triton.
 
     Args:
         example_inputs: positional arguments of a typical call; shapes are fixed by them.
@@ -94,6 +94,7 @@ def _attach(
     """A shallow copy of the module, its own class's subclass, whose forward uses `compute`."""
     kind = type(module)
     expected, mode = _signature(*example), module.training
+    on_gpu = all(tensor.is_cuda for tensor in _tensors(*example))
 
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
         if torch.is_grad_enabled() and any(
@@ -103,7 +104,8 @@ def _attach(
                 f"{kind.__name__} was optimized for inference only: call it under "
                 "torch.no_grad(), or keep the original module for training"
             )
-        if compute is None or self.training != mode or _signature(args, kwargs) != expected:
+        is_other = self.training != mode or _signature(args, kwargs) != expected
+        if compute is None or not on_gpu or is_other:
             return kind.forward(self, *args, **kwargs)
         results = compute(*lowered.gather(self, args, kwargs))
         for position, buffer in lowered.mutations:

@@ -34,6 +34,16 @@ def expect(name, tensor, shape, dtype):
         )
 '''.strip()
 
+NEEDS_GPU = '''
+def refuse_cpu(*tensors):
+    """Triton runs on a GPU, or anywhere in its interpreter."""
+    if not triton.knobs.runtime.interpret and any(t.device.type == "cpu" for t in tensors):
+        raise RuntimeError(
+            "the kernels need a GPU: move the module and its inputs to one, "
+            "or set TRITON_INTERPRET=1 before this file is imported"
+        )
+'''.strip()
+
 CONSTANT = '''
 @functools.cache
 def constant(values, dtype, device):
@@ -53,7 +63,9 @@ def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[.
         composed: text of `fused_operator` and its kernels.
         forward: the original's forward, for its signature.
     """
-    method = forward_function(lowered, signature_text(forward))
+    method = forward_function(
+        lowered, signature_text(forward), has_kernels="@triton.jit" in composed
+    )
     docstring, rest = _opened(source)
     renamed = rename(rest, {"Model": "ModelNew"})
     return f"{docstring}{_with_guards(composed, method)}{_replace_forward(renamed, method)}"
@@ -73,7 +85,9 @@ def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[.
     """`optimized.py` for `package.module:factory`: `attach(module)` gives the factory's module a
     new forward; parameters, buffers and state_dict keys stay its own. The file imports nothing of
     the user's, so the judge reads the very file that is written."""
-    method = forward_function(lowered, signature_text(forward))
+    method = forward_function(
+        lowered, signature_text(forward), has_kernels="@triton.jit" in composed
+    )
     return f'''{_with_guards(composed, method)}{method}
 
 
@@ -87,12 +101,15 @@ def attach(module):
 
 def _with_guards(composed: str, method: str) -> str:
     """The kernels, then what the forward calls besides `fused_operator`."""
-    if "constant(" not in method:
-        return f"{composed}\n\n{GUARDS}\n\n\n"
-    return f"import functools\n\n{composed}\n\n{GUARDS}\n\n\n{CONSTANT}\n\n\n"
+    parts = [composed.rstrip(), GUARDS]
+    if "refuse_cpu(" in method:
+        parts.append(NEEDS_GPU)
+    if "constant(" in method:
+        parts = ["import functools\n\n" + parts[0], *parts[1:], CONSTANT]
+    return "\n\n\n".join([*parts, ""])
 
 
-def forward_function(lowered: Lowered, signature: str) -> str:
+def forward_function(lowered: Lowered, signature: str, *, has_kernels: bool) -> str:
     """Text of a `forward(self, ...)` that gathers weights by name and calls `fused_operator`.
 
     Raises:
@@ -115,6 +132,7 @@ def forward_function(lowered: Lowered, signature: str) -> str:
     lines = [
         f"def forward(self{', ' if signature else ''}{signature}):",
         f"    refuse_gradients({', '.join(['self', *users])})",
+        *([f"    refuse_cpu({', '.join(users)})"] if has_kernels and users else []),
         *(f"    {check}" for check in checks),
         "    results = fused_operator(",
         *(f"        {argument}," for argument in arguments),
