@@ -75,6 +75,7 @@ RECORDS = [
         "num_fragments": 1,
         "num_triton": 1,
         "operators_triton": 2,
+        "unknown_operators": [],
         "source": "pass",
         "seconds": 1.5,
     },

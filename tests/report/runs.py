@@ -194,6 +194,7 @@ def gpu_run() -> list[Record]:
             "num_fragments": 2,
             "num_triton": 2,
             "operators_triton": 4,
+            "unknown_operators": [],
             "source": "import torch\nimport triton\n\n\n" + KERNEL,
             "seconds": 41.5,
         },

@@ -163,6 +163,27 @@ def test_nothing_is_written_for_bad_input(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("place", ["module", "get_inputs", "forward"])
+def test_a_target_that_exits_is_bad_input_and_not_success(tmp_path, place):
+    lines = {
+        "module": ("class Model", "raise SystemExit(0)\nclass Model"),
+        "get_inputs": ("return [torch.randn(6, WIDTH)]", "raise SystemExit(0)"),
+        "forward": ("y = torch.relu", "raise SystemExit(0)\n        y = torch.relu"),
+    }
+    file = tmp_path / "exits.py"
+    file.write_text(MODEL.replace(*lines[place]))
+    with pytest.raises(UsageError, match="exits"):
+        optimize_target(str(file), out=tmp_path / "out", device="cpu")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_search(tmp_path):
+    file = tmp_path / "flat.py"
+    file.write_text(FLAT)
+    with pytest.raises(UsageError, match="cannot write"):
+        optimize_target(str(file), out=file, device="cpu")
+
+
 class Gate(nn.Module):
     def __init__(self):
         super().__init__()

@@ -139,7 +139,9 @@ def _judge(device: str) -> Iterator[Check]:
         works=level.is_full,
         found=", ".join(level.held) or "none",
         needed=False,
-        remedy="this kernel refuses "
+        remedy=""
+        if level.is_full
+        else "this kernel refuses "
         + "; ".join(f"{guard} ({GUARDS[guard]})" for guard in level.missing),
     )
 

@@ -60,9 +60,14 @@ def command(
         )
     records, page = folder / "records.jsonl", folder / "report.html"
     render(records, page)
-    if not result["verdict"]["accepted"]:
+    if not result["num_triton"]:
+        err.print("nothing to gain: no kernel beats PyTorch here, keep the original", markup=False)
+    elif not result["verdict"]["accepted"]:
         message = f"optimized.py was rejected, do not use it: {result['verdict']['message']}"
         err.print(message, style="red", markup=False, soft_wrap=True)
+    if result["unknown_operators"]:
+        names = ", ".join(result["unknown_operators"])
+        err.print(f"kept in PyTorch, not in the operator table: {names}", markup=False)
     if json:
         print_json(result)
         return

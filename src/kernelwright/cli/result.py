@@ -27,7 +27,7 @@ def results_table(runs: Iterable[Run]) -> Table:
 
 def _cells(run: Run) -> tuple[str, ...]:
     result = run.result
-    verdict, launches, moved = result["verdict"], result["launches"], result["bytes"]
+    launches, moved = result["launches"], result["bytes"]
     became_triton = (
         f"{result['operators_triton']}/{len(run.program['calls'])} operators",
         f"{result['num_triton']}/{result['num_fragments']} fragments",
@@ -36,11 +36,18 @@ def _cells(run: Run) -> tuple[str, ...]:
     return (
         str(result["target"]),
         "\n".join(became_triton),
-        "accepted" if verdict["accepted"] else f"rejected:\n{verdict['code']}",
+        _outcome(result),
         f"{count(launches['before'])} to {count(launches['after'])}",
         f"{quantity(moved['before'], 'B')} to\n{quantity(moved['after'], 'B')}",
         _time(result["times"]),
     )
+
+
+def _outcome(result: Record) -> str:
+    if not result["num_triton"]:
+        return "unchanged"
+    verdict = result["verdict"]
+    return "accepted" if verdict["accepted"] else f"rejected:\n{verdict['code']}"
 
 
 def _time(times: dict[str, Record]) -> str:

@@ -46,7 +46,7 @@ def export(
             exported = torch.export.export(module, args, dict(kwargs), strict=False)
             functional: ExportedProgram = exported.run_decompositions(_decompositions(exported))
             return functional
-    except Exception as error:  # the user's forward runs in here and may raise anything
+    except (Exception, SystemExit) as error:  # the user's forward may raise anything
         file, line = _user_frame(error)
         message, remedy = _explain(error)
         raise UsageError(message, file=file, line=line, remedy=remedy) from error
@@ -80,7 +80,7 @@ def _quiet() -> Iterator[None]:
         logging.disable(before)
 
 
-def _explain(error: Exception) -> tuple[str, str]:
+def _explain(error: BaseException) -> tuple[str, str]:
     text = str(error)
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     if any(sign in text for sign in ("data-dependent", "Data-dependent", "on meta tensors")):

@@ -116,6 +116,7 @@ def result_record(
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),
         "operators_triton": len(inside),
+        "unknown_operators": sorted({call.op for call in original.calls if call.is_extern}),
         "source": source,
         "seconds": seconds,
     }

@@ -5,6 +5,7 @@ total saving, the whole is verified against the original and written with its re
 convolutions are also searched in channels-last layout, and the faster whole is kept.
 """
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
@@ -72,6 +74,7 @@ def optimize_target(
     """
     begin_s = time.monotonic()
     say = progress or (lambda _: None)
+    _check_writable(out)
     judging_s = JUDGING_SHARE * budget_s
     with Judge(device=device, precision=precision, mode=mode, budget_s=judging_s) as judge:
         say("loading and lowering")
@@ -98,6 +101,14 @@ def optimize_target(
     tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
     record.append(out / "records.jsonl", [run, program_record(variant), *fragments, *tried, result])
     return result
+
+
+def _check_writable(out: Path) -> None:
+    """Find out before the search, not after it."""
+    path = out.absolute()
+    nearest = next(folder for folder in (path, *path.parents) if folder.exists())
+    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+        raise UsageError(f"cannot write to {out}", remedy="give a folder with --out")
 
 
 class Search:

@@ -102,7 +102,7 @@ def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str,
     sys.path.insert(0, "")  # as `python -m` finds modules
     try:
         made = getattr(importlib.import_module(module), factory)()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(
             f"{spec} fails: {type(error).__name__}: {error}",
             remedy="name an importable module and a function in it that takes no arguments",
@@ -190,7 +190,7 @@ class _File:
                 line=error.lineno,
                 remedy=f"see that python -m py_compile {self.path.name} passes",
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             lines = [
                 frame.lineno
                 for frame in traceback.extract_tb(error.__traceback__)

@@ -157,7 +157,7 @@ class Task(ABC):
                 f"{self.name} does not fit into this machine's memory: {error}",
                 remedy="give smaller inputs, or use a larger machine",
             ) from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise UsageError(
                 f"the reference {self.name} fails on its own inputs: "
                 f"{type(error).__name__}: {error}",
