@@ -1,6 +1,5 @@
 """Eager, torch.compile and optimized.py timed in turn, in one process, alone on the card."""
 
-import importlib.util
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from kernelwright.core.verdict import Timing
+from kernelwright.search.importing import import_file
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import time_cold
 from kernelwright.timing.stats import summarize
@@ -54,11 +54,7 @@ def _model_new(
     task: ModuleTask, path: Path, eager: torch.nn.Module, device: torch.device
 ) -> torch.nn.Module:
     """The file's ModelNew with the reference's parameters."""
-    spec = importlib.util.spec_from_file_location("optimized", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_file(path)
     with torch.device(device):
         arguments = module.get_init_inputs()
         if len(arguments) == 2 and isinstance(arguments[1], dict):

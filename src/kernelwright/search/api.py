@@ -1,7 +1,6 @@
 """`kernelwright.optimize`: a drop-in module that computes with verified kernels."""
 
 import copy
-import importlib.util
 import itertools
 import tempfile
 import time
@@ -15,6 +14,7 @@ import torch.utils._pytree as pytree
 from kernelwright.core.record import Record
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.describe import result_record
+from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import JUDGING_SHARE, Search
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -75,12 +75,7 @@ def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
     path = folder / f"optimized_{next(_numbers)}.py"
     path.write_text(source, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: Callable[..., list[torch.Tensor]] = module.fused_operator
+    found: Callable[..., list[torch.Tensor]] = import_file(path).fused_operator
     return found
 
 

@@ -181,9 +181,10 @@ class Search:
         return source, self._judge_whole(variant, task, Candidate(source=source, origin="search"))
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
-        if self._judge.on_gpu or variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
-            if self._judge.on_gpu:
-                self._judge.warm(task, [candidate])
+        if self._judge.on_gpu:
+            self._judge.warm(task, [candidate])
+            return self._judge.verify(task, candidate)
+        if variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
             return self._judge.verify(task, candidate)
         small = scaled_down(variant.program, max_elements=CPU_ELEMENTS)
         whole = compose(small, variant.replacements(small))
