@@ -63,8 +63,17 @@ class Code(StrEnum):
     """An output shares memory with an input where the reference's does not."""
     NOT_LAUNCHED = "not_launched"
     """No own kernel ran in the judged calls."""
+    DECOY = "decoy"
+    """A kernel ran, and the outputs are right without it."""
     LIBRARY_COMPUTE = "library_compute"
     """`pure` mode: PyTorch computed something in the judged calls."""
+    TAMPERED = "tampered"
+    """Functions, classes or modules of PyTorch, Triton or Python were replaced in the guest."""
+    SETTINGS_CHANGED = "settings_changed"
+    """A process-wide setting (default dtype, TF32, grad mode, number of threads, current stream)
+    is another one after the call."""
+    LEFT_RUNNING = "left_running"
+    """Threads, processes or GPU work of the candidate's outlive the call."""
     IMPLAUSIBLE_TIME = "implausible_time"
     """Reported times contradict the host's clock or the physics floor."""
 
@@ -109,7 +118,13 @@ class Verdict:
     """Line of the candidate the message is about."""
     errors: ErrorFigures | None = None
     times: dict[str, Timing] = field(default_factory=dict)
-    """"candidate" and "reference"; empty on CPU, where speed is never measured."""
+    """"candidate" and "reference", as called; "candidate_graph" and "reference_graph", the GPU's
+    part alone, where a CUDA graph can be captured. Empty on CPU, where speed is never measured."""
+    speedup_interval: tuple[float, float] | None = None
+    """95% bootstrap interval of the ratio of medians, reference / candidate."""
+    noise: float | None = None
+    """Noise floor of this machine now: how far two medians of the same calls lie apart, as a
+    share of one."""
     launches: dict[str, int] = field(default_factory=dict)
     """Own kernels seen to launch in one judged call: name -> count."""
     library_share: float | None = None
@@ -118,9 +133,13 @@ class Verdict:
     """The shape x input family x seed cases that were judged, in order."""
     checks: tuple[str, ...] = ()
     """Probes that passed, in order: what this acceptance rests on."""
+    grade: str = "fresh"
+    """"fresh": a guest of its own. "recycled": a guest that had run other candidates before."""
     isolation: str = ""
     """Guards in force in the guest, e.g. "rlimits+netns+landlock"."""
     advice: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    """What an advisory stage (a language model) suspects; it never decides."""
 
     def __post_init__(self) -> None:
         if self.accepted != (self.code is Code.OK) or self.accepted != (
@@ -135,6 +154,11 @@ class Verdict:
             return None
         return self.times["reference"].median_ms / self.times["candidate"].median_ms
 
+    @property
+    def is_faster(self) -> bool:
+        """Faster than the reference beyond chance: the interval excludes 1."""
+        return self.speedup_interval is not None and self.speedup_interval[0] > 1.0
+
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "speedup": self.speedup}
 
@@ -145,6 +169,8 @@ class Verdict:
         if values.get("errors"):
             values["errors"] = ErrorFigures(**values["errors"])
         values["times"] = {k: Timing(**t) for k, t in values.get("times", {}).items()}
-        for key in ("cases", "checks", "advice"):
+        for key in ("cases", "checks", "advice", "flags"):
             values[key] = tuple(values.get(key, ()))
+        if values.get("speedup_interval"):
+            values["speedup_interval"] = tuple(values["speedup_interval"])
         return cls(**values)

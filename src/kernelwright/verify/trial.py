@@ -213,7 +213,7 @@ class Trial:
             self.passed("outputs depend on own kernels")
             return
         message = "the outputs are right without the candidate's kernels: they are decoys"
-        raise Rejected(Stage.PROBE, Code.NOT_LAUNCHED, message)
+        raise Rejected(Stage.PROBE, Code.DECOY, message)
 
     # -- result
 

@@ -1,7 +1,7 @@
 # exploit: E05
 # how: the kernel works on a scratch tensor, torch gives the answer (hybrid)
 # task: relu
-# code: not_launched
+# code: decoy
 # mode: hybrid
 
 import torch
