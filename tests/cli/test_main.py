@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -143,14 +144,53 @@ def test_verify_is_pure_by_default_and_passes_options_on(run, fake):
         return verdict(True)
 
     fake("kernelwright.verify.api", verify=verify)
-    run("verify", "ref.py", "cand.py", "--precision", "tf32")
+    run("verify", "ref.py", "cand.py", "--precision", "tf32", "--timeout", "7")
+    seen.pop("progress")("loading")
     assert seen == {
         "ref": "ref.py",
         "candidate": "cand.py",
         "device": "auto",
         "precision": "tf32",
         "mode": "pure",
+        "timeout_s": 7.0,
     }
+
+
+def test_verify_names_the_candidates_line_and_says_what_it_does(run, fake):
+    def verify(ref, candidate, *, progress, **options):
+        progress("loading")
+        return replace(verdict(False, "writes past its output"), line=12)
+
+    fake("kernelwright.verify.api", verify=verify)
+    done = run("verify", "ref.py", "folder/cand.py")
+    assert "folder/cand.py:12: rejected: writes past its output" in done.out
+    assert "verify: loading" in done.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (
+            UsageError("no Model", file="m.py", line=3, remedy="define one"),
+            2,
+            {
+                "kind": "usage",
+                "message": "no Model",
+                "file": "m.py",
+                "line": 3,
+                "remedy": "define one",
+            },
+        ),
+        (InfraError("no guest"), 3, {"kind": "infra", "message": "no guest"}),
+        (RuntimeError("a bug"), 3, {"kind": "infra", "message": "a bug"}),
+    ],
+    ids=["usage", "infra", "bug"],
+)
+def test_under_json_an_error_is_an_object_too(run, fake, error, code, said):
+    fake("kernelwright.verify.api", verify=raises(error))
+    done = run("verify", "ref.py", "cand.py", "--json")
+    assert done.code == code
+    assert json.loads(done.out) == {"error": said}
 
 
 def test_markup_in_a_message_is_printed_as_it_is(run, fake):

@@ -9,6 +9,8 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from kernelwright.core.errors import UsageError
+
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
@@ -19,6 +21,22 @@ Say = Callable[[str], None]
 def print_json(value: Any) -> None:
     """The one thing on stdout under `--json`."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False))
+
+
+@contextmanager
+def errors_as_json(wanted: bool) -> Iterator[None]:
+    """Under `--json`, an error is an object on stdout too: {"error": {kind, message, ...}}."""
+    try:
+        yield
+    except UsageError as error:
+        if wanted:
+            place = {"file": error.file, "line": error.line, "remedy": error.remedy}
+            print_json({"error": {"kind": "usage", "message": error.message, **place}})
+        raise
+    except Exception as error:
+        if wanted:
+            print_json({"error": {"kind": "infra", "message": str(error)}})
+        raise
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.console import errors_as_json, out, print_json, progress
 from kernelwright.cli.options import (
     Device,
     DeviceOption,
@@ -27,44 +27,61 @@ CandidateArgument = Annotated[
 ]
 
 
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1,
+        metavar="SECONDS",
+        help="Longest a call of the candidate's may take.",
+        show_default="60, on a GPU 120",
+    ),
+]
+
+
 def command(
     ref: RefArgument,
     candidate: CandidateArgument,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.PURE,
+    timeout: TimeoutOption = None,
     json: JsonOption = False,
 ) -> None:
     """Judge CANDIDATE against REF: exit code 0 accepted, 1 rejected."""
     from kernelwright.verify.api import verify
 
-    with progress("verify"):
+    with errors_as_json(json), progress("verify") as say:
         verdict = verify(
-            ref, candidate, device=device.value, precision=precision.value, mode=mode.value
+            ref,
+            candidate,
+            device=device.value,
+            precision=precision.value,
+            mode=mode.value,
+            timeout_s=timeout,
+            progress=say,
         )
     if json:
         print_json(verdict.to_json())
     else:
-        _print(verdict)
+        _print(verdict, candidate)
     raise typer.Exit(0 if verdict.accepted else 1)
 
 
-def _print(verdict: Verdict) -> None:
-    """What was found, then what it rests on."""
+def _print(verdict: Verdict, candidate: Path) -> None:
+    """What was found, where, and what it rests on."""
     table = Table(box=None, show_header=False)
     table.add_column(style="dim")
     table.add_column()
     for label, text in _lines(verdict):
         table.add_row(label, Text(text))
     word, style = ("accepted", "bold green") if verdict.accepted else ("rejected", "bold red")
-    out.print(f"{word}: {verdict.message}", style=style, markup=False)
+    where = "" if verdict.line is None else f"{candidate}:{verdict.line}: "
+    out.print(f"{where}{word}: {verdict.message}", style=style, markup=False, soft_wrap=True)
     out.print(table)
 
 
 def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     lines = [("stage, code", f"{verdict.stage}, {verdict.code}")]
-    if verdict.line is not None:
-        lines.append(("line", str(verdict.line)))
     lines.append(("rules", f"{verdict.mode}, {verdict.precision}, on {verdict.device}"))
     if (errors := verdict.errors) is not None:
         lines.append(("", "candidate / PyTorch / allowed, against fp64"))
@@ -89,4 +106,5 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     lines.append(("checks passed", ", ".join(verdict.checks) or "none"))
     lines.append(("isolation", verdict.isolation or "none reported"))
     lines.extend(("advice", text) for text in verdict.advice)
+    lines.extend(("suspected", text) for text in verdict.flags)
     return lines

@@ -1,11 +1,12 @@
 """`kernelwright verify`, as a function."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
-from kernelwright.verify.judge import Judge
+from kernelwright.verify.judge import Judge, Say
 from kernelwright.verify.load import load_task
 
 
@@ -16,6 +17,8 @@ def verify(
     device: str = "auto",
     precision: str = "strict",
     mode: str = "pure",
+    timeout_s: float | None = None,
+    progress: Say | None = None,
 ) -> Verdict:
     """The verdict on a candidate file against a reference file or `package.module:factory`.
 
@@ -24,13 +27,17 @@ def verify(
         device: "auto", "cpu" (Triton's interpreter, no times) or "cuda".
         precision: "strict", "tf32" or "kernelbench".
         mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
+        timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
+        progress: is told what is done next.
 
     Raises:
         UsageError: an option, the reference, or the candidate's path is wrong.
         InfraError: our side broke; no verdict.
     """
     source = _read(Path(candidate_path))
-    with Judge(device, precision, mode) as judge:
+    with Judge(device, precision, mode, progress=progress) as judge:
+        if timeout_s is not None:
+            judge.limits = replace(judge.limits, wall_s=timeout_s)
         task = load_task(ref, judge.rules.device)
         return judge.verify(task, Candidate(source=source, origin="file"))
 

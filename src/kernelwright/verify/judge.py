@@ -11,7 +11,7 @@ task is wrong) or `InfraError` (we are).
 import os
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
@@ -33,6 +33,8 @@ from kernelwright.verify.session import Session
 from kernelwright.verify.task import Task
 from kernelwright.verify.trial import Posed, Rules, Trial, pose, pose_if_defined
 
+Say = Callable[[str], None]
+
 MODES = ("pure", "hybrid")
 NUM_SCREEN_CASES = 2
 COMPILE_JOBS = os.cpu_count() or 1
@@ -51,6 +53,7 @@ class Judge:
         limits: of each guest.
         budget_s: no further case is begun after this long; the first two always are.
         seed: of the inputs; secret and new for each judge unless given.
+        progress: is told what `verify` does next.
     """
 
     def __init__(
@@ -62,6 +65,7 @@ class Judge:
         limits: Limits | None = None,
         budget_s: float = 120.0,
         seed: int | None = None,
+        progress: Say | None = None,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
@@ -72,6 +76,7 @@ class Judge:
         self.limits = limits or default_limits(self.rules.device)
         self.budget_s = budget_s
         self.seed = secrets.randbits(31) if seed is None else seed
+        self._say = progress or (lambda _: None)
         self._warm: Guest | None = None
         self._num_screened = 0
 
@@ -112,23 +117,28 @@ class Judge:
 
     def _verify(self, trial: Trial, task: Task) -> None:
         with trial.ending():
+            self._say("reading the source")
             trial.read(task.entry)
             if not self.on_gpu:  # a GPU compiles for itself
+                self._say("compiling for sm_90")
                 self._compile(trial, task)
             if (small := self._fitting(task, is_generic=False)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with self._server().guest(self.limits) as guest:
                 session = Session(small, guest, self.rules.device)
+                self._say("loading")
                 with self._sharing():
                     trial.load(session)
                 posed = self._judge_cases(trial, session)
                 if self.on_gpu:
                     own_task = session.tasks[trial.name]
+                    self._say("taking times")
                     clock.time_candidates(lambda _: session, own_task, [trial], self.seed)
                 with self._sharing():
                     if trial.rejection is None and self.on_gpu and self.rules.mode == "hybrid":
                         trial.library_share = clock.library_share(session, trial, posed)
                     if trial.rejection is None:
+                        self._say("calling it with its kernels silenced")
                         trial.silence(session, posed)
 
     def _judge_cases(self, trial: Trial, session: Session) -> Posed:
@@ -141,6 +151,7 @@ class Judge:
             if i >= NUM_SCREEN_CASES and time.monotonic() > end_s:
                 trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
                 break
+            self._say(f"case {case.name}")
             with self._sharing():
                 posed = pose_if_defined(tasks[case.shape], case, self.rules)
                 if posed is not None:
