@@ -137,3 +137,52 @@ def test_the_share_of_own_kernels_is_seen(guest):
     assert 0.0 < share < 0.5
     guest.load(ADD, "own")
     assert guest.kernel_time_share("own", inputs(1 << 26)) > 0.9
+
+
+def test_a_write_past_the_end_shows_where_the_allocator_has_slack(guest):
+    guest.load(
+        ADD.replace("at + OFFSET, x + y, mask=at < size", "at + OFFSET, x + y, mask=at < size + 4")
+    )
+    assert guest.run("candidate", inputs(100_003), seed=1).overrun
+    guest.load(ADD, "honest")
+    assert not guest.run("honest", inputs(100_003), seed=1).overrun
+
+
+GRAPHED = (
+    ADD
+    + """
+
+graph, given, made = None, None, None
+plain = fused_operator
+
+
+def fused_operator(x, y):
+    global graph, given, made
+    if graph is None:
+        given = x.clone(), y.clone()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            plain(*given)
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            made = plain(*given)
+    given[0].copy_(x)
+    given[1].copy_(y)
+    graph.replay()
+    return [made[0].clone()]
+"""
+)
+
+
+def test_a_replayed_graph_launches_what_it_captured_and_can_be_silenced(guest):
+    guest.load(GRAPHED)
+    for seed in range(3):
+        x, y = inputs(100_003)
+        ran = guest.run("candidate", [x, y], seed=seed)
+        assert torch.equal(ran.outputs[0], x + y)
+        assert ran.launches["add"] >= 1
+    ran = guest.run("candidate", inputs(100_003), seed=9, skip_kernels=["add"])
+    assert ran.suppressed == {"add": 1}
+    assert not torch.equal(ran.outputs[0], x + y)

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.program import Init, Ref
-from kernelwright.programs.reference import FAMILIES, evaluate_call, make_inputs, run
+from kernelwright.programs.reference import evaluate_call, make_inputs, run
 
 NORMAL = Init("randn")
 
@@ -37,7 +38,7 @@ def test_seeds_inputs_and_families_have_streams_of_their_own():
     assert torch.equal(first, make_inputs(program, 1)[0])
     assert not torch.equal(first, second)
     assert not torch.equal(first, make_inputs(program, 2)[0])
-    assert not torch.equal(first, make_inputs(program, 1, family="shifted")[0] - 3)
+    assert not torch.equal(first, make_inputs(program, 1, family="shifted")[0] - 5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -51,10 +52,15 @@ def test_families_are_finite_and_not_zero(family, dtype):
 def test_families_differ_as_they_say():
     spread = {family: draw(NORMAL, family).std().item() for family in FAMILIES}
     assert 0.9 < spread["plain"] < 1.1
-    assert 7 < spread["scaled"] < 9
-    assert 2.8 < draw(NORMAL, "shifted").mean() < 3.2
+    assert 9 < spread["scaled"] < 11
+    assert 4.8 < draw(NORMAL, "shifted").mean() < 5.2
     assert draw(NORMAL, "spikes").abs().max() > 50
     assert spread["heavy_tail"] > 2
+    near = draw(NORMAL, "thresholds").abs()
+    distance = torch.stack([(near - point).abs() for point in (0, 0.5, 1, 3, 6)]).amin(0)
+    assert distance.max() < 0.06
+    energy = draw(NORMAL, "last_tile").square()
+    assert energy[-4:].sum() + energy[:, -4:].sum() > 0.99 * energy.sum()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,6 +9,7 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, InfraError, UsageError
 from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify.api import verify
@@ -45,12 +46,12 @@ def test_an_acceptance_says_what_it_rests_on(judge, relu):
     assert verdict.times == {}
     assert verdict.device == "cpu-interpreter"
     assert verdict.errors.rms_candidate <= verdict.errors.rms_allowed
-    assert {"static rules", "compiles for sm_90", "outputs depend on own kernels"} <= set(
+    assert {"static rules", "compiles for sm_90", "outputs depend on each own kernel"} <= set(
         verdict.checks
     )
     assert "rlimits" in verdict.isolation
     families = {case.split("/")[1] for case in verdict.cases}
-    assert families == {"plain", "scaled", "shifted", "spikes", "heavy_tail"}
+    assert families == FAMILIES.keys()
     shapes = {case.split("/")[0] for case in verdict.cases}
     assert len(shapes) == 3
     assert Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False))) == verdict
@@ -241,3 +242,133 @@ def test_the_dispatch_guard_tells_memory_and_views_from_computing():
         "aten._to_copy.default", "other.mm.default", "prims.exp.default", "aten.add_.Tensor",
     ]  # fmt: skip
     assert computing(free + work) == work
+
+
+TWO_KERNELS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0.0), i < n)
+
+
+@triton.jit
+def idle_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n) * 2, i < n)
+
+
+def fused_operator(x0):
+    y, aside = torch.empty_like(x0), torch.empty_like(x0)
+    grid = (triton.cdiv(x0.numel(), 4096),)
+    relu_kernel[grid](x0, y, x0.numel(), BLOCK=4096)
+    idle_kernel[grid](x0, aside, x0.numel(), BLOCK=4096)
+    return [y]
+"""
+
+
+def test_one_idle_kernel_among_several_is_a_decoy(judge, relu):
+    verdict = judge.verify(relu, Candidate(source=TWO_KERNELS))
+    assert verdict.code is Code.DECOY
+    assert "idle_kernel" in verdict.message
+
+
+PACKS = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def copy_kernel(w, p, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(p + i, tl.load(w + i, i < n), i < n)
+
+
+@triton.jit
+def scale_kernel(x, p, y, rows, columns, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    mask = i < columns
+    value = tl.load(x + row * columns + i, mask) * tl.load(p + i, mask)
+    tl.store(y + row * columns + i, value, mask)
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(features))
+        self.packed, self.version = None, None
+
+    def forward(self, x):
+        if WHEN:
+            self.packed, self.version = torch.empty_like(self.weight), self.weight._version
+            copy_kernel[(1,)](self.weight, self.packed, self.weight.numel(), BLOCK=64)
+        y = torch.empty_like(x)
+        scale_kernel[(x.shape[0],)](x, self.packed, y, *x.shape, BLOCK=64)
+        return y
+"""
+SCALE = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(features))
+
+    def forward(self, x):
+        return x * self.weight
+
+
+def get_inputs():
+    return [torch.randn(8, 48)]
+
+
+def get_init_inputs():
+    return [48]
+"""
+
+
+@pytest.fixture
+def scale(tmp_path):
+    path = tmp_path / "ref.py"
+    path.write_text(SCALE)
+    return load_task(path)
+
+
+def test_weights_packed_once_are_found_out_when_they_change(judge, scale):
+    once = PACKS.replace("WHEN", "self.packed is None")
+    verdict = judge.verify(scale, Candidate(source=once))
+    assert verdict.code is Code.WRONG_VALUES
+    assert "other weights" in verdict.message
+
+
+def test_packing_that_follows_updates_is_honest_and_no_decoy(judge, scale):
+    follows = PACKS.replace("WHEN", "self.version != self.weight._version")
+    verdict = judge.verify(scale, Candidate(source=follows))
+    assert verdict.accepted, verdict.message
+    assert verdict.launches == {"copy_kernel": 1, "scale_kernel": 1}
+
+
+def test_a_kernel_that_only_takes_dense_inputs_is_accepted_with_advice(judge, relu):
+    verdict = judge.verify(relu, Candidate(source=GOOD))
+    assert any("strided inputs" in text for text in verdict.advice)
+    allocation = "y = torch.empty_like(x)"
+    dense = GOOD.replace(allocation, f"x = x.contiguous()\n    {allocation}")
+    verdict = judge.verify(relu, Candidate(source=dense))
+    assert verdict.accepted
+    assert "strided inputs" in verdict.checks
+
+
+BATCH_NORM = (ROOT / "honest" / "running_statistics.py").read_text()
+
+
+def test_a_module_for_one_mode_only_is_accepted_with_advice(judge):
+    task = load_task(ROOT / "tasks" / "batch_norm_model.py")
+    verdict = judge.verify(task, Candidate(source=BATCH_NORM))
+    assert verdict.accepted, verdict.message
+    assert ("eval mode" in verdict.checks) != any("eval mode" in text for text in verdict.advice)

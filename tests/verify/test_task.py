@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from kernelwright.verify.families import FAMILIES, apply
+from kernelwright.programs.families import FAMILIES, apply
 from kernelwright.verify.oracle import cut_to_tf32, doubled, run_in_double, seeded
 from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
 

@@ -128,7 +128,7 @@ class Verdict:
     launches: dict[str, int] = field(default_factory=dict)
     """Own kernels seen to launch in one judged call: name -> count."""
     library_share: float | None = None
-    """Share of the candidate's GPU time outside its own kernels (hybrid mode, CUDA only)."""
+    """Share of the candidate's GPU time outside its own kernels (CUDA only)."""
     cases: tuple[str, ...] = ()
     """The shape x input family x seed cases that were judged, in order."""
     checks: tuple[str, ...] = ()

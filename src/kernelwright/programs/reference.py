@@ -10,13 +10,9 @@ from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs import extern
 from kernelwright.programs.build import map_refs, spelled_args
+from kernelwright.programs.families import FAMILIES, changed
 from kernelwright.programs.program import Call, Init, Input, Program
 from kernelwright.programs.tensors import attribute_value, memory_format, torch_dtype
-
-FAMILIES = ("plain", "scaled", "shifted", "spikes", "heavy_tail")
-"""Ways of drawing inputs; each shows errors that the others hide."""
-
-_SPIKE_SHARE, _SPIKE = 0.01, 50.0
 
 
 def make_inputs(
@@ -50,7 +46,7 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
         case "randn":
             normal = torch.randn(shape, generator=generator, **options)
             if init == Init("randn"):
-                normal = _shaped(normal, generator, family)
+                normal = changed(family, normal, generator)
             drawn = normal.mul_(init.high).add_(init.low)
         case "rand":
             uniform = torch.rand(shape, generator=generator, **options)
@@ -63,21 +59,6 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
         case _:
             drawn = torch.full(shape, float(init.kind == "ones"), **options)
     return drawn.contiguous(memory_format=memory_format(made.layout.value, made.rank))
-
-
-def _shaped(normal: torch.Tensor, generator: torch.Generator, family: str) -> torch.Tensor:
-    """A standard normal draw reshaped into the family's distribution."""
-    if family == "scaled":
-        return normal.mul_(8)
-    if family == "shifted":
-        return normal.add_(3)
-    if family == "spikes":
-        share = torch.rand(normal.shape, generator=generator, device=normal.device)
-        return torch.where(share < _SPIKE_SHARE, normal * _SPIKE, normal)
-    if family == "heavy_tail":  # log-normal scale; e**3 bounds it for float16
-        scale = torch.randn(normal.shape, generator=generator, device=normal.device)
-        return normal.mul_(scale.clamp_(-3, 3).exp_())
-    return normal
 
 
 def run(

@@ -68,6 +68,10 @@ class Ran:
     """(output, input) pairs that share memory."""
     launches: dict[str, int] = field(default_factory=dict)
     """Own kernels that were launched: name -> count."""
+    suppressed: dict[str, int] = field(default_factory=dict)
+    """Own kernels that were to be launched and were not, because the host said so."""
+    overrun: bool = False
+    """Something was written just before or behind a tensor (CUDA)."""
     operators: dict[str, int] = field(default_factory=dict)
     """ATen operators that ran: "aten.add.Tensor" -> count."""
     wall_ms: float = 0.0

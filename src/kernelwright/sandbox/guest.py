@@ -192,8 +192,10 @@ class Guest:
             metas = [TensorMeta.from_json(meta) for meta in header["outputs"]]
             changed = tuple(int(i) for i in header["changed"])
             aliases = tuple((int(i), int(j)) for i, j in header["aliases"])
-            launches = {str(k): int(n) for k, n in header.get("launches", {}).items()}
-            operators = {str(k): int(n) for k, n in header.get("operators", {}).items()}
+            launches, suppressed, operators = (
+                {str(k): int(n) for k, n in header.get(key, {}).items()}
+                for key in ("launches", "suppressed", "operators")
+            )
             structure = str(header["structure"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
@@ -203,6 +205,8 @@ class Guest:
             changed_inputs=changed,
             aliases=aliases,
             launches=launches,
+            suppressed=suppressed,
+            overrun=bool(header.get("overrun")),
             operators=operators,
             wall_ms=wall_ms,
         )

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from kernelwright.sandbox import candidate, watch, wire
+from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
 
@@ -150,10 +151,11 @@ class Inside:
         self.kept = [item["literal"] if "literal" in item else next(tensors) for item in items]
         return {}, []
 
-    def _fresh_inputs(self) -> list[Any]:
+    def _fresh_inputs(self, zones: RedZones | None = None) -> list[Any]:
         """Copies of the inputs at addresses the previous call did not use."""
         padding = torch.empty(512 * (1 + secrets.randbelow(64)), device=self.device)
-        fresh = [fresh_copy(v) if isinstance(v, torch.Tensor) else v for v in self.kept]
+        copy = fresh_copy if zones is None else zones.copy
+        fresh = [copy(v) if isinstance(v, torch.Tensor) else v for v in self.kept]
         del padding
         self.used = fresh
         return fresh
@@ -167,18 +169,21 @@ class Inside:
         loaded = self.loaded[request["name"]]
         poison = float(request["poison"])
         self.outputs = []
-        inputs = self._fresh_inputs()
+        zones = RedZones(self.device) if self.role == "cuda" else None
+        inputs = self._fresh_inputs(zones)
         if self.role == "cuda":
             watch.poison_allocator(self.device, poison)
         self.launches.reset(frozenset(request["skip_kernels"]))
         torch.manual_seed(request["seed"])
-        with torch.no_grad(), watch.Watch(poison) as watched:
+        with torch.no_grad(), watch.Watch(poison, zones) as watched:
             result = loaded.call(*inputs)
         self._synchronize()
         self.launches.skipped = frozenset()
         return {
             **self._describe(result, inputs),
             "launches": dict(self.launches.counts),
+            "suppressed": dict(self.launches.suppressed),
+            "overrun": zones is not None and zones.overrun(),
             "operators": dict(watched.operators),
             "num_threads": threading.active_count(),
         }, []

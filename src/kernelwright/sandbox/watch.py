@@ -1,16 +1,19 @@
 """Guest side: what happens during a judged call. Kernel launches and ATen operators are counted,
-fresh memory is poisoned, and named kernels can be made to do nothing."""
+fresh memory is poisoned and guarded, and named kernels can be made to do nothing."""
 
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from kernelwright.sandbox.red_zones import RedZones
+from kernelwright.sandbox.tensors import TensorMeta
 from kernelwright.timing.cuda_timer import event_pair
 
 _FRESH = {
@@ -29,18 +32,23 @@ _INTEGER_POISON = 0x5A
 class Launches:
     """Kernel launches of this process, counted by name; `skipped` names are not launched.
 
-    Where `spans` is a list, each launch adds the CUDA events around it.
+    A launch that a CUDA graph captures counts when the graph is replayed. Where `spans` is a list,
+    each launch adds the CUDA events around it.
     """
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.skipped: frozenset[str] = frozenset()
+        self.suppressed: Counter[str] = Counter()
+        """Launches that `skipped` kept from happening."""
+        self._captured: Counter[str] | None = None
         self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] | None = None
 
     def install(self) -> None:
         """Count every launch from here on, interpreted or on a GPU."""
         for function in (JITFunction, InterpretedFunction):
             self._wrap(function)
+        self._wrap_graphs(torch.cuda.CUDAGraph)
 
     def _wrap(self, function: Any) -> None:
         run = function.run
@@ -48,14 +56,39 @@ class Launches:
         def counted(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             name = kernel.fn.__name__
             if not warmup and name in self.skipped:
+                self.suppressed[name] += 1
                 return None
             with _disable_current_modes(), self._span():  # the interpreter's own tensor work
                 result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # is not recorded
             if not warmup:  # a launch that raises is none
-                self.counts[name] += 1
+                (self.counts if self._captured is None else self._captured)[name] += 1
             return result
 
         function.run = counted
+
+    def _wrap_graphs(self, graph: Any) -> None:
+        """A replay launches what its graph captured, or nothing where that is to be skipped."""
+        begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
+        kernels: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
+
+        def begin_counted(captured: Any, *args: Any, **kwargs: Any) -> Any:
+            self._captured = kernels[captured] = Counter()
+            return begin(captured, *args, **kwargs)
+
+        def end_counted(captured: Any) -> Any:
+            self._captured = None
+            return end(captured)
+
+        def replay_counted(captured: Any) -> Any:
+            names = kernels.get(captured, Counter())
+            if names.keys() & self.skipped:
+                self.suppressed.update(names)
+                return None
+            self.counts.update(names)
+            return replay(captured)
+
+        graph.capture_begin, graph.capture_end = begin_counted, end_counted
+        graph.replay = replay_counted
 
     @contextmanager
     def _span(self) -> Iterator[None]:
@@ -70,16 +103,18 @@ class Launches:
 
     def reset(self, skipped: frozenset[str] = frozenset()) -> None:
         self.counts.clear()
+        self.suppressed.clear()
         self.skipped = skipped
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """While active: ATen operators of this thread are counted in `operators`, and memory fresh
-    from the allocator holds `poison` (floats) or a pattern (integers)."""
+    from the allocator holds `poison` (floats) or a pattern (integers), between `zones` where
+    they are given."""
 
-    def __init__(self, poison: float) -> None:
+    def __init__(self, poison: float, zones: RedZones | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.poison = poison
+        self.poison, self.zones = poison, zones
         self.operators: Counter[str] = Counter()
 
     @classmethod
@@ -93,8 +128,18 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators[name] += 1
         result = func(*args, **(kwargs or {}))
         if name in _FRESH:
+            result = self._guarded(result)
             poison(result, self.poison)
         return result
+
+    def _guarded(self, fresh: torch.Tensor) -> torch.Tensor:
+        if self.zones is None or fresh.device != self.zones.device:
+            return fresh
+        meta = TensorMeta.of(fresh)
+        if not self.zones.has_room(meta):
+            return fresh
+        del fresh  # room for the guarded one
+        return self.zones.empty(meta)
 
 
 def poison(tensor: torch.Tensor, value: float) -> None:

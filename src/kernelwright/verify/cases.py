@@ -3,16 +3,21 @@
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
-from kernelwright.programs.reference import FAMILIES
+from kernelwright.programs.families import FAMILIES
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.task import Answer, Task
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    shape: str
-    """"base" or the name of a shape variant."""
+    variant: str
+    """"base", or what differs: other shapes, other weights."""
     family: str
     seed: int
     poison: float
@@ -21,20 +26,92 @@ class Case:
     @property
     def name(self) -> str:
         kind = "nan" if math.isnan(self.poison) else "finite"
-        return f"{self.shape}/{self.family}/seed {self.seed}/{kind} poison"
+        return f"{self.variant}/{self.family}/seed {self.seed}/{kind} poison"
 
 
-def all_cases(seed: int, shapes: list[str]) -> Iterator[Case]:
-    """The plain case of every shape first, then the other families, then plain values again.
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A case with its inputs and the reference's answer."""
 
-    Poison alternates, so that neither a NaN that stays nor a value that stays goes unseen.
+    case: Case
+    inputs: list[Any]
+    answer: Answer
+
+
+def pose(task: Task, case: Case, rules: Rules) -> Posed:
+    """Draw a case's inputs and answer it by the reference.
+
+    Raises:
+        UsageError: the reference fails on these inputs.
     """
-    kinds = [(shape, "plain") for shape in shapes]
-    kinds += [(shapes[0], family) for family in FAMILIES if family != "plain"]
-    kinds.append((shapes[0], "plain"))
-    for i, (shape, family) in enumerate(kinds):
-        case_seed = derive(seed, "case", i) % (1 << 31)
-        yield Case(shape, family, case_seed, poison(case_seed, is_nan=i % 2 == 0))
+    return answered(task, case, task.inputs(case.seed, case.family, rules.device), rules)
+
+
+def answered(task: Task, case: Case, inputs: list[Any], rules: Rules) -> Posed:
+    """The case with these inputs.
+
+    Raises:
+        UsageError: the reference fails on them.
+    """
+    tf32 = rules.precision is Precision.TF32
+    return Posed(case, inputs, task.expected(inputs, case.seed, rules.device, tf32=tf32))
+
+
+@dataclass(slots=True)
+class Cases:
+    """The cases of one task and its variants; "base" is the task itself."""
+
+    variants: dict[str, Task]
+    rules: Rules
+    seed: int
+    _first: Posed | None = field(default=None, init=False)
+
+    @property
+    def base(self) -> Task:
+        return self.variants["base"]
+
+    def all(self) -> Iterator[Case]:
+        """The plain case of every variant first, then the base's other families, then plain
+        values again."""
+        kinds = [(variant, "plain") for variant in self.variants]
+        kinds += [("base", family) for family in FAMILIES if family != "plain"]
+        kinds.append(("base", "plain"))
+        return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
+
+    def first(self) -> Posed:
+        """The base's plain case, which is kept."""
+        if self._first is None:
+            self._first = pose(self.base, next(self.all()), self.rules)
+        return self._first
+
+    def pose_if_defined(self, case: Case) -> Posed | None:
+        """None where a family leaves the domain of the reference: it raises, or is not finite."""
+        if case == self.first().case:
+            return self.first()
+        task = self.variants[case.variant]
+        if case.family == "plain":
+            return pose(task, case, self.rules)
+        try:
+            posed = pose(task, case, self.rules)
+        except UsageError:
+            return None
+        outputs = posed.answer.outputs.oracle
+        return posed if all(bool(output.isfinite().all()) for output in outputs) else None
+
+    def telling(self) -> Iterator[tuple[Task, Posed]]:
+        """The first case, then those where a kernel shows that the first does not need: one that
+        packs weights matters when they change, one for outliers where there are some."""
+        yield self.base, self.first()
+        for case in self.all():
+            tells = case.variant == "other weights" or case.family in ("spikes", "last_tile")
+            if tells and (posed := self.pose_if_defined(case)) is not None:
+                yield self.variants[case.variant], posed
+
+
+def case_of(seed: int, number: int, variant: str = "base", family: str = "plain") -> Case:
+    """Poison alternates, so that neither a NaN that stays nor a value that stays goes unseen."""
+    case_seed = derive(seed, "case", number) % (1 << 31)
+    return Case(variant, family, case_seed, poison(case_seed, is_nan=number % 2 == 0))
 
 
 def poison(seed: int, *, is_nan: bool) -> float:

@@ -65,6 +65,13 @@ def check_inputs(ran: Ran, answer: Answer) -> None:
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
 
 
+def check_bounds(ran: Ran) -> None:
+    """Nothing was written beside a tensor; reading there gives NaN."""
+    if ran.overrun:
+        message = "memory just before or behind a tensor was written"
+        raise Rejected(Stage.PROBE, Code.OUT_OF_BOUNDS, message)
+
+
 def check_launches(ran: Ran) -> None:
     """A kernel of the candidate's own ran in this very call."""
     has_work = any(output.numel() for output in ran.outputs)

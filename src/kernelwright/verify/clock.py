@@ -21,11 +21,13 @@ from kernelwright.timing.cuda_timer import time_cold
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stats import summarize
 from kernelwright.verify import checks
+from kernelwright.verify.cases import Posed
 from kernelwright.verify.compare import Precision
+from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.session import Session
 from kernelwright.verify.task import Task
-from kernelwright.verify.trial import Posed, Rules, Trial
+from kernelwright.verify.trial import Trial
 
 NUM_ROUNDS = 3
 WARMUP = 3

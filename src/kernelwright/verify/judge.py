@@ -11,9 +11,9 @@ task is wrong) or `InfraError` (we are).
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -21,17 +21,19 @@ import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, UsageError
+from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.verify import clock
-from kernelwright.verify.cases import Case, all_cases
+from kernelwright.verify import clock, further
+from kernelwright.verify.cases import Case, Cases, Posed, case_of, pose
 from kernelwright.verify.compare import Precision
+from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import ProgramTask, at_other_shapes, for_interpreter
-from kernelwright.verify.session import Session
-from kernelwright.verify.task import Task
-from kernelwright.verify.trial import Posed, Rules, Trial, pose, pose_if_defined
+from kernelwright.verify.session import Lasting, Session
+from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.trial import Trial
 
 Say = Callable[[str], None]
 
@@ -124,41 +126,52 @@ class Judge:
                 self._compile(trial, task)
             if (small := self._fitting(task, is_generic=False)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
-            with self._server().guest(self.limits) as guest:
-                session = Session(small, guest, self.rules.device)
+            with ExitStack() as guests:
+
+                def open_session(task: Task) -> Session:
+                    guest = guests.enter_context(self._server().guest(self.limits))
+                    session = Session(task, guest, self.rules.device)
+                    trial.load(session)
+                    return session
+
                 self._say("loading")
                 with self._sharing():
-                    trial.load(session)
-                posed = self._judge_cases(trial, session)
+                    session = open_session(small)
+                cases = self._cases(session.tasks[trial.name])
+                self._judge_cases(trial, session, cases)
                 if self.on_gpu:
-                    own_task = session.tasks[trial.name]
                     self._say("taking times")
-                    clock.time_candidates(lambda _: session, own_task, [trial], self.seed)
-                with self._sharing():
-                    if trial.rejection is None and self.on_gpu and self.rules.mode == "hybrid":
-                        trial.library_share = clock.library_share(session, trial, posed)
-                    if trial.rejection is None:
-                        self._say("calling it with its kernels silenced")
-                        trial.silence(session, posed)
+                    clock.time_candidates(lambda _: session, cases.base, [trial], self.seed)
+                if trial.rejection is None:
+                    self._probe(trial, Lasting(session, open_session), cases)
 
-    def _judge_cases(self, trial: Trial, session: Session) -> Posed:
-        """All cases the budget allows; the first one, to probe with."""
-        base = session.tasks[trial.name]
-        tasks = {"base": base, **at_other_shapes(base, self.seed)}
+    def _cases(self, base: Task) -> Cases:
+        variants = {"base": base, **at_other_shapes(base, self.seed)}
+        if isinstance(base, ModuleTask) and base.is_redrawn:  # weights can be given by name
+            variants["other weights"] = base.with_other_weights(derive(self.seed, "weights"))
+        return Cases(variants, self.rules, self.seed)
+
+    def _judge_cases(self, trial: Trial, session: Session, cases: Cases) -> None:
+        """All cases the budget allows."""
         end_s = time.monotonic() + self.budget_s
-        first: Posed | None = None
-        for i, case in enumerate(all_cases(self.seed, list(tasks))):
-            if i >= NUM_SCREEN_CASES and time.monotonic() > end_s:
+        for number, case in enumerate(cases.all()):
+            if number >= NUM_SCREEN_CASES and time.monotonic() > end_s:
                 trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
                 break
             self._say(f"case {case.name}")
             with self._sharing():
-                posed = pose_if_defined(tasks[case.shape], case, self.rules)
-                if posed is not None:
-                    trial.judge(session, tasks[case.shape], posed)
-                    first = first or posed
-        assert first is not None  # the plain case is always posed
-        return first
+                if (posed := cases.pose_if_defined(case)) is not None:
+                    trial.judge(session, cases.variants[case.variant], posed)
+
+    def _probe(self, trial: Trial, sessions: Lasting, cases: Cases) -> None:
+        """What the right outputs do not tell."""
+        with self._sharing():
+            if self.on_gpu:
+                trial.library_share = clock.library_share(sessions.now(), trial, cases.first())
+            self._say("calling it with its kernels silenced")
+            trial.silence(sessions, cases)
+            self._say("looking beyond the task")
+            further.look(trial, sessions, cases)
 
     # -- many of our own
 
@@ -206,7 +219,8 @@ class Judge:
         session = self._warm_session(task)
         trial.load(session)
         own_task = session.tasks[trial.name]
-        for case in self._screen_cases():
+        for number in range(NUM_SCREEN_CASES):
+            case = case_of(self.seed, number)
             key = (id(own_task), case)
             if key not in posed:
                 posed[key] = pose(own_task, case, self.rules)
@@ -226,10 +240,6 @@ class Judge:
         clock.time_candidates(
             provide, task, trials, self.seed, repeats=repeats, judges_outputs=False
         )
-
-    def _screen_cases(self) -> Iterator[Case]:
-        cases = all_cases(self.seed, ["base", "base"])
-        return (case for case, _ in zip(cases, range(NUM_SCREEN_CASES), strict=False))
 
     def _warm_session(self, task: Task) -> Session:
         """The guest that is at hand, a new one after a death or enough candidates."""

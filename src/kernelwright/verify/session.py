@@ -1,6 +1,6 @@
 """A task's candidates in one guest: loading, weights, calls that start from the same state."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +31,7 @@ class Session:
     """Candidate -> the task its answers belong to: with weights as the seed makes them, where
     they cannot be given by name."""
     _start: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
-    """Candidate -> state to set before each call."""
+    """Candidate -> buffers to set before each call, where weights cannot be given by name."""
 
     def load(self, name: str, source: str) -> None:
         with faults(Stage.COMPILE):
@@ -44,7 +44,7 @@ class Session:
         wanted = self.task.state(self.device)
         shapes = {n: tuple(e.meta.shape) for n, e in entries.items()}
         if all(shapes.get(n) == tuple(tensor.shape) for n, tensor in wanted.items()):
-            self.tasks[name], self._start[name] = self.task, wanted
+            self.tasks[name] = self.task
             return
         self.tasks[name] = self.task.as_constructed()
         buffers = {n: e.value for n, e in entries.items() if e.value is not None}
@@ -57,25 +57,46 @@ class Session:
     def call(
         self,
         name: str,
+        task: Task,
         inputs: Sequence[Any],
         seed: int,
         poison: float,
         skip_kernels: Sequence[str] = (),
     ) -> Called:
-        """One watched call, from the state at the start."""
+        """One watched call, from the state at the start of `task`: a candidate's own or, where
+        weights can be given by name, one with other weights."""
         with faults():
-            self._restart(name)
+            start = self._restart(name, task)
             ran = self.guest.run(name, inputs, seed, poison, skip_kernels)
-            if not self._start.get(name):
+            if not start:
                 return Called(ran)
             entries = self.guest.state(name, values=True)
         return Called(ran, {n: e.value for n, e in entries.items() if e.value is not None})
 
     def time(self, name: str, inputs: Sequence[Any], repeats: int, warmup: int, seed: int) -> Timed:
         with faults():
-            self._restart(name)
+            self._restart(name, self.tasks[name])
             return self.guest.time(name, inputs, repeats, warmup, seed)
 
-    def _restart(self, name: str) -> None:
-        if start := self._start.get(name):
+    def _restart(self, name: str, task: Task) -> dict[str, torch.Tensor]:
+        """Set the state at the start, where there is any, and give it."""
+        start = self._start.get(name, {})
+        if isinstance(task, ModuleTask) and self.matches_by_name(name):
+            start = task.state(self.device)
+        if start:
             self.guest.load_state(name, start)
+        return start
+
+
+@dataclass(slots=True)
+class Lasting:
+    """The session at hand, for probes that may cost a guest: another one where it is lost."""
+
+    session: Session
+    open: Callable[[Task], Session]
+    """A session of a task in a new guest, its candidate loaded."""
+
+    def now(self) -> Session:
+        if not self.session.guest.alive:
+            self.session = self.open(self.session.task)
+        return self.session

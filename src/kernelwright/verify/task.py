@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,10 +15,11 @@ from torch.utils._pytree import tree_map
 
 from kernelwright.core.errors import KernelwrightError, UsageError
 from kernelwright.core.seed import derive
+from kernelwright.programs.families import apply
 from kernelwright.sandbox.tensors import flatten
 from kernelwright.verify.compare import Expected
-from kernelwright.verify.families import apply
 from kernelwright.verify.oracle import run_in_double, seeded
+from kernelwright.verify.weights import move_weights, redraw_constants
 
 CPU = torch.device("cpu")
 
@@ -215,6 +216,10 @@ class ModuleTask(Task):
             self._modules[device] = module
         return self._modules[device]
 
+    @property
+    def training(self) -> bool:
+        return self._built().training
+
     def _built(self) -> torch.nn.Module:
         """The module on whichever device it has been built for already."""
         return next(iter(self._modules.values()), None) or self.module(CPU)
@@ -237,35 +242,26 @@ class ModuleTask(Task):
 
     def init(self) -> dict[str, Any]:
         """How a guest constructs the candidate's `ModelNew`."""
-        return {"reference": self.text, "seed": self.seed, "train": self._built().training}
+        return {"reference": self.text, "seed": self.seed, "train": self.training}
 
     def as_constructed(self) -> "ModuleTask":
         """The same task with parameters as the seed makes them."""
-        return ModuleTask(
-            name=self.name,
-            get_inputs=self.get_inputs,
-            build=self.build,
-            text=self.text,
-            seed=self.seed,
-            is_redrawn=False,
-        )
+        return replace(self, is_redrawn=False)
 
+    def with_other_weights(self, seed: int) -> "ModuleTask":
+        """The same task with every parameter and statistic moved by up to 10%: an update, as a
+        step of training makes it."""
+        return self._changed(lambda module: move_weights(module, seed))
 
-def redraw_constants(module: torch.nn.Module, seed: int) -> None:
-    """Move parameters and running statistics that hold one value only by up to 10%, or 0.1 off 0.
+    def in_other_mode(self) -> "ModuleTask":
+        """The same task in eval mode where this one is in train mode, and the other way round."""
+        return self._changed(lambda module: module.train(not module.training))
 
-    An affine weight of ones and a bias of zeros would let a kernel leave them out.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    statistics = [b for n, b in module.named_buffers() if n.endswith(("_mean", "_var"))]
-    with torch.no_grad():
-        for tensor in (*module.parameters(), *statistics):
-            if not tensor.is_floating_point() or not tensor.numel():
-                continue
-            value = float(tensor.flatten()[0])
-            if bool((tensor == value).all()):
-                span = 0.2 * torch.rand(tensor.shape, generator=generator) - 0.1
-                tensor.add_((span * (abs(value) or 1.0)).to(tensor))
+    def _changed(self, change: Callable[[torch.nn.Module], torch.nn.Module]) -> "ModuleTask":
+        changed = replace(self)
+        for device, module in self._modules.items():
+            changed._modules[device] = change(deepcopy(module))
+        return changed
 
 
 def tensors_of(result: object) -> tuple[torch.Tensor, ...]:

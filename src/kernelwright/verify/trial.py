@@ -8,67 +8,20 @@ from typing import Any
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import checks
-from kernelwright.verify.cases import Case, poison
+from kernelwright.verify.cases import Cases, Posed, poison
 from kernelwright.verify.compare import Expected, Precision, worse
+from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
-from kernelwright.verify.session import Called, Session
+from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
-from kernelwright.verify.task import Answer, ModuleTask, Task
+from kernelwright.verify.task import ModuleTask, Task
 
 CLOSE = 16.0
 """Errors up to this many times the bound get a second look."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What every candidate of one judge is held to."""
-
-    device: torch.device
-    precision: Precision
-    mode: str
-
-    @property
-    def device_name(self) -> str:
-        if self.device.type == "cuda":
-            return torch.cuda.get_device_name(self.device)
-        return "cpu-interpreter"
-
-
-@dataclass(frozen=True, slots=True)
-class Posed:
-    """A case with its inputs and the reference's answer."""
-
-    case: Case
-    inputs: list[Any]
-    answer: Answer
-
-
-def pose(task: Task, case: Case, rules: Rules) -> Posed:
-    """Draw a case's inputs and answer it by the reference.
-
-    Raises:
-        UsageError: the reference fails on these inputs.
-    """
-    inputs = task.inputs(case.seed, case.family, rules.device)
-    tf32 = rules.precision is Precision.TF32
-    return Posed(case, inputs, task.expected(inputs, case.seed, rules.device, tf32=tf32))
-
-
-def pose_if_defined(task: Task, case: Case, rules: Rules) -> Posed | None:
-    """None where a family leaves the domain of the reference: it raises, or is not finite."""
-    if case.family == "plain":
-        return pose(task, case, rules)
-    try:
-        posed = pose(task, case, rules)
-    except UsageError:
-        return None
-    outputs = posed.answer.outputs.oracle
-    return posed if all(bool(output.isfinite().all()) for output in outputs) else None
 
 
 @dataclass(slots=True)
@@ -147,7 +100,7 @@ class Trial:
 
     def _judge(self, session: Session, task: Task, posed: Posed) -> None:
         case = posed.case
-        called = session.call(self.name, posed.inputs, case.seed, case.poison)
+        called = session.call(self.name, task, posed.inputs, case.seed, case.poison)
         checks.check_structure(called.ran, posed.answer)
         try:
             self._compare(called, posed.answer.outputs)
@@ -158,6 +111,7 @@ class Trial:
         found = checks.check_state(called, posed.answer, precision, by_name=by_name)
         self.errors = worse(self.errors, found)
         checks.check_inputs(called.ran, posed.answer)
+        checks.check_bounds(called.ran)
         checks.check_launches(called.ran)
         if self.rules.mode == "pure":
             checks.check_dispatch(called.ran)
@@ -193,27 +147,47 @@ class Trial:
         self.errors = worse(self.errors, wrong.errors)
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
-        again = session.call(self.name, posed.inputs, case.seed, other).ran
+        again = session.call(self.name, task, posed.inputs, case.seed, other).ran
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
             raise Rejected(Stage.PROBE, Code.UNWRITTEN, message)
         raise wrong
 
-    def silence(self, session: Session, posed: Posed) -> None:
-        """With the candidate's kernels doing nothing, the outputs must not be right."""
+    def silence(self, sessions: Lasting, cases: Cases) -> None:
+        """With all of the candidate's kernels doing nothing, and with each one of several, the
+        outputs must not be right."""
+        names = tuple(self.launches)
+        groups = [names, *((name,) for name in names if len(names) > 1)]
+        for group in groups:
+            told = (
+                self._matters(sessions.now(), task, posed, group) for task, posed in cases.telling()
+            )
+            if not any(told):
+                what = "the candidate's kernels" if group == names else f"the kernel {group[0]}"
+                message = f"the outputs are right without {what}: a decoy"
+                raise Rejected(Stage.PROBE, Code.DECOY, message)
+        self.passed("outputs depend on each own kernel")
+
+    def _matters(
+        self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...]
+    ) -> bool:
+        """The outputs are wrong when these do nothing; also where they would not run at all in
+        this call, having done their work in an earlier one."""
         case = posed.case
         if not any(output.numel() for output in posed.answer.outputs.native):
-            return
+            return True
         filler = poison(case.seed + 1, is_nan=False)
         try:
-            called = session.call(self.name, posed.inputs, case.seed, filler, tuple(self.launches))
+            called = session.call(self.name, task, posed.inputs, case.seed, filler, kernels)
+            if len(kernels) < len(self.launches) and not called.ran.suppressed:
+                return True
             checks.check_structure(called.ran, posed.answer)
             checks.check_values(called.ran, posed.answer.outputs, self.rules.precision)
+            by_name = session.matches_by_name(self.name)
+            checks.check_state(called, posed.answer, self.rules.precision, by_name=by_name)
         except Rejected:
-            self.passed("outputs depend on own kernels")
-            return
-        message = "the outputs are right without the candidate's kernels: they are decoys"
-        raise Rejected(Stage.PROBE, Code.DECOY, message)
+            return True
+        return False
 
     # -- result
 

@@ -1,0 +1,21 @@
+"""What every candidate of one judge is held to."""
+
+from dataclasses import dataclass
+
+import torch
+
+from kernelwright.verify.compare import Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    device: torch.device
+    precision: Precision
+    mode: str
+    """"pure" or "hybrid"."""
+
+    @property
+    def device_name(self) -> str:
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return "cpu-interpreter"
