@@ -169,20 +169,20 @@ def _install_load_and_store(builder: Any) -> None:
     """The C++ side moves plain types only: bfloat16 crosses as its bits."""
     stock_load, stock_store = builder.create_masked_load, builder.create_masked_store
 
-    def load(self: Any, ptrs: Any, mask: Any, other: Any, *rest: Any) -> Any:
+    def load(self: Any, ptrs: Any, mask: Any, other: Any, *hints: Any, **named: Any) -> Any:
         _bounds.check("load", ptrs, mask.data)
         dtype = ptrs.get_element_ty()
-        if dtype != tl.bfloat16:
-            return stock_load(self, ptrs, mask, other, *rest)
+        if dtype != tl.bfloat16:  # loads of a descriptor name their caching hints
+            return stock_load(self, ptrs, mask, other, *hints, **named)
         fill = np.zeros(ptrs.data.shape, np.uint16) if other is None else _bits(other.data)
         data = stock._interpreter.load(ptrs.data, mask.data, fill, np.dtype(np.uint16))
         return stock.TensorHandle(data.view(BFLOAT16), dtype)
 
-    def store(self: Any, ptrs: Any, value: Any, mask: Any, *rest: Any) -> Any:
+    def store(self: Any, ptrs: Any, value: Any, mask: Any, *hints: Any, **named: Any) -> Any:
         _bounds.check("store", ptrs, mask.data)
         if value.data.dtype == BFLOAT16:
             value = stock.TensorHandle(_bits(value.data), tl.uint16)
-        return stock_store(self, ptrs, value, mask, *rest)
+        return stock_store(self, ptrs, value, mask, *hints, **named)
 
     builder.create_masked_load, builder.create_masked_store = load, store
 

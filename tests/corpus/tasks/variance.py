@@ -2,7 +2,7 @@ import torch
 
 
 def get_inputs():
-    x0 = torch.randn((20, 300), dtype=torch.float32)
+    x0 = torch.randn((6, 120), dtype=torch.float32)
     return [x0]
 
 
