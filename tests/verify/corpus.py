@@ -19,6 +19,10 @@ class Entry:
     def mode(self) -> str:
         return self.facts.get("mode", "pure")
 
+    @property
+    def needs_gpu(self) -> bool:
+        return self.facts.get("device") == "cuda"
+
 
 def entries(kind: str) -> list[Entry]:
     """All files of a kind ("cheats" or "honest"), by name."""

@@ -8,7 +8,9 @@ from corpus import entries
 from kernelwright.core.verdict import Verdict
 from kernelwright.verify.api import verify
 
-CHEATS, HONEST = entries("cheats"), entries("honest")
+CHEATS, HONEST = (
+    [entry for entry in entries(kind) if not entry.needs_gpu] for kind in ("cheats", "honest")
+)
 
 
 @pytest.mark.parametrize("entry", CHEATS, ids=lambda entry: entry.path.stem)
@@ -28,5 +30,11 @@ def test_an_honest_kernel_is_accepted(entry):
 
 
 def test_every_cheat_says_which_exploit_it_is_and_how_it_works():
-    for entry in CHEATS:
+    for entry in entries("cheats"):
         assert {"exploit", "how", "task", "code"} <= entry.facts.keys(), entry.path.name
+
+
+def test_at_least_forty_odd_but_honest_kernels_are_on_file():
+    assert len(entries("honest")) >= 40
+    assert len({entry.facts["what"] for entry in entries("honest")}) == len(entries("honest"))
+    assert all(entry.task.is_file() for entry in entries("honest"))

@@ -9,9 +9,7 @@ import triton.language as tl
 
 
 @triton.jit
-def attention_kernel(
-    q, k, v, out, scale, T, D: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr
-):
+def attention_kernel(q, k, v, out, scale, T, D: tl.constexpr, BQ: tl.constexpr, BK: tl.constexpr):
     head, start = tl.program_id(1) * T * D, tl.program_id(0) * BQ
     rows, d = start + tl.arange(0, BQ), tl.arange(0, D)
     own = rows[:, None] * D + d

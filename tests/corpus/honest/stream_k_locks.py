@@ -9,7 +9,17 @@ import triton.language as tl
 
 @triton.jit
 def matmul_kernel(
-    a, b, c, locks, M, N, K, PARTS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+    a,
+    b,
+    c,
+    locks,
+    M,
+    N,
+    K,
+    PARTS: tl.constexpr,
+    BM: tl.constexpr,
+    BN: tl.constexpr,
+    BK: tl.constexpr,
 ):
     part = tl.program_id(0)  # fastest: the parts of one tile run together
     m = tl.program_id(1) * BM + tl.arange(0, BM)

@@ -14,7 +14,9 @@ def transpose_kernel(w, packed, rows, columns, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def linear_relu_kernel(x, packed, bias, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+def linear_relu_kernel(
+    x, packed, bias, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):
     m = tl.program_id(0) * BM + tl.arange(0, BM)
     n, k = tl.arange(0, BN), tl.arange(0, BK)
     left = tl.load(x + m[:, None] * K + k, (m[:, None] < M) & (k < K), 0.0)
