@@ -3,13 +3,16 @@
 Importing this package is light: torch is loaded when `optimize` or `verify` is first used.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kernelwright.search.api import optimize as optimize
+    from kernelwright.verify.api import verify as verify
+    from kernelwright.verify.testing import assert_kernel as assert_kernel
 
 __version__ = "0.1.0.dev0"
-__all__ = ["__version__", "optimize"]
+__all__ = ["__version__", "assert_kernel", "optimize", "verify"]
 
 
 def __getattr__(name: str) -> Any:
@@ -17,4 +20,10 @@ def __getattr__(name: str) -> Any:
         from kernelwright.search.api import optimize
 
         return optimize
+    if name == "assert_kernel":
+        from kernelwright.verify.testing import assert_kernel
+
+        return assert_kernel
+    if name == "verify":  # the package, which can be called
+        return import_module("kernelwright.verify")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -183,6 +183,7 @@ def test_a_replayed_graph_launches_what_it_captured_and_can_be_silenced(guest):
         ran = guest.run("candidate", [x, y], seed=seed)
         assert torch.equal(ran.outputs[0], x + y)
         assert ran.launches["add"] >= 1
-    ran = guest.run("candidate", inputs(100_003), seed=9, skip_kernels=["add"])
+    x, y = inputs(100_003)
+    ran = guest.run("candidate", [x, y], seed=9, skip_kernels=["add"])
     assert ran.suppressed == {"add": 1}
     assert not torch.equal(ran.outputs[0], x + y)

@@ -13,7 +13,13 @@ from kernelwright.programs.lowering import lower
 from kernelwright.programs.program import Init, Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import parse, to_text
-from kernelwright.programs.variants import ODD_SIZES, largest, scaled_down, shape_variants
+from kernelwright.programs.variants import (
+    ODD_SIZES,
+    enlarged,
+    largest,
+    scaled_down,
+    shape_variants,
+)
 
 
 def attention() -> Program:
@@ -123,3 +129,16 @@ def test_recurrent_layers_shrink_with_their_gates_in_step(kind, bidirectional):
     runs(small)
     for variant in shape_variants(program, 2, seed=0, fixed_attributes=False):
         runs(variant)
+
+
+def test_a_program_is_enlarged_at_the_size_that_costs_least():
+    program = parse(
+        "def get_inputs():\n    return [torch.randn(64, 8), torch.randn(8, 16)]\n\n\n"
+        "def fused_operator(x0, x1):\n    t0 = torch.matmul(x0, x1)\n"
+        "    t1 = torch.relu(t0)\n    return [t1]\n"
+    )
+    made = enlarged(program, 1 << 20)
+    assert largest(made) >= 1 << 20
+    assert made.inputs[0].type.shape[1] == 8  # a longer inner dimension makes no result larger
+    assert any(size % 2 for size in made.inputs[0].type.shape + made.inputs[1].type.shape)
+    assert enlarged(program, 16) is None

@@ -17,6 +17,7 @@ from kernelwright.cli.options import (
     Precision,
     PrecisionOption,
 )
+from kernelwright.core.reasons import REASONS
 from kernelwright.core.verdict import Verdict
 
 RefArgument = Annotated[
@@ -38,6 +39,11 @@ TimeoutOption = Annotated[
 ]
 
 
+LargeOption = Annotated[
+    bool, typer.Option("--large", help="Also judge a case of more than 2^31 elements (GPU).")
+]
+
+
 def command(
     ref: RefArgument,
     candidate: CandidateArgument,
@@ -45,6 +51,7 @@ def command(
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.PURE,
     timeout: TimeoutOption = None,
+    large: LargeOption = False,
     json: JsonOption = False,
 ) -> None:
     """Judge CANDIDATE against REF: exit code 0 accepted, 1 rejected."""
@@ -58,6 +65,7 @@ def command(
             precision=precision.value,
             mode=mode.value,
             timeout_s=timeout,
+            large=large,
             progress=say,
         )
     if json:
@@ -82,6 +90,9 @@ def _print(verdict: Verdict, candidate: Path) -> None:
 
 def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     lines = [("stage, code", f"{verdict.stage}, {verdict.code}")]
+    if not verdict.accepted:
+        reason = REASONS[verdict.code]
+        lines += [("means", reason.meaning), ("what to do", reason.remedy)]
     lines.append(("rules", f"{verdict.mode}, {verdict.precision}, on {verdict.device}"))
     if (errors := verdict.errors) is not None:
         lines.append(("", "candidate / PyTorch / allowed, against fp64"))

@@ -1,5 +1,6 @@
 """Variants of a program at other sizes: small ones for the CPU, odd ones to judge candidates at."""
 
+import math
 import random
 from collections.abc import Iterable, Mapping
 
@@ -83,6 +84,29 @@ def _resized(program: Program, sizes: Mapping[int, int], fixed_attributes: bool)
         return resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
     except ValueError:
         return None
+
+
+def enlarged(program: Program, min_elements: int) -> Program | None:
+    """The program with one of its sizes made so large, and odd, that some value has at least
+    `min_elements`; of the ways to do so the one with the fewest bytes in all. None where attributes
+    pin every size, or it is that large already."""
+    factor = math.ceil(min_elements / max(largest(program), 1))
+    if factor == 1:
+        return None
+    found = [
+        made
+        for size in free_sizes(program)
+        if (made := _resized(program, {size: size * factor + 1}, fixed_attributes=True))
+        and largest(made) >= min_elements
+    ]
+    return min(found, key=num_bytes, default=None)
+
+
+def num_bytes(program: Program) -> int:
+    """Of all inputs and results."""
+    made = [value.type for value in program.inputs]
+    made += [each for call in program.calls for each in call.types]
+    return sum(each.num_bytes for each in made)
 
 
 def shape_variants(

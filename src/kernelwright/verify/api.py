@@ -8,46 +8,57 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
 from kernelwright.verify.judge import Judge, Say
 from kernelwright.verify.load import load_task
+from kernelwright.verify.task import Task
 
 
 def verify(
-    ref: str | Path,
-    candidate_path: str | Path,
+    ref: str | Path | Task,
+    candidate: str | Path | Candidate,
     *,
     device: str = "auto",
     precision: str = "strict",
     mode: str = "pure",
     timeout_s: float | None = None,
+    large: bool = False,
     progress: Say | None = None,
 ) -> Verdict:
-    """The verdict on a candidate file against a reference file or `package.module:factory`.
+    """The verdict on a candidate against its reference.
 
     Args:
-        ref: with `Model`, the candidate must define `ModelNew`; else `fused_operator`.
+        ref: a file, `package.module:factory` or a task. Where it has a `Model`, the candidate must
+            define `ModelNew`, else `fused_operator`.
+        candidate: a file, or the source itself (text of more than one line).
         device: "auto", "cpu" (Triton's interpreter, no times) or "cuda".
         precision: "strict", "tf32" or "kernelbench".
         mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
         timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
+        large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
         progress: is told what is done next.
 
     Raises:
         UsageError: an option, the reference, or the candidate's path is wrong.
         InfraError: our side broke; no verdict.
     """
-    source = _read(Path(candidate_path))
-    with Judge(device, precision, mode, progress=progress) as judge:
+    candidate = _candidate(candidate)
+    with Judge(device, precision, mode, large=large, progress=progress) as judge:
         if timeout_s is not None:
             judge.limits = replace(judge.limits, wall_s=timeout_s)
-        task = load_task(ref, judge.rules.device)
-        return judge.verify(task, Candidate(source=source, origin="file"))
+        task = ref if isinstance(ref, Task) else load_task(ref, judge.rules.device)
+        return judge.verify(task, candidate)
 
 
-def _read(path: Path) -> str:
+def _candidate(given: str | Path | Candidate) -> Candidate:
     """Bytes that are no UTF-8 become what no Python file holds: the judge says so."""
+    if isinstance(given, Candidate):
+        return given
+    if isinstance(given, str) and "\n" in given:
+        return Candidate(source=given, origin="text")
+    path = Path(given)
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        source = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(
             f"cannot be read: {reason}", file=str(path), remedy="give the candidate's file"
         ) from error
+    return Candidate(source=source, origin="file")

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -30,7 +31,13 @@ from kernelwright.verify import clock, further
 from kernelwright.verify.cases import Case, Cases, Posed, case_of, pose
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.program_task import ProgramTask, at_other_shapes, for_interpreter
+from kernelwright.verify.load import available_bytes
+from kernelwright.verify.program_task import (
+    ProgramTask,
+    at_other_shapes,
+    beyond_int32,
+    for_interpreter,
+)
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
@@ -55,6 +62,7 @@ class Judge:
         limits: of each guest.
         budget_s: no further case is begun after this long; the first two always are.
         seed: of the inputs; secret and new for each judge unless given.
+        large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
     """
 
@@ -67,6 +75,7 @@ class Judge:
         limits: Limits | None = None,
         budget_s: float = 120.0,
         seed: int | None = None,
+        large: bool = False,
         progress: Say | None = None,
     ) -> None:
         if mode not in MODES:
@@ -78,6 +87,7 @@ class Judge:
         self.limits = limits or default_limits(self.rules.device)
         self.budget_s = budget_s
         self.seed = secrets.randbits(31) if seed is None else seed
+        self.large = large
         self._say = progress or (lambda _: None)
         self._warm: Guest | None = None
         self._num_screened = 0
@@ -162,6 +172,21 @@ class Judge:
             with self._sharing():
                 if (posed := cases.pose_if_defined(case)) is not None:
                     trial.judge(session, cases.variants[case.variant], posed)
+
+        if self.large:
+            with self._sharing():
+                self._judge_large(trial, session, cases.base)
+
+    def _judge_large(self, trial: Trial, session: Session, base: Task) -> None:
+        self._make_room()
+        task = beyond_int32(base, available_bytes(self.rules.device)) if self.on_gpu else None
+        if task is None:
+            trial.advice.append("no case beyond 2^31 elements: no room, or sizes are fixed")
+            return
+        case = replace(case_of(self.seed, 0), variant="beyond 2^31 elements")
+        self._say(f"case {case.name}")
+        trial.judge(session, task, pose(task, case, self.rules))
+        self._make_room()
 
     def _probe(self, trial: Trial, sessions: Lasting, cases: Cases) -> None:
         """What the right outputs do not tell."""

@@ -8,11 +8,15 @@ import torch
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.tensors import meta_tensor
-from kernelwright.programs.variants import scaled_down, shape_variants
+from kernelwright.programs.variants import enlarged, num_bytes, scaled_down, shape_variants
 from kernelwright.verify.task import Call, Task
 
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
+INT32_ELEMENTS = (1 << 31) + 1
+LARGE_HEADROOM = 7
+"""Memory that judging takes at most, as a multiple of the program's values: the host's fp64 copies,
+the guest's inputs and outputs, what is shared between them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +71,17 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
         for v in variants
         if same_attributes(v, task.program)
     }
+
+
+def beyond_int32(task: Task, available_bytes: int) -> ProgramTask | None:
+    """The task with a value of more than 2^31 elements, where a 32-bit offset is negative. None
+    where the task cannot be resized or `available_bytes` do not suffice."""
+    if not isinstance(task, ProgramTask):
+        return None
+    large = enlarged(task.program, INT32_ELEMENTS)
+    if large is None or LARGE_HEADROOM * num_bytes(large) > available_bytes:
+        return None
+    return program_task(large, name=task.name)
 
 
 def same_attributes(one: Program, other: Program) -> bool:

@@ -1,7 +1,7 @@
 """One candidate under judgement: the steps it goes through and what they found."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import checks
-from kernelwright.verify.cases import Cases, Posed, poison
+from kernelwright.verify.cases import Cases, Posed, answered, poison
 from kernelwright.verify.compare import Expected, Precision, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
@@ -151,7 +151,20 @@ class Trial:
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
             raise Rejected(Stage.PROBE, Code.UNWRITTEN, message)
+        self._name_other_policies(task, posed, called)
         raise wrong
+
+    def _name_other_policies(self, task: Task, posed: Posed, called: Called) -> None:
+        """Policies never differ silently: say which one would have let these outputs pass."""
+        for precision in Precision:
+            if precision is self.rules.precision:
+                continue
+            other = answered(
+                task, posed.case, posed.inputs, replace(self.rules, precision=precision)
+            )
+            with suppress(Rejected):
+                checks.check_values(called.ran, other.answer.outputs, precision)
+                self.advice.append(f"this case would be right under --precision {precision}")
 
     def silence(self, sessions: Lasting, cases: Cases) -> None:
         """With all of the candidate's kernels doing nothing, and with each one of several, the

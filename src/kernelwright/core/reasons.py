@@ -1,0 +1,131 @@
+"""What each reason code means and what to do about it: one text for the CLI, errors and docs."""
+
+from dataclasses import dataclass
+
+from kernelwright.core.verdict import Code
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    meaning: str
+    remedy: str
+
+
+REASONS: dict[Code, Reason] = {
+    Code.OK: Reason(
+        "Right in every case, every probe passed.",
+        "Read `cases` and `checks` for what that rests on, and `advice` for what it does not.",
+    ),
+    Code.SYNTAX_ERROR: Reason(
+        "The source is not Python.", "See that the file runs under `python -m py_compile`."
+    ),
+    Code.MISSING_ENTRY: Reason(
+        "Neither `fused_operator` nor `ModelNew` is defined, or the wrong one of the two.",
+        "`ModelNew` answers a `Model`, `fused_operator` a flat program.",
+    ),
+    Code.NO_KERNEL: Reason(
+        "The source has no `@triton.jit` function.", "Write the computation in Triton."
+    ),
+    Code.FORBIDDEN: Reason(
+        "A static rule is broken: the source reaches for something no kernel needs.",
+        "The message names rule, line and what to do instead.",
+    ),
+    Code.LOAD_ERROR: Reason(
+        "The source raised while it was imported or `ModelNew` was constructed.",
+        "Import it by itself. Guests see no files of yours, no network and no environment.",
+    ),
+    Code.COMPILE_ERROR: Reason(
+        "A kernel does not compile for the target GPU.",
+        "The line is Triton's; without a GPU kernels are compiled for sm_90.",
+    ),
+    Code.RUNTIME_ERROR: Reason(
+        "The call raised.",
+        "Read sizes from the tensors: the case in the message may be of another shape than yours.",
+    ),
+    Code.CRASHED: Reason(
+        "The guest process died (signal, exit) while it ran the candidate.",
+        "Look for accesses outside of tensors; exiting is no way to end a call.",
+    ),
+    Code.TIMEOUT: Reason(
+        "No answer within the limit.",
+        "Look for an endless loop or a deadlock; `--timeout` sets the limit of one call.",
+    ),
+    Code.OUT_OF_MEMORY: Reason(
+        "Memory ran out in the guest.", "Allocate outputs and scratch of the inputs' order."
+    ),
+    Code.OUT_OF_BOUNDS: Reason(
+        "A kernel read or wrote outside its tensors: the interpreter's bounds check, an illegal"
+        " access on the GPU, or a write just beside a tensor.",
+        "Mask loads and stores; beyond 2^31 elements offsets must be 64-bit.",
+    ),
+    Code.MALFORMED: Reason(
+        "The guest's answer does not follow the protocol.",
+        "Something wrote into the channel or replaced what answers; kernels need neither.",
+    ),
+    Code.WRONG_STRUCTURE: Reason(
+        "Number, shape, dtype or memory layout of outputs, or the containers that hold them, are"
+        " not the reference's.",
+        "Return plain tensors of the reference's types, in its order; contiguous is always good.",
+    ),
+    Code.WRONG_VALUES: Reason(
+        "Outputs are further from the float64 reference than the policy allows, or differ where"
+        " they must be exact.",
+        "The case names shape and input family. If it is precision, choose `tf32x3` or `ieee` for"
+        " `tl.dot` and accumulate in float32, or judge under the policy that `advice` names.",
+    ),
+    Code.NOT_FINITE: Reason(
+        "NaN or infinity where the reference is finite, or the other way round.",
+        "Subtract the maximum before `exp`; mask reductions with their neutral element.",
+    ),
+    Code.UNWRITTEN: Reason(
+        "Part of an output is never written: it holds what fresh memory held.",
+        "Let the grid cover every element, or allocate with zeros where zeros are meant.",
+    ),
+    Code.STATE_DIFFERS: Reason(
+        "Buffers after the call (running statistics) are not the reference's.",
+        "Update them in the call, as the reference does in this mode.",
+    ),
+    Code.INPUT_CHANGED: Reason(
+        "The call changed an input that the reference leaves alone.", "Write to memory of your own."
+    ),
+    Code.ALIASED: Reason(
+        "An output shares memory with an input where the reference's does not.",
+        "Return a tensor of its own.",
+    ),
+    Code.NOT_LAUNCHED: Reason(
+        "None of the candidate's kernels ran in the judged call.",
+        "Launch them in every call; results kept from earlier calls do not count.",
+    ),
+    Code.DECOY: Reason(
+        "A kernel ran, and the outputs are right without it.",
+        "Remove the kernel, or use what it computes.",
+    ),
+    Code.LIBRARY_COMPUTE: Reason(
+        "In `pure` mode PyTorch computed something in the judged call.",
+        "Move it into a kernel, or judge in `hybrid` mode. Allocating, filling, copying and views"
+        " are free.",
+    ),
+    Code.TAMPERED: Reason(
+        "Functions, classes or modules of PyTorch, Triton or Python were replaced in the guest.",
+        "Keep to your own names.",
+    ),
+    Code.SETTINGS_CHANGED: Reason(
+        "A process-wide setting is another one after the call: default dtype, TF32, grad mode,"
+        " threads, current stream.",
+        "Choose precision and device call by call, or put the setting back.",
+    ),
+    Code.LEFT_RUNNING: Reason(
+        "Threads, processes or GPU work outlive the call.",
+        "Join what you start; wait for side streams before you return.",
+    ),
+    Code.IMPLAUSIBLE_TIME: Reason(
+        "Reported times contradict the host's clock or the physics floor.",
+        "If the kernel is honest this is our bug: please report it with the verdict's JSON.",
+    ),
+}
+
+
+def markdown() -> str:
+    """The table of all codes, as docs/verifier.md shows it."""
+    rows = [f"| `{code}` | {r.meaning} | {r.remedy} |" for code, r in REASONS.items()]
+    return "\n".join(["| code | what it means | what to do |", "| --- | --- | --- |", *rows])

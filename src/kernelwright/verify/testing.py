@@ -1,0 +1,47 @@
+"""For test suites: a kernel that is not accepted fails the test, with the reason and the line."""
+
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.reasons import REASONS
+from kernelwright.core.verdict import Verdict
+from kernelwright.verify.api import verify
+from kernelwright.verify.task import Task
+
+
+def assert_kernel(
+    ref: str | Path | Task,
+    candidate: str | Path | Candidate,
+    *,
+    min_speedup: float | None = None,
+    **options: Any,
+) -> Verdict:
+    """Assert that the judge accepts `candidate` as an answer to `ref`.
+
+    Args:
+        min_speedup: on a GPU, the lower end of the speed-up's 95% interval must reach this; where
+            times are not measured it is not checked.
+        options: of `verify`: device, precision, mode, timeout_s, large.
+
+    Raises:
+        AssertionError: rejected, or not fast enough; says why, where and what to do.
+        UsageError, InfraError: as `verify`.
+    """
+    __tracebackhide__ = True
+    verdict = verify(ref, candidate, **options)
+    if not verdict.accepted:
+        source = candidate.origin if isinstance(candidate, Candidate) else candidate
+        where = f"{source}:{verdict.line}: " if verdict.line and "\n" not in str(source) else ""
+        raise AssertionError(
+            f"{where}{verdict.stage}, {verdict.code}: {verdict.message}\n"
+            f"  {REASONS[verdict.code].meaning}\n  remedy: {REASONS[verdict.code].remedy}"
+        )
+    if min_speedup is not None and verdict.speedup_interval is not None:
+        low, high = verdict.speedup_interval
+        if low < min_speedup:
+            raise AssertionError(
+                f"the speed-up is {verdict.speedup:.2f} ({low:.2f} to {high:.2f}), "
+                f"{min_speedup:g} is asked for"
+            )
+    return verdict
