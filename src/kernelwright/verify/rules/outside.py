@@ -1,0 +1,115 @@
+"""Rules that refuse: code and data from elsewhere than the file and the arguments."""
+
+import ast
+from collections.abc import Iterator
+
+from kernelwright.verify.rules.rule import refuse, uses
+from kernelwright.verify.rules.scopes import IMPORTERS
+from kernelwright.verify.rules.source import Source, starts
+
+PLAIN = {
+    "torch", "triton", "numpy", "__future__", "abc", "bisect", "cmath", "collections",
+    "contextlib", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools",
+    "hashlib", "heapq", "itertools", "json", "logging", "math", "numbers", "operator", "packaging",
+    "random", "re", "statistics", "string", "textwrap", "time", "types", "typing",
+    "typing_extensions", "warnings", "weakref",
+}  # fmt: skip
+"""Top-level modules a kernel file may import and use."""
+PARTLY = {
+    "os": {"path", "environ", "getenv", "putenv", "unsetenv", "cpu_count"},
+    "sys": {
+        "maxsize", "version", "version_info", "float_info", "byteorder", "platform", "stdout",
+        "stderr",
+    },
+    "threading": {"Lock", "RLock", "local"},
+    "importlib": {"util.find_spec", "metadata.version", "import_module"},
+    "gc": {"collect"},
+    "inspect": {"signature", "Parameter", "Signature", "isfunction", "isclass", "ismethod"},
+    "traceback": {"print_exc", "format_exc"},
+}  # fmt: skip
+"""Modules that may be imported -> all that may be used of them."""
+HIDDEN = {"ctypes", "subprocess", "multiprocessing", "socket", "atexit", "mmap"}
+"""Modules that PyTorch's own modules import, and that one can get hold of there."""
+WATCHERS = {"gc", "inspect", "traceback"}
+"""Those of them that look at other code's objects."""
+FRAMES = {"sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.exc_info"}
+REACHES_OUT = {
+    "open", "input", "breakpoint", "torch.load", "torch.save", "torch.hub", "torch.classes",
+    "torch.ops.load_library", "torch.utils.cpp_extension", "torch.from_file", "torch.package",
+    "torch.multiprocessing", "torch.distributed", "torch.cuda.cudart", "torch.cuda.nccl",
+    "torch.utils.model_zoo", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.memmap",
+    "numpy.fromfile", "numpy.save", "numpy.savez", "numpy.savetxt", "numpy.ctypeslib",
+    "logging.FileHandler", "logging.handlers", "logging.config", "triton.runtime.cache",
+    "triton.runtime.build",
+}  # fmt: skip
+OUTSIDE_ATTRIBUTES = {"from_file", "tofile", "ctypes"}
+DYNAMIC_CODE = {
+    "exec", "eval", "compile", "__builtins__", "builtins", "marshal", "pickle",
+    "runpy", "types.FunctionType", "types.CodeType", "types.LambdaType",
+}  # fmt: skip
+FRAME_ATTRIBUTES = {
+    "tb_frame", "tb_next", "f_back", "f_locals", "f_globals", "f_builtins", "f_code", "gi_frame",
+    "cr_frame", "ag_frame", "__traceback__", "__closure__", "__subclasses__", "__globals__",
+    "__code__", "__builtins__", "__mro__", "__base__", "__bases__", "__self__", "__loader__",
+    "__spec__",
+}  # fmt: skip
+
+
+@refuse("write the code out", "E23 E37 E61")
+def dynamic_code(source: Source) -> Iterator[tuple[int, str]]:
+    """Code that is made at run time hides what runs from every reader, people included."""
+    return uses(source, DYNAMIC_CODE)
+
+
+@refuse("use torch, triton and Python's pure modules only", "E03 E07 E23 E32 E37 E52 E59 E60 E62")
+def foreign_import(source: Source) -> Iterator[tuple[int, str]]:
+    """Other modules bring processes, files, threads, or kernels of other people."""
+    imported: list[tuple[int, str]] = []
+    for plain in source.all(ast.Import):
+        imported += [(plain.lineno, alias.name) for alias in plain.names]
+    for node in source.all(ast.ImportFrom):
+        imported.append((node.lineno, "." * node.level + (node.module or "")))
+    for call in source.all(ast.Call):
+        if source.dotted(call.func) in IMPORTERS:
+            imported.append((call.lineno, source.dotted(call) or "a computed name"))
+    for line, module in imported:
+        if module.split(".")[0] not in PLAIN | PARTLY.keys():
+            yield line, f"imports {module}"
+    yield from uses(source, HIDDEN)
+
+
+@refuse("take everything from the arguments", "E30 E38 E47 E52 E54 E55 E59 E60 E62")
+def reaches_outside(source: Source) -> Iterator[tuple[int, str]]:
+    """Files, processes, the driver: a kernel's inputs are its arguments."""
+    yield from uses(source, REACHES_OUT)
+    yield from _beyond(source, PARTLY.keys() - WATCHERS)
+    for node in source.all(ast.Attribute):
+        if node.attr in OUTSIDE_ATTRIBUTES:
+            yield node.lineno, f"uses .{node.attr}"
+
+
+@refuse("take everything from the arguments", "E44 E45 E46 E50 E61")
+def frame_walk(source: Source) -> Iterator[tuple[int, str]]:
+    """Looking into other frames and objects is looking for the judge."""
+    yield from uses(source, FRAMES | {"__loader__", "__spec__"})
+    yield from _beyond(source, WATCHERS)
+    for node in source.all(ast.Attribute):
+        if node.attr in FRAME_ATTRIBUTES:
+            yield node.lineno, f"reads .{node.attr}"
+    for call in source.all(ast.Call):
+        if source.dotted(call.func) == "getattr" and len(call.args) > 1:
+            name = source.names.text(call.args[1])
+            if name in FRAME_ATTRIBUTES:
+                yield call.lineno, f"reads .{name}"
+
+
+def _beyond(source: Source, modules: set[str]) -> Iterator[tuple[int, str]]:
+    """Uses of what `PARTLY` does not list."""
+    for use in source.named(modules):
+        module, _, rest = use.name.partition(".")
+        if not rest or starts(use.name, FRAMES):
+            continue
+        allowed = PARTLY[module]
+        is_step = any(name.startswith(f"{rest}.") for name in allowed)  # importlib.util
+        if not (is_step or starts(rest.replace("()", ""), allowed)):
+            yield use.line, f"uses {use.name}"

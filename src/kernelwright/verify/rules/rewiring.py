@@ -1,0 +1,190 @@
+"""Rules that refuse: changing what judges, measures, and hands out memory."""
+
+import ast
+from collections.abc import Iterator
+
+from kernelwright.verify.rules.rule import refuse, uses
+from kernelwright.verify.rules.source import Source, starts
+
+PATCHERS = {"setattr", "delattr", "object.__setattr__", "type.__setattr__", "object.__delattr__"}
+TABLE_CHANGES = ("update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__")
+SWITCH_PARTS = {"torch.backends", "os.environ"}
+SWITCHES = {
+    "torch.set_default_dtype", "torch.set_default_device", "torch.set_default_tensor_type",
+    "torch.set_float32_matmul_precision", "torch.set_num_threads", "torch.set_num_interop_threads",
+    "torch.use_deterministic_algorithms", "torch.set_deterministic_debug_mode",
+    "torch.set_flush_denormal", "torch.cuda.set_per_process_memory_fraction",
+    "torch.cuda.memory.set_per_process_memory_fraction", "torch.cuda.set_sync_debug_mode",
+    "torch.backends.cuda.enable_flash_sdp", "torch.backends.cuda.enable_math_sdp",
+    "torch.backends.cuda.enable_mem_efficient_sdp", "torch.backends.cuda.enable_cudnn_sdp",
+    "torch.backends.cuda.preferred_linalg_library", "torch.backends.cuda.preferred_blas_library",
+    "torch.autograd.set_detect_anomaly", "os.putenv", "os.unsetenv",
+    *(f"os.environ.{change}" for change in TABLE_CHANGES),
+}  # fmt: skip
+GRAD_SWITCHES = {"torch.set_grad_enabled", "torch.autograd.set_grad_enabled"}
+ALLOCATING = {
+    "CUDAPluggableAllocator", "change_current_allocator", "MemPool", "MemPoolContext",
+    "use_mem_pool", "memory_snapshot", "caching_allocator_alloc", "caching_allocator_delete",
+    "_snapshot", "_set_allocator_settings",
+}  # fmt: skip
+ALLOCATORS = {
+    *(f"{module}.{name}" for module in ("torch.cuda", "torch.cuda.memory") for name in ALLOCATING),
+    "torch._C._construct_storage_from_data_pointer",
+    "torch._C._cuda_cudaCachingAllocator_raw_alloc",
+}
+HOOKS = {
+    "triton.knobs.runtime.launch_enter_hook", "triton.knobs.runtime.launch_exit_hook",
+    "triton.knobs.runtime.jit_cache_hook", "triton.knobs.runtime.jit_post_compile_hook",
+    "triton.knobs.runtime.kernel_load_start_hook", "triton.knobs.runtime.kernel_load_end_hook",
+    "triton.compiler.CompiledKernel.launch_enter_hook",
+    "triton.compiler.CompiledKernel.launch_exit_hook",
+    "torch.nn.modules.module.register_module_forward_hook",
+    "torch.nn.modules.module.register_module_forward_pre_hook",
+    "torch.nn.modules.module.register_module_module_registration_hook",
+    "torch.nn.modules.module.register_module_parameter_registration_hook",
+    "torch.nn.modules.module.register_module_buffer_registration_hook",
+    "torch.nn.modules.module.register_module_full_backward_hook",
+}  # fmt: skip
+OTHERS_NAMESPACES = {"aten", "prim", "prims", "_C", "quantized", "triton"}
+REGISTERS = {"torch.library.impl", "torch.library.register_kernel", "torch.library.custom_op"}
+DISPATCH = {
+    "torch.utils._python_dispatch", "torch.utils._mode_utils", "torch.overrides", "torch._ops",
+    "torch._dispatch", "torch._subclasses",
+}  # fmt: skip
+DISPATCH_READS = {
+    "torch.overrides.has_torch_function", "torch.overrides.has_torch_function_unary",
+    "torch.overrides.has_torch_function_variadic", "torch.overrides.handle_torch_function",
+}  # fmt: skip
+DISPATCH_SWITCHES = (
+    "_dispatch", "_set_", "_jit_set", "_pop_", "_push_", "_unset_", "_Disable", "DisableTorch",
+    "_Exclude", "_Include", "_Force", "_Auto", "_len_torch",
+)  # fmt: skip
+"""What the names in `torch._C` begin with that switch dispatching."""
+DISPATCH_ATTRIBUTES = {"redispatch", "call_boxed", "redispatch_boxed", "_op_dk"}
+TENSOR_CLASSES = {
+    "torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer",
+    "torch.nn.parameter.Buffer", "torch._C.TensorBase", "torch._C._TensorBase",
+    "torch.UntypedStorage", "torch.TypedStorage",
+}  # fmt: skip
+SUBCLASS_MAKERS = {"_make_subclass", "_make_wrapper_subclass", "as_subclass"}
+COMPILERS = {
+    "torch.compile", "torch.jit", "torch._dynamo", "torch._inductor", "torch.fx", "torch.export",
+    "torch._export", "torch.cuda.jiterator", "torch.cuda._compile_kernel", "torch.compiler",
+}  # fmt: skip
+COMPILER_MARKS = {
+    "torch._dynamo.disable", "torch._dynamo.allow_in_graph", "torch.compiler.disable",
+    "torch.compiler.is_compiling", "torch.compiler.allow_in_graph", "torch.compiler.wrap_numpy",
+    "torch.jit.ignore", "torch.jit.unused", "torch.jit.export", "torch.jit.is_scripting",
+    "torch.jit.is_tracing", "torch.jit.Final", "torch._inductor.runtime.triton_helpers",
+}  # fmt: skip
+"""Of those, what compiles nothing."""
+
+
+@refuse("keep state in your own module or class", "E34 E35 E36 E48 E52 E53 E73")
+def patches_module(source: Source) -> Iterator[tuple[int, str]]:
+    """Assigning into torch, triton or time rewires what judges and measures."""
+    for node, changed, what in _changes(source):
+        name = source.dotted(changed)
+        if source.is_imported(name) and not starts(name, SWITCH_PARTS):
+            yield node.lineno, f"assigns to {what}"
+
+
+def _changes(source: Source) -> Iterator[tuple[ast.expr, ast.AST, str]]:
+    """(where, what is changed, in words) of assignments to parts of something."""
+    for part in source.all(ast.Attribute, ast.Subscript):
+        if not isinstance(part.ctx, ast.Load):
+            yield part, part.value, ast.unparse(part)
+    for node in source.all(ast.Call):
+        called = source.dotted(node.func)
+        base, _, last = called.rpartition(".")
+        if called in PATCHERS and node.args:
+            yield node, node.args[0], f"an attribute of {ast.unparse(node.args[0])}"
+        elif isinstance(node.func, ast.Attribute) and (
+            (last in TABLE_CHANGES and base.endswith("__dict__"))
+            or last in {"__setattr__", "__delattr__"}
+        ):
+            yield node, node.func.value, ast.unparse(node.func)
+
+
+@refuse("choose precision and device for each kernel and each call", "E16 E40 E75")
+def global_switch(source: Source) -> Iterator[tuple[int, str]]:
+    """Process-wide settings would change the reference along with the candidate."""
+    yield from uses(source, SWITCHES, "calls")
+    for node, changed, what in _changes(source):
+        if starts(source.dotted(changed), SWITCH_PARTS):
+            yield node.lineno, f"sets {what}"
+    for call in source.all(ast.Call):
+        if source.dotted(call.func) in GRAD_SWITCHES:
+            above = source.parent(call)
+            is_scoped = isinstance(above, ast.withitem) or (
+                isinstance(above, ast.FunctionDef) and call in above.decorator_list
+            )
+            if not is_scoped:
+                yield call.lineno, f"calls {source.dotted(call.func)}"
+
+
+@refuse("take memory from torch.empty and its like", "E14 E47 E72")
+def own_allocator(source: Source) -> Iterator[tuple[int, str]]:
+    """Memory that does not come from PyTorch's allocator is neither poisoned nor watched."""
+    return uses(source, ALLOCATORS)
+
+
+@refuse("keep hooks to your own modules, operators to a namespace of your own", "E05 E07 E35 E53")
+def process_hook(source: Source) -> Iterator[tuple[int, str]]:
+    """Hooks on every launch or module, and kernels for operators of PyTorch's, act on the judge."""
+    yield from uses(source, HOOKS)
+    for node in source.all(ast.Call):
+        if not node.args:
+            continue
+        called, first = source.dotted(node.func), source.names.text(node.args[0])
+        namespace = None if first is None else first.split("::")[0]
+        if called == "torch.library.Library":
+            if namespace is None or namespace in OTHERS_NAMESPACES:
+                yield node.lineno, f"registers operators in {namespace or 'a computed namespace'}"
+        elif called in REGISTERS and namespace in OTHERS_NAMESPACES:
+            yield node.lineno, f"registers a kernel for {first}"
+
+
+@refuse("call operators the ordinary way", "E01 E06 E07 E61")
+def escapes_dispatch(source: Source) -> Iterator[tuple[int, str]]:
+    """Modes and keys of PyTorch's dispatcher decide whether the judge sees a computation."""
+    for use in source.named({"torch"}):
+        is_step = use.name == "torch.overrides"  # on the way to what only reads
+        is_mode = starts(use.name, DISPATCH) and not starts(use.name, DISPATCH_READS)
+        below = use.name.removeprefix("torch._C.")
+        is_switch = below != use.name and below.startswith(DISPATCH_SWITCHES)
+        if (is_mode and not is_step) or is_switch:
+            yield use.line, f"uses {use.name}"
+    for node in source.all(ast.Attribute):
+        if node.attr in DISPATCH_ATTRIBUTES:
+            yield node.lineno, f"uses .{node.attr}"
+
+
+@refuse("return plain tensors", "E33 E34")
+def tensor_subclass(source: Source) -> Iterator[tuple[int, str]]:
+    """A tensor subclass can compute later, when somebody looks at it."""
+    for made in source.all(ast.ClassDef):
+        for base in made.bases:
+            if source.dotted(base) in TENSOR_CLASSES:
+                yield made.lineno, f"class {made.name} derives from {source.dotted(base)}"
+    for function in source.all(ast.FunctionDef):
+        if function.name in {"__torch_function__", "__torch_dispatch__"}:
+            yield function.lineno, f"defines {function.name}"
+    for part in source.all(ast.Attribute):
+        if part.attr in SUBCLASS_MAKERS:
+            yield part.lineno, f"uses .{part.attr}"
+    for node in source.all(ast.Call):
+        if source.dotted(node.func) == "type" and len(node.args) == 3:
+            bases = node.args[1]
+            for name in map(source.dotted, bases.elts if isinstance(bases, ast.Tuple) else ()):
+                if name in TENSOR_CLASSES:
+                    yield node.lineno, f"makes a class derived from {name}"
+
+
+@refuse("write the kernel; what torch.compile makes is measured separately", "E07")
+def other_compiler(source: Source) -> Iterator[tuple[int, str]]:
+    """torch.compile and torch.jit write kernels too; those are not the candidate's."""
+    for use in source.named(COMPILERS):
+        is_step = any(mark.startswith(f"{use.name}.") for mark in COMPILER_MARKS)
+        if not is_step and not starts(use.name, COMPILER_MARKS):
+            yield use.line, f"uses {use.name}"

@@ -1,0 +1,289 @@
+"""Python's scopes over a syntax tree, and what the names in them stand for."""
+
+import ast
+import builtins
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Binding = str | ast.expr | None
+"""What a name is bound to: an import's dotted origin, an expression, or a value not looked into."""
+Put = Callable[[str, Binding], None]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+IMPORTERS = {"__import__", "importlib.import_module"}
+SYSTEM = {
+    "os", "sys", "builtins", "ctypes", "subprocess", "gc", "inspect", "importlib", "threading",
+    "multiprocessing", "socket", "pickle", "marshal", "shutil", "tempfile", "pathlib", "io",
+    "atexit", "mmap", "traceback",
+}  # fmt: skip
+"""Modules that other modules import: `torch.os` is `os`."""
+BUILTINS = frozenset(dir(builtins))
+MAX_CHAIN = 64
+"""Longer chains of attributes name nothing."""
+LOOKUPS = {"__getattribute__", "__getattr__"}
+
+
+@dataclass(slots=True)
+class Scope:
+    outer: "Scope | None"
+    is_class: bool = False
+    bound: dict[str, list[Binding]] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+    """Names declared `global` here."""
+
+
+@dataclass(slots=True)
+class Names:
+    """Resolves names; asked through `dotted`."""
+
+    top: Scope
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    """id() of a `Name` -> the scope it is read in."""
+    parents: dict[int, ast.AST] = field(default_factory=dict)
+    functions: dict[int, Function] = field(default_factory=dict)
+    """id() of a node -> the named function around it."""
+    modules: set[str] = field(default_factory=set)
+    """Top-level names of imported modules."""
+    stars: list[str] = field(default_factory=list)
+    """Modules of `from module import *`."""
+    _known: dict[int, str] = field(default_factory=dict)
+
+    def dotted(self, node: ast.AST) -> str:
+        """ "torch.cuda.Stream" for an expression that names one; "" for any other."""
+        known = self._known.get(id(node))
+        if known is None:
+            self._known[id(node)] = ""  # `x = x.y` names nothing
+            known = self._known[id(node)] = self._dotted(node)
+        return known
+
+    def _dotted(self, node: ast.AST) -> str:
+        if isinstance(node, ast.Name):
+            return self._name(node.id, self.scopes.get(id(node), self.top))
+        if isinstance(node, ast.Attribute):
+            return self._member(self.dotted(node.value), node.attr)
+        if isinstance(node, ast.Call):
+            return self._call(node)
+        if isinstance(node, ast.Subscript):
+            return self._item(self.dotted(node.value), self.text(node.slice))
+        if isinstance(node, ast.NamedExpr):
+            return self.dotted(node.value)
+        return ""
+
+    def _name(self, name: str, scope: Scope) -> str:
+        at: Scope | None = scope
+        while at is not None:
+            is_visible = not at.is_class or at is scope
+            if is_visible and name in at.bound and name not in at.elsewhere:
+                return self._origin(at.bound[name])
+            at = at.outer
+        if name not in BUILTINS and self.stars:
+            return f"{self.stars[0]}.{name}"
+        return name
+
+    def _origin(self, bindings: list[Binding]) -> str:
+        """What a name stands for in any of its bindings."""
+        for binding in bindings:
+            if binding is not None:
+                origin = binding if isinstance(binding, str) else self.dotted(binding)
+                if origin:
+                    return origin
+        return ""
+
+    def _member(self, base: str, name: str) -> str:
+        if not base or base.count(".") > MAX_CHAIN:
+            return ""
+        is_hidden_module = name in SYSTEM and base.split(".")[0] in self.modules | SYSTEM
+        return name if is_hidden_module else f"{base}.{name}"
+
+    def _item(self, base: str, key: str | None) -> str:
+        """Look-ups in the tables of a namespace."""
+        if key is None:
+            return ""
+        if base.endswith(".__dict__"):
+            return self._member(base.removesuffix(".__dict__"), key)
+        if base in {"globals()", "vars()", "locals()"}:
+            return self._name(key, self.top)
+        if base == "sys.modules":
+            return key
+        return f"builtins.{key}" if base.endswith("__builtins__") else ""
+
+    def _call(self, node: ast.Call) -> str:
+        called = self.dotted(node.func)
+        first = node.args[0] if node.args else None
+        if first is not None:
+            if called == "getattr" and len(node.args) > 1:
+                name = self.text(node.args[1])
+                return "" if name is None else self._member(self.dotted(first), name)
+            if called == "vars":
+                return self._member(self.dotted(first), "__dict__")
+            if called in IMPORTERS:
+                return self.text(first) or ""
+            base, _, last = called.rpartition(".")
+            if last in LOOKUPS or (last == "get" and base.endswith("__dict__")):
+                return self._looked_up(base, last, node)
+            if called == "operator.attrgetter()" and isinstance(node.func, ast.Call):
+                name = self.text(node.func.args[0]) if node.func.args else None
+                return "" if name is None else self._member(self.dotted(first), name)
+        return f"{called}()" if called else ""
+
+    def _looked_up(self, base: str, how: str, node: ast.Call) -> str:
+        """`torch.__getattribute__("mm")`, `object.__getattribute__(torch, "mm")`."""
+        if how == "get":
+            return self._item(base, self.text(node.args[0]))
+        if base in {"object", "type"} and len(node.args) > 1:
+            base, name = self.dotted(node.args[0]), self.text(node.args[1])
+        else:
+            name = self.text(node.args[0])
+        return "" if name is None else self._member(base, name)
+
+    def text(self, node: ast.AST, depth: int = 0) -> str | None:
+        """A string that the text spells out, in one piece or several; None for any other."""
+        if depth > MAX_CHAIN:
+            return None
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, str) else None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            parts = [self.text(node.left, depth + 1), self.text(node.right, depth + 1)]
+            return _joined(parts)
+        if isinstance(node, ast.JoinedStr):
+            return _joined([self.text(part, depth + 1) for part in node.values])
+        if isinstance(node, ast.FormattedValue):
+            return self.text(node.value, depth + 1)
+        if isinstance(node, ast.Name):
+            scope: Scope | None = self.scopes.get(id(node), self.top)
+            while scope is not None and node.id not in scope.bound:
+                scope = scope.outer
+            values = [] if scope is None else scope.bound[node.id]
+            if len(values) == 1 and isinstance(values[0], ast.expr):
+                return self.text(values[0], depth + 1)
+        return None
+
+
+def _joined(parts: list[str | None]) -> str | None:
+    return None if None in parts else "".join(part for part in parts if part is not None)
+
+
+SCOPED = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+
+
+BINDING = (
+    ast.Name, ast.arg, ast.Assign, ast.AnnAssign, ast.NamedExpr, ast.Import, ast.ImportFrom,
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs,
+    ast.MatchStar, ast.Global,
+)  # fmt: skip
+SIGNS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop)
+
+
+def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
+    """All nodes of the tree but its contexts and operator signs, and its names.
+
+    Iterative, for text that is nested deeply.
+    """
+    names = Names(Scope(None))
+    nodes: list[ast.AST] = []
+    todo: list[tuple[ast.AST, Scope, Function | None]] = [
+        (node, names.top, None) for node in reversed(tree.body)
+    ]
+    handled: set[int] = set()
+    while todo:
+        node, scope, function = todo.pop()
+        nodes.append(node)
+        if function is not None:
+            names.functions[id(node)] = function
+        if isinstance(node, BINDING):
+            _bind(node, scope, names, handled)
+        inner, within, around = scope, function, scope
+        outside: set[int] = set()
+        if isinstance(node, SCOPED):
+            inner = Scope(scope, isinstance(node, ast.ClassDef))
+            within = node if isinstance(node, Function) else function
+            outside = _evaluated_outside(node)
+        elif isinstance(node, ast.arguments):
+            around = scope.outer or scope
+            outside = _evaluated_outside(node)
+        for child in reversed(_children(node)):
+            names.parents[id(child)] = node
+            if id(child) in outside:
+                todo.append((child, around, function))
+            else:
+                todo.append((child, inner, within))
+    return nodes, names
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    found: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            found += [part for part in value if isinstance(part, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, SIGNS):
+            found.append(value)
+    return found
+
+
+def _evaluated_outside(node: ast.AST) -> set[int]:
+    """Children of a definition that are read in the scope around it."""
+    outside: list[ast.expr | None] = []
+    if isinstance(node, Function):
+        outside = [*node.decorator_list, node.returns]
+    elif isinstance(node, ast.ClassDef):
+        outside = [*node.decorator_list, *node.bases]
+    elif isinstance(node, ast.arguments):
+        outside = [*node.defaults, *node.kw_defaults]
+    return {id(child) for child in outside if child is not None}
+
+
+def _bind(node: ast.AST, scope: Scope, names: Names, handled: set[int]) -> None:
+    """Enter what one node binds."""
+
+    def put(name: str, value: Binding) -> None:
+        home = names.top if name in scope.elsewhere else scope
+        home.bound.setdefault(name, []).append(value)
+
+    if isinstance(node, ast.Name):
+        names.scopes[id(node)] = scope
+        if not isinstance(node.ctx, ast.Load) and id(node) not in handled:
+            put(node.id, None)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            _assign(target, node.value, put, handled)
+    elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+        _assign(node.target, node.value, put, handled)
+    elif isinstance(node, ast.Import):
+        for alias in node.names:
+            first = alias.name.split(".")[0]
+            names.modules.add(first)
+            put(alias.asname or first, alias.name if alias.asname else first)
+    elif isinstance(node, ast.ImportFrom):
+        module = node.module or ""
+        names.modules.add(module.split(".")[0])
+        for alias in node.names:
+            if alias.name == "*":
+                names.stars.append(module)
+            else:
+                hidden = alias.name in SYSTEM
+                put(alias.asname or alias.name, alias.name if hidden else f"{module}.{alias.name}")
+    elif isinstance(node, Function | ast.ClassDef):
+        put(node.name, None)
+    elif isinstance(node, ast.arg):
+        put(node.arg, None)
+    elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+        put(node.name, None)
+    elif isinstance(node, ast.Global):
+        scope.elsewhere |= set(node.names)
+
+
+def _assign(target: ast.expr, value: ast.expr, put: Put, handled: set[int]) -> None:
+    if isinstance(target, ast.Name):
+        handled.add(id(target))
+        put(target.id, value)
+    elif (
+        isinstance(target, ast.Tuple | ast.List)
+        and isinstance(value, ast.Tuple | ast.List)
+        and len(target.elts) == len(value.elts)
+    ):
+        for inner, part in zip(target.elts, value.elts, strict=True):
+            _assign(inner, part, put, handled)

@@ -1,0 +1,221 @@
+"""A candidate's source text as rules read it: a syntax tree whose names are resolved.
+
+`import torch.cuda as c; s = c.Stream`, `getattr(torch, "cu" + "da").Stream`, `torch.os.sys` and
+`vars(torch)["mm"]` are all called by what they name. A variable of the candidate's own is never
+taken for a builtin or a module that happens to have its name.
+"""
+
+import ast
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import chain
+from typing import TypeVar, overload
+
+from kernelwright.verify.rules.scopes import Function, Names, read_scopes
+
+JIT = {
+    "triton.jit", "triton.JITFunction", "triton.runtime.jit.jit", "triton.runtime.JITFunction",
+    "triton.runtime.jit.JITFunction", "triton.experimental.gluon.jit",
+}  # fmt: skip
+IMPLIED = {"__init__", "forward", "__call__"}
+"""Methods that whoever names the class may run."""
+
+A = TypeVar("A", bound=ast.AST)
+B = TypeVar("B", bound=ast.AST)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One place where something is named."""
+
+    line: int
+    name: str
+    """Dotted: "torch.cuda.Stream"; what a call returns ends in "()"."""
+    node: ast.expr
+
+
+@dataclass(frozen=True)
+class Source:
+    tree: ast.Module
+    entry: str
+    names: Names
+    nodes: list[ast.AST] = field(repr=False)
+    """All of the tree, in the order of the text's structure."""
+
+    @cached_property
+    def _by_kind(self) -> dict[type, list[ast.AST]]:
+        found: dict[type, list[ast.AST]] = {}
+        for node in self.nodes:
+            found.setdefault(type(node), []).append(node)
+        return found
+
+    @overload
+    def all(self, kind: type[A], /) -> Iterator[A]: ...
+    @overload
+    def all(self, kind: type[A], other: type[B], /) -> Iterator[A | B]: ...
+    def all(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        """Nodes of these kinds."""
+        for kind in kinds:
+            yield from self._by_kind.get(kind, ())
+
+    @cached_property
+    def uses(self) -> dict[str, list[Use]]:
+        """By name: every name, attribute chain, constant look-up and what a call returns."""
+        found: dict[str, list[Use]] = {}
+        named = self.all(ast.Name, ast.Attribute)
+        for node in chain[ast.expr](named, self.all(ast.Call, ast.Subscript)):
+            if name := self.dotted(node):
+                found.setdefault(name, []).append(Use(node.lineno, name, node))
+        return found
+
+    def named(self, names: Set[str]) -> Iterator[Use]:
+        """Every place where one of these, or a part of one, is named."""
+        for name, uses in self.uses.items():
+            if starts(name, names):
+                yield from uses
+
+    def dotted(self, node: ast.AST) -> str:
+        """ "torch.cuda.Stream" for an expression that names one; "" for any other."""
+        return self.names.dotted(node)
+
+    def parent(self, node: ast.AST) -> ast.AST:
+        return self.names.parents.get(id(node), self.tree)
+
+    def is_imported(self, name: str) -> bool:
+        """A dotted name that stands for (a part of) an imported module, not for a result."""
+        return name.split(".")[0] in self.names.modules and "()" not in name
+
+    def is_own(self, name: ast.Name) -> bool:
+        """A variable, function or class of the candidate's own at the top of its module."""
+        return name.id in self.names.top.bound and not self.dotted(name)
+
+    @cached_property
+    def kernels(self) -> dict[str, Function]:
+        """`@triton.jit` functions by name; also those that are handed to `triton.jit(...)`."""
+        by_name = {node.name: node for node in self.all(ast.FunctionDef)}
+        found: dict[str, Function] = {}
+        for use in (use for name in JIT for use in self.uses.get(name, ())):
+            above = self.parent(use.node)
+            if isinstance(above, Function):
+                found[above.name] = above
+            elif isinstance(above, ast.Call):
+                outer = self.parent(above)
+                if isinstance(outer, Function):
+                    found[outer.name] = outer
+                for argument in above.args:
+                    if isinstance(argument, ast.Name) and argument.id in by_name:
+                        found[argument.id] = by_name[argument.id]
+        return found
+
+    @cached_property
+    def uses_jit(self) -> bool:
+        return not JIT.isdisjoint(self.uses)
+
+    # -- which code runs where
+
+    def function(self, node: ast.AST) -> Function | None:
+        """The named function a node stands in; None at the top of a module or class."""
+        return self.names.functions.get(id(node))
+
+    @cached_property
+    def reached(self) -> set[int]:
+        """id() of the functions that the entry or the module's own statements can reach, by name.
+
+        What only a test or a benchmark at the end of the file calls is not among them.
+        """
+        by_name: dict[str, list[Function]] = {}
+        for function in self.all(ast.FunctionDef, ast.AsyncFunctionDef):
+            owner = self.parent(function)
+            is_implied = isinstance(owner, ast.ClassDef) and function.name in IMPLIED
+            name = owner.name if isinstance(owner, ast.ClassDef) and is_implied else function.name
+            by_name.setdefault(name, []).append(function)
+        mentions: dict[int, set[str]] = {}
+        for node in self.all(ast.Name, ast.Attribute):
+            word = node.id if isinstance(node, ast.Name) else node.attr
+            mentions.setdefault(id(self.function(node)), set()).add(word)
+        words = {self.entry, *mentions.get(id(None), set())}
+        reached: set[int] = set()
+        while words:
+            found = [f for word in words for f in by_name.get(word, []) if id(f) not in reached]
+            reached |= {id(function) for function in found}
+            words = {word for function in found for word in mentions.get(id(function), set())}
+        return reached
+
+    @cached_property
+    def _host(self) -> set[int]:
+        return self.reached - {id(kernel) for kernel in self.kernels.values()}
+
+    def is_host(self, node: ast.AST) -> bool:
+        """Of the module's own statements or a reached function that is no kernel: it runs on the
+        host, in a judged call or before."""
+        function = self.function(node)
+        return function is None or id(function) in self._host
+
+    @overload
+    def host(self, kind: type[A], /) -> Iterator[A]: ...
+    @overload
+    def host(self, kind: type[A], other: type[B], /) -> Iterator[A | B]: ...
+    def host(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
+        """Nodes of these kinds that run on the host."""
+        found = (self._by_kind.get(kind, ()) for kind in kinds)
+        return (node for node in chain.from_iterable(found) if self.is_host(node))
+
+    def is_early(self, node: ast.AST) -> bool:
+        """Runs when the module is imported or `ModelNew` is constructed, not when it is called."""
+        function = self.function(node)
+        return function is None or function.name == "__init__"
+
+    def entries(self) -> Iterator[Function]:
+        """The functions whose returned values are judged."""
+        for node in self.all(ast.FunctionDef):
+            owner = self.parent(node)
+            name = owner.name if isinstance(owner, ast.ClassDef) else node.name
+            if name == self.entry and node.name in {name, "forward"}:
+                yield node
+
+    def top_level_names(self) -> set[str]:
+        """What the module defines: functions, classes, assigned and imported names."""
+        return set(self.names.top.bound)
+
+
+def parse(text: str, entry: str) -> Source:
+    """The source without its `if __name__ == "__main__"` blocks, which never run in a guest.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
+    """
+    tree = ast.parse(text)
+    guards = [node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)]
+    if guards and not _may_be_main(tree):
+        parts = [node.orelse if node in guards else [node] for node in tree.body]
+        tree.body = [node for part in parts for node in part]
+    nodes, names = read_scopes(tree)
+    return Source(tree, entry, names, nodes)
+
+
+def starts(name: str, prefixes: Set[str]) -> bool:
+    """The dotted name is one of these or lies in it."""
+    return not _prefixes(name).isdisjoint(prefixes)
+
+
+@lru_cache(4096)
+def _prefixes(name: str) -> frozenset[str]:
+    parts = name.split(".")
+    return frozenset(".".join(parts[:n]) for n in range(1, len(parts) + 1))
+
+
+def _is_main_guard(node: ast.If) -> bool:
+    return ast.unparse(node.test) in {"__name__ == '__main__'", "'__main__' == __name__"}
+
+
+def _may_be_main(tree: ast.Module) -> bool:
+    """The text could give its module another name, and then its guarded block would run."""
+    return any(
+        isinstance(node, ast.Name)
+        and (
+            (node.id == "__name__" and not isinstance(node.ctx, ast.Load))
+            or node.id in {"globals", "vars", "locals", "setattr"}
+        )
+        for node in ast.walk(tree)
+    )

@@ -1,0 +1,301 @@
+"""Hints on who does the work: kernels that do not run, libraries that do, answers known before."""
+
+import ast
+from collections.abc import Iterator
+
+from kernelwright.verify.rules.rule import hint
+from kernelwright.verify.rules.scopes import Function
+from kernelwright.verify.rules.source import Source, starts
+
+COMPUTE = {
+    "mm", "bmm", "matmul", "addmm", "addmv", "baddbmm", "einsum", "linear", "bilinear", "dot", "mv",
+    "outer", "tensordot", "chain_matmul", "scaled_mm", "int_mm", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution", "softmax",
+    "log_softmax", "native_layer_norm", "layer_norm", "group_norm", "batch_norm", "instance_norm",
+    "rms_norm", "normalize", "scaled_dot_product_attention", "multi_head_attention_forward",
+    "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu", "silu", "mish", "hardtanh",
+    "hardswish", "hardsigmoid", "softplus", "softsign", "sigmoid", "tanh", "exp", "log", "log1p",
+    "sqrt", "rsqrt", "square", "sum", "mean", "prod", "std", "var", "amax", "amin", "max", "min",
+    "argmax", "argmin", "cumsum", "cumprod", "logsumexp", "norm", "sort", "topk", "max_pool1d",
+    "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool2d",
+    "interpolate", "cross_entropy", "mse_loss", "nll_loss", "kl_div", "embedding", "clamp",
+}  # fmt: skip
+"""What computes, as a function and mostly as a method of tensors too."""
+FORMS = (
+    "torch.", "torch.nn.functional.", "torch.ops.aten.", "torch.ops.prims.", "torch.special.",
+    "torch.linalg.", "torch.fft.", "torch.Tensor.", "torch._C._nn.", "torch._C._VariableFunctions.",
+    "operator.",
+)  # fmt: skip
+OPERATORS = {"operator.matmul", "operator.imatmul", "operator.__matmul__"}
+OTHER_KERNELS = ("torch.ops.", "torch.sparse.", "torch._inductor.")
+IDLE_LAYERS = {
+    "Parameter", "ParameterList", "ParameterDict", "Buffer", "Module", "ModuleList", "ModuleDict",
+    "Identity", "Dropout", "Flatten",
+}  # fmt: skip
+MAKERS = {"zeros", "ones", "full", "empty", "rand", "randn", "eye", "arange"}
+LOW_TYPES = {
+    f"{module}.{name}"
+    for module in ("torch", "triton.language")
+    for name in (
+        "float16",
+        "bfloat16",
+        "half",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8e4nv",
+        "int8",
+    )
+}
+LOW_METHODS = {"half", "bfloat16"}
+LONG_TABLE, LONG_TEXT = 32, 2_000
+"""Numbers in one literal, characters in one string, that are more than settings need."""
+LEAVES = {
+    "torch.from_numpy", "torch.from_dlpack", "torch.utils.dlpack", "numpy.asarray", "numpy.array",
+    "numpy.from_dlpack",
+}  # fmt: skip
+LEAVING_METHODS = {"numpy", "__array__", "__dlpack__", "tolist"}
+
+
+def launches(source: Source) -> Iterator[ast.Call]:
+    """Calls of the form `kernel[grid](...)` outside kernels."""
+    for node in source.host(ast.Call):
+        if isinstance(node.func, ast.Subscript):
+            yield node
+
+
+def computing(source: Source) -> Iterator[tuple[ast.expr | ast.AugAssign, str]]:
+    """(where, in words) of PyTorch's computations in host code."""
+    layers = _layers(source)
+    for name, uses in source.uses.items():
+        if _computes(name):
+            yield from ((u.node, f"names {name}") for u in uses if source.is_host(u.node))
+    for product in source.host(ast.BinOp, ast.AugAssign):
+        if isinstance(product.op, ast.MatMult):
+            yield product, "multiplies matrices with @"
+    for node in source.host(ast.Call):
+        if isinstance(node.func, ast.Attribute):
+            method, base = node.func.attr, source.dotted(node.func.value)
+            is_self = isinstance(node.func.value, ast.Name) and node.func.value.id == "self"
+            if is_self and method in layers:
+                yield node, f"calls {layers[method]}"
+            elif method.strip("_") in COMPUTE and not is_self and _may_be_tensor(base):
+                yield node, f"calls the tensor method .{method}()"
+
+
+def _computes(name: str) -> bool:
+    if name in OPERATORS:
+        return True
+    for form in FORMS:
+        if name.startswith(form) and form != "operator.":
+            operator = name[len(form) :].split(".")[0]
+            if operator.strip("_") in COMPUTE:
+                return True
+    if name.startswith(OTHER_KERNELS):
+        return name.count(".") > 2 and not starts(name, {"torch._inductor.runtime.triton_helpers"})
+    return False
+
+
+def _may_be_tensor(base: str) -> bool:
+    """A variable, or what one of PyTorch's functions returned."""
+    return not base or (base.startswith("torch.") and base.endswith("()"))
+
+
+def _layers(source: Source) -> dict[str, str]:
+    """Attributes that hold a computing layer of torch.nn -> the layer's name."""
+    found = {}
+    for node in source.all(ast.Assign):
+        if isinstance(node.value, ast.Call):
+            layer = source.dotted(node.value.func)
+            module, _, name = layer.rpartition(".")
+            if starts(module, {"torch.nn"}) and name[:1].isupper() and name not in IDLE_LAYERS:
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute):
+                        found[target.attr] = layer
+    return found
+
+
+@hint(
+    "in pure mode every computation must be in a kernel of yours", "E01 E05 E06 E07",
+    is_pure_only=True,
+)  # fmt: skip
+def library_compute(source: Source) -> Iterator[tuple[int, str]]:
+    """PyTorch seems to compute in the judged call; whether it does shows there."""
+    for node, what in computing(source):
+        if not source.is_early(node):
+            yield node.lineno, what
+
+
+@hint("keep values in tensors, and compute in kernels", "E06 E07", is_pure_only=True)
+def leaves_torch(source: Source) -> Iterator[tuple[int, str]]:
+    """Values that leave PyTorch can be computed on where no operator of its is called."""
+    for use in source.named(LEAVES):
+        if source.is_host(use.node) and not source.is_early(use.node):
+            yield use.line, f"uses {use.name}"
+    for node in source.host(ast.Call):
+        called = node.func
+        if not isinstance(called, ast.Attribute) or source.is_early(called):
+            continue
+        if called.attr in LEAVING_METHODS and _may_be_tensor(source.dotted(called.value)):
+            yield called.lineno, f"calls .{called.attr}()"
+
+
+@hint("compute from the arguments, in the call", "E10 E27 E28")
+def precomputes(source: Source) -> Iterator[tuple[int, str]]:
+    """What is computed on import or in __init__ is stale once weights or inputs change."""
+    for node, what in computing(source):
+        if source.is_early(node):
+            yield node.lineno, f"{what} before any call"
+    for launch in launches(source):
+        if source.is_early(launch):
+            yield launch.lineno, "launches a kernel before any call"
+
+
+@hint("let the error show, or make sure the handler launches a kernel too", "E02")
+def except_returns(source: Source) -> Iterator[tuple[int, str]]:
+    """A handler that returns a value can swap the kernel for something else when it fails."""
+    for node in source.host(ast.ExceptHandler):
+        if source.function(node) is not None:
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    yield inner.lineno, "returns a value from an except block"
+
+
+@hint("launch the kernel, or delete it", "E04 E51")
+def dead_kernel(source: Source) -> Iterator[tuple[int, str]]:
+    """A kernel that nothing refers to is decoration."""
+    named: dict[str, set[int]] = {}
+    for node in source.all(ast.Name, ast.Attribute):
+        if isinstance(node.ctx, ast.Load):
+            word = node.id if isinstance(node, ast.Name) else node.attr
+            named.setdefault(word, set()).add(id(source.function(node)))
+    reached = {id(None), *source.reached}
+    for name, kernel in source.kernels.items():
+        users = named.get(name, set()) - {id(kernel)}
+        if not users & reached:
+            yield kernel.lineno, f"{name} is never launched"
+
+
+@hint("write every element of what you return from a kernel", "E09 E28")
+def constant_output(source: Source) -> Iterator[tuple[int, str]]:
+    """A new tensor that nothing is written to holds no answer."""
+    for entry in source.entries():
+        for node in ast.walk(entry):
+            if isinstance(node, ast.Return) and source.function(node) is entry:
+                for value in _elements(node.value):
+                    if _is_untouched(source, entry, value):
+                        yield node.lineno, f"returns {ast.unparse(value)} as it was made"
+
+
+def _elements(value: ast.expr | None) -> list[ast.expr]:
+    if isinstance(value, ast.List | ast.Tuple):
+        return [inner for element in value.elts for inner in _elements(element)]
+    return [] if value is None else [value]
+
+
+def _is_untouched(source: Source, entry: Function, value: ast.expr) -> bool:
+    if not isinstance(value, ast.Name):
+        return _is_new(source, value)
+    assigned = [
+        node.value
+        for node in ast.walk(entry)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == value.id for t in node.targets)
+    ]
+    if len(assigned) != 1 or not _is_new(source, assigned[0]):
+        return False
+    for node in ast.walk(entry):
+        if isinstance(node, ast.Name) and node.id == value.id and isinstance(node.ctx, ast.Load):
+            above = source.parent(node)
+            is_question = isinstance(above, ast.Attribute) and above.attr in {
+                "shape", "dtype", "device", "numel", "stride", "size", "is_contiguous",
+            }  # fmt: skip
+            if not is_question and not _is_returned(source, node):
+                return False
+    return True
+
+
+def _is_returned(source: Source, node: ast.AST) -> bool:
+    above = source.parent(node)
+    while isinstance(above, ast.List | ast.Tuple):
+        above = source.parent(above)
+    return isinstance(above, ast.Return)
+
+
+def _is_new(source: Source, node: ast.expr) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = source.dotted(node.func)
+    if called.startswith("torch."):
+        return called.removeprefix("torch.").removesuffix("_like") in MAKERS
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    return method.startswith("new_") and method.removeprefix("new_") in MAKERS
+
+
+@hint("read sizes and values from the arguments", "E10 E17 E28 E51 E61")
+def hard_coded(source: Source) -> Iterator[tuple[int, str]]:
+    """Answers written into the text fit one set of inputs only."""
+    for node in source.host(ast.List, ast.Tuple):
+        numbers = sum(
+            isinstance(e, ast.Constant) and isinstance(e.value, int | float) for e in node.elts
+        )
+        if numbers >= LONG_TABLE:
+            yield node.lineno, f"holds a table of {numbers} numbers"
+    for text in source.host(ast.Constant):
+        length = len(text.value) if isinstance(text.value, str | bytes) else 0
+        if length >= LONG_TEXT and not isinstance(source.parent(text), ast.Expr):
+            yield text.lineno, f"holds a string of {length} characters"
+    for branch in source.host(ast.If, ast.IfExp):
+        for test in ast.walk(branch.test):
+            if isinstance(test, ast.Compare) and _fixes_shape(test):
+                yield test.lineno, f"asks for one shape: {ast.unparse(test)}"
+
+
+def _fixes_shape(test: ast.Compare) -> bool:
+    sides = [test.left, *test.comparators]
+    asks = any("shape" in ast.dump(side) or "'size'" in ast.dump(side) for side in sides)
+    return asks and any(
+        isinstance(side, ast.Tuple | ast.List)
+        and len(side.elts) > 1
+        and all(isinstance(element, ast.Constant) for element in side.elts)
+        for side in sides
+    )
+
+
+@hint("keep the type of the inputs, or accumulate in a wider one", "E15 E16")
+def precision_drop(source: Source) -> Iterator[tuple[int, str]]:
+    """A narrower type for what was loaded is faster and less accurate than what was asked for."""
+    loaded = _loaded(source)
+    for keyword in source.all(ast.keyword):
+        value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+        is_tf32 = keyword.arg == "allow_tf32" and value is True
+        if is_tf32 or (keyword.arg == "input_precision" and value == "tf32"):
+            yield keyword.value.lineno, f"asks for {keyword.arg}={value!r}"
+    for node in source.all(ast.Call):
+        if not isinstance(node.func, ast.Attribute):
+            continue
+        narrow = {source.dotted(argument) for argument in node.args} & LOW_TYPES
+        is_low = node.func.attr == "to" and narrow
+        if source.function(node) in source.kernels.values():
+            if is_low and _is_operand(source, node, loaded):
+                yield node.lineno, f"converts what it loads to {narrow.pop()}"
+        elif is_low or (node.func.attr in LOW_METHODS and not node.args):
+            yield node.lineno, f"converts to {narrow.pop() if narrow else node.func.attr}"
+
+
+def _loaded(source: Source) -> set[str]:
+    """Names that hold what `tl.load` gave."""
+    return {
+        target.id
+        for node in source.all(ast.Assign)
+        if source.dotted(node.value) == "triton.language.load()"
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+
+
+def _is_operand(source: Source, cast: ast.Call, loaded: set[str]) -> bool:
+    assert isinstance(cast.func, ast.Attribute)
+    base, above = cast.func.value, source.parent(cast)
+    is_loaded = isinstance(base, ast.Name) and base.id in loaded
+    is_factor = isinstance(above, ast.Call) and source.dotted(above.func) == "triton.language.dot"
+    return is_loaded or is_factor or source.dotted(base) == "triton.language.load()"
