@@ -203,7 +203,10 @@ HINTED = {
         "KEPT = torch.empty(9)\nrelu_kernel[(1,)](KEPT, KEPT, 9, BLOCK=16)",
         "class after:\n    def __init__(self, w):\n        self.w = w.sum(0)",
     ],
-    "except_returns": [AFTER + "try:\n        g()\n    except Exception:\n        return 1"],
+    "fallback": [
+        AFTER + "try:\n        g()\n    except Exception:\n        return 1",
+        AFTER + "try:\n        g()\n    except Exception:\n        y = torch.relu(y)\n    return y",
+    ],
     "dead_kernel": [
         "@triton.jit\ndef unused_kernel(x):\n    tl.store(x, 1)",
         "@triton.autotune([], [])\n@triton.jit\ndef unused_kernel(x):\n    tl.store(x, 1)",
@@ -376,7 +379,7 @@ LOOK_ALIKES = {
         "class after(torch.nn.Module):\n    def __init__(self, n):\n"
         "        self.w = torch.nn.Parameter(torch.randn(n))\n        self.s = n ** -0.5",
     ],
-    "except_returns": [
+    "fallback": [
         AFTER + "try:\n        return g()\n    except Exception as error:\n        raise error"
     ],
     "dead_kernel": [

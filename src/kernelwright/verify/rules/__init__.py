@@ -18,7 +18,7 @@ RULES: tuple[Rule, ...] = (
     work.library_compute,
     work.leaves_torch,
     work.precomputes,
-    work.except_returns,
+    work.fallback,
     work.dead_kernel,
     work.constant_output,
     work.hard_coded,

@@ -106,10 +106,11 @@ def frame_walk(source: Source) -> Iterator[tuple[int, str]]:
 def _beyond(source: Source, modules: set[str]) -> Iterator[tuple[int, str]]:
     """Uses of what `PARTLY` does not list."""
     for use in source.named(modules):
-        module, _, rest = use.name.partition(".")
-        if not rest or starts(use.name, FRAMES):
+        name = use.name.replace("()", "")
+        module, _, rest = name.partition(".")
+        if not rest or starts(name, FRAMES):
             continue
         allowed = PARTLY[module]
         is_step = any(name.startswith(f"{rest}.") for name in allowed)  # importlib.util
-        if not (is_step or starts(rest.replace("()", ""), allowed)):
+        if not (is_step or starts(rest, allowed)):
             yield use.line, f"uses {use.name}"

@@ -151,13 +151,20 @@ def precomputes(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @hint("let the error show, or make sure the handler launches a kernel too", "E02")
-def except_returns(source: Source) -> Iterator[tuple[int, str]]:
-    """A handler that returns a value can swap the kernel for something else when it fails."""
-    for node in source.host(ast.ExceptHandler):
-        if source.function(node) is not None:
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Return) and inner.value is not None:
-                    yield inner.lineno, "returns a value from an except block"
+def fallback(source: Source) -> Iterator[tuple[int, str]]:
+    """A handler that returns or computes can swap the kernel for something else when it fails."""
+    handled = {
+        id(inner): node
+        for node in source.host(ast.ExceptHandler)
+        for inner in ast.walk(node)
+        if source.function(node) is not None
+    }
+    for node in source.host(ast.Return):
+        if id(node) in handled and node.value is not None:
+            yield node.lineno, "returns a value from an except block"
+    for place, what in computing(source) if handled else ():
+        if id(place) in handled:
+            yield place.lineno, f"{what} in an except block"
 
 
 @hint("launch the kernel, or delete it", "E04 E51")
