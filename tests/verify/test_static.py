@@ -316,6 +316,7 @@ LOOK_ALIKES = {
         "def f(x):\n    subprocess = x\n    return subprocess.run()",
     ],
     "reaches_outside": [
+        "n = torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1",
         "import os\nimport sys\nprint(sys.version_info, file=sys.stderr)\nos.path.join('a', 'b')",
         "def open(x):\n    return x\n\nopen(1)",
         "class M:\n    def load(self, path):\n        return self.open(path)",
@@ -389,6 +390,9 @@ LOOK_ALIKES = {
         + "whole[(1,)](y)\n    return y",
         "@triton.jit\ndef whole(x):\n    tl.store(x, 1)\n\n"
         "TABLE = {'a': whole}\n" + AFTER + "TABLE['a'][(1,)](y)\n    return y",
+        "@triton.jit\ndef back_kernel(x):\n    tl.store(x, 1)\n\n"
+        "class F(torch.autograd.Function):\n    def forward(c, y):\n        return y\n"
+        "    def backward(c, y):\n        back_kernel[(1,)](y)\n\n" + AFTER + "return F.apply(y)",
         "def raw(x):\n    tl.store(x, 1)\n\nwhole = triton.jit(raw)\n"
         + AFTER
         + "whole[(1,)](y)\n    return y",

@@ -36,7 +36,9 @@ FRAMES = {"sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofil
 REACHES_OUT = {
     "open", "input", "breakpoint", "torch.load", "torch.save", "torch.hub", "torch.classes",
     "torch.ops.load_library", "torch.utils.cpp_extension", "torch.from_file", "torch.package",
-    "torch.multiprocessing", "torch.distributed", "torch.cuda.cudart", "torch.cuda.nccl",
+    "torch.multiprocessing", "torch.cuda.cudart", "torch.cuda.nccl",
+    "torch.distributed.init_process_group", "torch.distributed.rpc", "torch.distributed.TCPStore",
+    "torch.distributed.FileStore", "torch.distributed.launcher", "torch.distributed.elastic",
     "torch.utils.model_zoo", "numpy.load", "numpy.loadtxt", "numpy.genfromtxt", "numpy.memmap",
     "numpy.fromfile", "numpy.save", "numpy.savez", "numpy.savetxt", "numpy.ctypeslib",
     "logging.FileHandler", "logging.handlers", "logging.config", "triton.runtime.cache",

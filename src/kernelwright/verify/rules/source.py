@@ -18,7 +18,7 @@ JIT = {
     "triton.jit", "triton.JITFunction", "triton.runtime.jit.jit", "triton.runtime.JITFunction",
     "triton.runtime.jit.JITFunction", "triton.experimental.gluon.jit",
 }  # fmt: skip
-IMPLIED = {"__init__", "forward", "__call__"}
+IMPLIED = {"__init__", "forward", "__call__", "backward"}
 """Methods that whoever names the class may run."""
 
 A = TypeVar("A", bound=ast.AST)

@@ -27,6 +27,7 @@ FORMS = (
     "operator.",
 )  # fmt: skip
 OPERATORS = {"operator.matmul", "operator.imatmul", "operator.__matmul__"}
+NO_KERNELS = {"torch.ops.inductor", "torch._inductor.runtime.triton_helpers"}
 OTHER_KERNELS = ("torch.ops.", "torch.sparse.", "torch._inductor.")
 IDLE_LAYERS = {
     "Parameter", "ParameterList", "ParameterDict", "Buffer", "Module", "ModuleList", "ModuleDict",
@@ -43,7 +44,6 @@ LOW_TYPES = {
         "float8_e4m3fn",
         "float8_e5m2",
         "float8e4nv",
-        "int8",
     )
 }
 LOW_METHODS = {"half", "bfloat16"}
@@ -91,7 +91,7 @@ def _computes(name: str) -> bool:
             if operator.strip("_") in COMPUTE:
                 return True
     if name.startswith(OTHER_KERNELS):
-        return name.count(".") > 2 and not starts(name, {"torch._inductor.runtime.triton_helpers"})
+        return name.count(".") > 2 and not starts(name, NO_KERNELS)
     return False
 
 
