@@ -13,6 +13,7 @@ from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify.api import verify
+from kernelwright.verify.cases import PART_CHANGED, with_part_of
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
@@ -51,7 +52,7 @@ def test_an_acceptance_says_what_it_rests_on(judge, relu):
     )
     assert "rlimits" in verdict.isolation
     families = {case.split("/")[1] for case in verdict.cases}
-    assert families == FAMILIES.keys()
+    assert families == {*FAMILIES, PART_CHANGED}
     shapes = {case.split("/")[0] for case in verdict.cases}
     assert len(shapes) == 3
     assert Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False))) == verdict
@@ -372,3 +373,24 @@ def test_a_module_for_one_mode_only_is_accepted_with_advice(judge):
     verdict = judge.verify(task, Candidate(source=BATCH_NORM))
     assert verdict.accepted, verdict.message
     assert ("eval mode" in verdict.checks) != any("eval mode" in text for text in verdict.advice)
+
+
+def test_a_result_kept_under_a_sample_of_its_inputs_is_found_stale(judge, relu):
+    sampled = candidate(
+        "    key = tuple(x0.flatten()[:: max(1, x0.numel() // 8)].tolist())\n"
+        "    if key not in kept:\n        kept[key] = relu(x0)\n"
+        "    return [kept[key].clone()]",
+        source=GOOD.replace("def fused_operator", "kept = {}\n\n\ndef fused_operator"),
+    )
+    verdict = judge.verify(relu, sampled)
+    assert verdict.code in (Code.WRONG_VALUES, Code.NOT_LAUNCHED), verdict.message
+    assert PART_CHANGED in verdict.message
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (64, 64)])
+def test_a_part_is_changed_and_the_rest_is_not(shape):
+    one, other = torch.zeros(shape), torch.ones(shape)
+    mixed = with_part_of(one, other, seed=1)
+    assert mixed.sum() == max(1, one.numel() // 256)
+    assert not one.any()
+    assert with_part_of(3, 4, seed=1) == 3

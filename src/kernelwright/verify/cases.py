@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.families import FAMILIES
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.task import Answer, Task
+
+PART_CHANGED = "part changed"
+PART = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +76,10 @@ class Cases:
         return self.variants["base"]
 
     def all(self) -> Iterator[Case]:
-        """The plain case of every variant first, then the base's other families, then plain
-        values again."""
+        """The plain case of every variant first, then the first one with a part of its values
+        changed, then the base's other families, then plain values again."""
         kinds = [(variant, "plain") for variant in self.variants]
+        kinds.append(("base", PART_CHANGED))
         kinds += [("base", family) for family in FAMILIES if family != "plain"]
         kinds.append(("base", "plain"))
         return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
@@ -92,11 +98,25 @@ class Cases:
         if case.family == "plain":
             return pose(task, case, self.rules)
         try:
-            posed = pose(task, case, self.rules)
+            posed = (
+                self._part_changed(case)
+                if case.family == PART_CHANGED
+                else pose(task, case, self.rules)
+            )
         except UsageError:
             return None
         outputs = posed.answer.outputs.oracle
         return posed if all(bool(output.isfinite().all()) for output in outputs) else None
+
+    def _part_changed(self, case: Case) -> Posed:
+        """The first case again but for a short run of each input's values: a result kept under a
+        sample of its inputs is stale."""
+        others = self.base.inputs(case.seed, "plain", self.rules.device)
+        inputs = [
+            with_part_of(mine, other, case.seed)
+            for mine, other in zip(self.first().inputs, others, strict=True)
+        ]
+        return answered(self.base, case, inputs, self.rules)
 
     def telling(self) -> Iterator[tuple[Task, Posed]]:
         """The first case, then those where a kernel shows that the first does not need: one that
@@ -106,6 +126,17 @@ class Cases:
             tells = case.variant == "other weights" or case.family in ("spikes", "last_tile")
             if tells and (posed := self.pose_if_defined(case)) is not None:
                 yield self.variants[case.variant], posed
+
+
+def with_part_of(value: Any, other: Any, seed: int) -> Any:
+    """A copy of a tensor with 1 in 256 of its values, in a row somewhere, from another one."""
+    if not isinstance(value, torch.Tensor) or not value.numel() or value.shape != other.shape:
+        return value
+    length = math.ceil(value.numel() / PART)
+    begin = random.Random(seed).randrange(value.numel() - length + 1)
+    at = torch.arange(begin, begin + length, device=value.device)
+    mixed = torch.empty_like(value).copy_(value)
+    return mixed.put_(at, other.take(at))
 
 
 def case_of(seed: int, number: int, variant: str = "base", family: str = "plain") -> Case:
