@@ -76,13 +76,15 @@ class Ran:
     """ATen operators that ran: "aten.add.Tensor" -> count."""
     wall_ms: float = 0.0
     """On the host's clock, around the request."""
+    has_changed: bool = False
+    """Timed calls: the outputs were written after the call had ended."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timed:
-    times_ms: tuple[float, ...]
-    """Event times of the repeats, cold L2, as the guest reports them."""
+    """One timed call, cold L2."""
+
+    time_ms: float
+    """By events, as the guest reports it."""
     wall_ms: float
-    """On the host's clock, around warm-up and repeats; never less than the sum of honest times."""
-    last: Ran
-    """What the last timed call returned, to be judged too."""
+    """On the host's clock, around the request."""

@@ -109,7 +109,7 @@ class Guest:
         except (KeyError, TypeError, ValueError) as error:
             raise self._malformed() from error
         buffers = [meta for _, kind, meta in entries if kind == "buffer"]
-        brought = iter(self._fetch(buffers) if values else [None] * len(buffers))
+        brought = iter(self._fetch(buffers)[0] if values else [None] * len(buffers))
         return {
             name: StateEntry(kind, meta, next(brought) if kind == "buffer" else None)
             for name, kind, meta in entries
@@ -143,29 +143,58 @@ class Guest:
         )
         return self._ran(header, wall_ms)
 
-    def time(
-        self, name: str, inputs: Sequence[Any], repeats: int, warmup: int, seed: int = 0
-    ) -> Timed:
-        """Time a loaded candidate (CUDA): `repeats` calls after `warmup` untimed ones."""
+    def prepare(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        seed: int,
+        poison: float = float("nan"),
+        *,
+        is_replay: bool = False,
+    ) -> None:
+        """Give the next timed call its inputs (CUDA), at new addresses.
+
+        Args:
+            is_replay: of the graph that `capture` made; its inputs are overwritten.
+        """
         self._require_gpu()
         self._put(inputs)
-        header, wall_ms = self._request(
-            "time", name=name, repeats=repeats, warmup=warmup, seed=seed
-        )
-        times_ms = header.get("times_ms")
-        if not isinstance(times_ms, list) or len(times_ms) != repeats:
-            raise self._malformed()
-        if not all(type(t) is float and 0.0 <= t < float("inf") for t in times_ms):
-            raise self._malformed()
-        return Timed(times_ms=tuple(times_ms), wall_ms=wall_ms, last=self._ran(header, wall_ms))
+        self._request("prepare", name=name, seed=seed, poison=repr(poison), is_replay=is_replay)
 
-    def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float:
-        """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA, by torch.profiler)."""
+    def time(self, *, is_idle: bool = False) -> Timed:
+        """One cold call of what was prepared (again, if there was one already).
+
+        Args:
+            is_idle: call nothing, by the same path: what a request itself takes.
+        """
+        self._require_gpu()
+        header, wall_ms = self._request("time", is_idle=is_idle)
+        time_ms = header.get("time_ms")
+        if type(time_ms) is not float or not 0.0 <= time_ms < float("inf"):
+            raise self._malformed()
+        return Timed(time_ms=time_ms, wall_ms=wall_ms)
+
+    def timed(self) -> Ran:
+        """What the last timed call returned; to be asked once."""
+        header, wall_ms = self._request("describe")
+        return self._ran(header, wall_ms, is_timed=True)
+
+    def capture(self, name: str, inputs: Sequence[Any], seed: int) -> str:
+        """Capture a call as a CUDA graph: "", or why the candidate's calls cannot be captured.
+        A guest in which that failed should not be used again."""
+        self._require_gpu()
+        self._put(inputs)
+        header, _ = self._request("capture", name=name, seed=seed)
+        return str(header.get("refused") or "")
+
+    def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float | None:
+        """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA); None where the call
+        waits for the device, so that it cannot be told."""
         self._require_gpu()
         self._put(inputs)
         header, _ = self._request("share", name=name)
         share = header.get("share")
-        if type(share) is not float or not 0.0 <= share <= 1.0:
+        if share is not None and (type(share) is not float or not 0.0 <= share <= 1.0):
             raise self._malformed()
         return share
 
@@ -187,7 +216,7 @@ class Guest:
         if self._memory is None:
             raise InfraError("speed is measured on CUDA only, never in the interpreter")
 
-    def _ran(self, header: wire.Header, wall_ms: float) -> Ran:
+    def _ran(self, header: wire.Header, wall_ms: float, *, is_timed: bool = False) -> Ran:
         try:
             metas = [TensorMeta.from_json(meta) for meta in header["outputs"]]
             changed = tuple(int(i) for i in header["changed"])
@@ -199,8 +228,9 @@ class Guest:
             structure = str(header["structure"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
+        outputs, has_changed = self._fetch(metas, is_timed=is_timed)
         return Ran(
-            outputs=tuple(self._fetch(metas)),
+            outputs=tuple(outputs),
             structure=structure,
             changed_inputs=changed,
             aliases=aliases,
@@ -209,6 +239,7 @@ class Guest:
             overrun=bool(header.get("overrun")),
             operators=operators,
             wall_ms=wall_ms,
+            has_changed=has_changed,
         )
 
     def _put(self, inputs: Sequence[Any]) -> None:
@@ -224,20 +255,24 @@ class Guest:
                     item["shared"] = next(handles)
             self._request("put", inputs=described)
 
-    def _fetch(self, metas: Sequence[TensorMeta]) -> list[torch.Tensor]:
-        """Bring the guest's last outputs over; the host owns what is returned."""
+    def _fetch(
+        self, metas: Sequence[TensorMeta], *, is_timed: bool = False
+    ) -> tuple[list[torch.Tensor], bool]:
+        """Bring the guest's last outputs over; the host owns what is returned. And whether they
+        were written to after a timed call had ended."""
         total = sum(meta.span_bytes for meta in metas)
         if total > self._limits.memory_bytes:
             self._end()
             raise GuestFault("out_of_memory", f"outputs of {total} bytes are above the limit")
         if self._memory is None:
             try:
-                return from_payload(metas, self._request_payload("fetch", total))
+                return from_payload(metas, self._request_payload("fetch", total)), False
             except (ValueError, RuntimeError) as error:
                 raise self._malformed() from error
         with self._memory.land(metas) as (handles, landings):
-            self._request("fetch", landings=handles)
-            return [fresh_copy(landing) for landing in landings]
+            header, _ = self._request("fetch", landings=handles, is_timed=is_timed)
+            copies = [fresh_copy(landing) for landing in landings]
+        return copies, bool(header.get("has_changed"))
 
     def _request(
         self, op: str, chunks: Sequence[memoryview] = (), **values: Any

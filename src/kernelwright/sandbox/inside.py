@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kernelwright.sandbox import candidate, watch, wire
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
+from kernelwright.sandbox.timed import Timer, own_share
 
 Answer = tuple[dict[str, Any], list[memoryview]]
 
@@ -39,10 +41,6 @@ def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> N
         wire.send(channel, {**header, "nonce": request["nonce"]}, chunks)
 
 
-_PAUSE_CYCLES = 40_000_000
-"""Of the GPU's clock: 20 ms, in which the host launches all of a call."""
-
-
 class Inside:
     """One guest's state: candidates by name, the inputs at hand, the last outputs."""
 
@@ -57,6 +55,8 @@ class Inside:
         self.launches = watch.Launches()
         if role != "compile":
             self.launches.install()
+        # made before any candidate can replace what it uses
+        self._timer = Timer() if role == "cuda" else None
 
     def answer(self, request: dict[str, Any], payload: bytearray) -> Answer:
         """Do what is asked; whatever the candidate raises comes back as data."""
@@ -66,7 +66,10 @@ class Inside:
             "load_state": self.load_state,
             "put": self.put,
             "run": self.run,
+            "prepare": self.prepare,
+            "capture": self.capture,
             "time": self.time,
+            "describe": self.describe,
             "share": self.kernel_time_share,
             "fetch": self.fetch,
             "compile": self.compile,
@@ -138,6 +141,7 @@ class Inside:
         items = request["inputs"]
         described = [item for item in items if "literal" not in item]
         metas = [TensorMeta.from_json(item) for item in described]
+        self.kept = []  # make room first
         if self.role == "cuda":
             from kernelwright.sandbox import cuda_memory
 
@@ -206,52 +210,57 @@ class Inside:
             if isinstance(kept, torch.Tensor) and not torch.equal(flat_span(kept), flat_span(used))
         ]
 
-    def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Cold-L2 times of repeated calls; the last call's outputs can be fetched and judged."""
-        from kernelwright.timing.cuda_timer import time_cold
+    # -- timed calls
 
-        loaded = self.loaded[request["name"]]
+    @property
+    def timer(self) -> Timer:
+        if self._timer is None:
+            raise RuntimeError("calls are timed on CUDA only")
+        return self._timer
+
+    def prepare(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Make ready what is timed next: a call on fresh copies of the inputs, or a replay of the
+        captured graph, its inputs overwritten. Fresh memory is poisoned as in a watched call."""
         self.outputs = []
-        inputs = self._fresh_inputs()
+        self.timer.forget()
+        if request["is_replay"]:
+            self.timer.ready_to_replay(self.kept)
+        else:
+            self.timer.ready(self.loaded[request["name"]].call, self._fresh_inputs())
+        watch.poison_allocator(self.device, float(request["poison"]))
         torch.manual_seed(request["seed"])
-        results: list[object] = [None]
+        self._synchronize()
+        return {}, []
 
-        def call() -> None:
-            results[0] = loaded.call(*inputs)
+    def capture(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Capture a call on the inputs at hand as a CUDA graph; say why where that fails."""
+        self.outputs = []
+        self.timer.forget()
+        torch.manual_seed(request["seed"])
+        call, inputs = self.loaded[request["name"]].call, self._fresh_inputs()
+        return {"refused": self.timer.capture(call, inputs, self.kept)}, []
 
-        with torch.no_grad():
-            for _ in range(request["warmup"]):
-                call()
-            torch.cuda.synchronize()
-            times_ms = time_cold(call, request["repeats"])
-        return {"times_ms": times_ms, **self._describe(results[0], inputs)}, []
+    def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """One cold call of what is ready, or (is_idle) of nothing at all."""
+        return {"time_ms": self.timer.time(is_idle=request["is_idle"])}, []
+
+    def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
+        """What the timed call returned; its outputs can be fetched."""
+        return self._describe(self.timer.result, self.timer.inputs), []
 
     def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Share of one call's GPU time spent in kernels this process launched through Triton.
-
-        By events around each launch, queued behind a pause so that the host is never waited for:
-        a profiler would take 4 s to start.
-        """
-        from kernelwright.timing.cuda_timer import event_pair
-
-        loaded = self.loaded[request["name"]]
-        inputs = self._fresh_inputs()
-        begin, end = event_pair()
-        with torch.no_grad():
-            loaded.call(*inputs)
-            torch.cuda.synchronize()
-            self.launches.spans = []
-            torch.cuda._sleep(_PAUSE_CYCLES)  # type: ignore[no-untyped-call]
-            begin.record()
-            loaded.call(*inputs)
-            end.record()
-            torch.cuda.synchronize()
-        spans, self.launches.spans = self.launches.spans, None
-        own_ms = sum(first.elapsed_time(last) for first, last in spans)
-        return {"share": min(own_ms / begin.elapsed_time(end), 1.0)}, []
+        """Share of a call's GPU time in kernels this process launched through Triton, or None."""
+        call = partial(self.loaded[request["name"]].call, *self._fresh_inputs())
+        try:
+            return {"share": own_share(call, self.launches.watch_spans)}, []
+        finally:
+            self.launches.spans = None
 
     def fetch(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Hand over the last outputs: bytes on CPU, into the host's device memory on CUDA."""
+        """Hand over the last outputs: bytes on CPU, into the host's device memory on CUDA.
+
+        Between timed calls the allocator keeps its blocks, as it does in use.
+        """
         outputs, self.outputs = self.outputs, []
         if self.role != "cuda":
             return {}, [chunk(tensor) for tensor in outputs]
@@ -259,6 +268,8 @@ class Inside:
 
         for shared, tensor in zip(request["landings"], outputs, strict=True):
             cuda_memory.deliver(shared, tensor)
+        if request["is_timed"]:
+            return {"has_changed": self.timer.has_changed(outputs)}, []
         del outputs
         torch.cuda.empty_cache()  # the host and other guests need room too
         return {}, []

@@ -8,6 +8,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
+from torch._C import _len_torch_dispatch_stack
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
@@ -58,8 +59,11 @@ class Launches:
             if not warmup and name in self.skipped:
                 self.suppressed[name] += 1
                 return None
-            with _disable_current_modes(), self._span():  # the interpreter's own tensor work
-                result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # is not recorded
+            if self.spans is None and not _len_torch_dispatch_stack():  # a timed call
+                result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            else:
+                with _disable_current_modes(), self._span():  # the interpreter's own tensor work
+                    result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # is unseen
             if not warmup:  # a launch that raises is none
                 (self.counts if self._captured is None else self._captured)[name] += 1
             return result
@@ -100,6 +104,11 @@ class Launches:
         yield
         end.record()
         self.spans.append((begin, end))
+
+    def watch_spans(self) -> list[tuple[torch.cuda.Event, torch.cuda.Event]]:
+        """Put events around launches from here on, until `spans` is None again."""
+        self.spans = []
+        return self.spans
 
     def reset(self, skipped: frozenset[str] = frozenset()) -> None:
         self.counts.clear()

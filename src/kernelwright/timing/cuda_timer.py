@@ -1,5 +1,6 @@
-"""Times of one callable on the GPU: CUDA events, cold L2, nothing left running unseen."""
+"""The time of one call on the GPU: CUDA events, cold L2, nothing left running unseen."""
 
+import ctypes
 import time
 from collections.abc import Callable
 
@@ -9,28 +10,39 @@ _SETTLED_MS = 0.05
 """A device-wide wait after the end event that takes longer found work on another stream; an idle
 device answers in some 0.01 ms."""
 
+Stopwatch = Callable[[Callable[[], object]], tuple[float, object]]
+"""call -> (ms it took, what it returned)."""
 
-def time_cold(call: Callable[[], object], repeats: int) -> list[float]:
-    """Milliseconds of each of `repeats` calls, L2 flushed before each.
 
-    The device is idle when a repeat begins. What a call leaves running on other streams is waited
-    for, and its time added.
+def stopwatch() -> Stopwatch:
+    """Times one call on the current stream, from an idle device with nothing of use in L2.
+
+    The call is queued behind the flush, so that a short one is not made longer by its own launch.
+    What it leaves running on other streams or starts from other threads is waited for, and added.
+
+    Make it before any code loads that is not trusted: the functions it uses are looked up here,
+    most of them in C, and replacing them in torch or `time` later changes nothing.
     """
     begin, end = event_pair()
-    buffer = flush_buffer()
-    torch.cuda.synchronize()
-    times_ms = []
-    for _ in range(repeats):
-        flush_l2(buffer)
-        begin.record()
-        call()
-        end.record()
-        end.synchronize()
-        ended_s = time.perf_counter()
-        torch.cuda.synchronize()
-        tail_ms = (time.perf_counter() - ended_s) * 1e3
-        times_ms.append(begin.elapsed_time(end) + (tail_ms if tail_ms > _SETTLED_MS else 0.0))
-    return times_ms
+    base = torch._C._CudaEventBase
+    record, wait_for, elapsed_ms = base.record, base.synchronize, base.elapsed_time
+    synchronize, now_s = torch._C._cuda_synchronize, time.perf_counter
+    stream, flush = torch.cuda.current_stream(), l2_flush()
+
+    def time_cold(call: Callable[[], object]) -> tuple[float, object]:
+        synchronize()
+        flush()
+        record(begin, stream)
+        result = call()
+        record(end, stream)
+        wait_for(end)
+        ended_s = now_s()
+        synchronize()
+        synchronize()  # what a thread launched while the first one returned
+        tail_ms = (now_s() - ended_s) * 1e3
+        return elapsed_ms(begin, end) + (tail_ms if tail_ms > _SETTLED_MS else 0.0), result
+
+    return time_cold
 
 
 def event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
@@ -40,13 +52,27 @@ def event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
     return begin, end
 
 
-def flush_buffer() -> torch.Tensor:
-    """Memory of four times the L2's size, at least 256 MiB."""
+def l2_flush() -> Callable[[], None]:
+    """Reads and writes memory of four times the L2's size, at least 256 MiB, so that lines kept
+    for reading go too; lines kept by an access-policy window are given up first."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    num_bytes = max(4 * properties.L2_cache_size, 256 << 20)
-    return torch.zeros(num_bytes // 4, dtype=torch.int32, device="cuda")
+    num_words = max(4 * properties.L2_cache_size, 256 << 20) // 4
+    zeros, add, reset = torch.zeros, torch.Tensor.add_, _persisting_reset()
+    buffer: list[torch.Tensor] = []  # made at first use: most processes time nothing
+
+    def flush() -> None:
+        if not buffer:
+            buffer.append(zeros(num_words, dtype=torch.int32, device="cuda"))
+        reset()
+        add(buffer[0], 1)
+
+    return flush
 
 
-def flush_l2(buffer: torch.Tensor) -> None:
-    """Read and write the whole buffer, so that lines kept for reading go too."""
-    buffer.add_(1)
+def _persisting_reset() -> Callable[[], object]:
+    """The driver's call; where its library has no such name, the flush has to do."""
+    try:
+        found = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
+    except (OSError, AttributeError):
+        return lambda: None
+    return lambda: found()
