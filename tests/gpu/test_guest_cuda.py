@@ -101,17 +101,35 @@ def test_running_out_of_device_memory_is_a_fault_of_the_candidate(guest):
     assert guest.alive
 
 
+def times_of(guest, name, given, num):
+    """Times of cold calls on the same inputs, and the host's wall clock around each, in ms."""
+    with gpu_lock():
+        guest.prepare(name, given, seed=1)
+        timed = [guest.time() for _ in range(num + 3)][3:]
+    return [t.time_ms for t in timed], [t.wall_ms for t in timed]
+
+
 def test_times_respect_physics_and_the_hosts_clock(guest):
     guest.load(ADD)
     x, y = inputs(1 << 26)
-    with gpu_lock():
-        timed = guest.time("candidate", [x, y], repeats=20, warmup=3)
-    assert torch.equal(timed.last.outputs[0], x + y)
-    timing = summarize(timed.times_ms)
-    assert sum(timed.times_ms) <= timed.wall_ms
+    times_ms, walls_ms = times_of(guest, "candidate", [x, y], 20)
+    ran = guest.timed()
+    assert torch.equal(ran.outputs[0], x + y)
+    assert not ran.has_changed
+    assert not ran.changed_inputs
+    timing = summarize(times_ms)
+    assert all(t <= w for t, w in zip(times_ms, walls_ms, strict=True))
     least_ms = floor_ms(torch.cuda.get_device_name(), 3 * 4 << 26, 1 << 26)
     if least_ms is not None:
         assert least_ms <= timing.median_ms <= 5 * least_ms
+
+
+def test_an_idle_request_is_short(guest):
+    guest.load(ADD)
+    guest.prepare("candidate", inputs(), seed=1)
+    idle = [guest.time(is_idle=True) for _ in range(20)][5:]
+    assert summarize([t.time_ms for t in idle]).median_ms < 0.05
+    assert summarize([t.wall_ms for t in idle]).median_ms < 5.0
 
 
 def test_work_on_another_stream_is_timed_too(guest):
@@ -125,9 +143,8 @@ def test_work_on_another_stream_is_timed_too(guest):
     guest.load(ADD, "open")
     guest.load(hidden, "hidden")
     given = inputs(1 << 26)
-    with gpu_lock():
-        one = summarize(guest.time("open", given, repeats=5, warmup=2).times_ms).median_ms
-        twenty = summarize(guest.time("hidden", given, repeats=5, warmup=2).times_ms).median_ms
+    one = summarize(times_of(guest, "open", given, 5)[0]).median_ms
+    twenty = summarize(times_of(guest, "hidden", given, 5)[0]).median_ms
     assert twenty > 10 * one
 
 

@@ -55,6 +55,14 @@ def place(tmp_path):
     return results, readme
 
 
+def test_the_interval_of_the_speedup_decides_significance_where_there_is_one():
+    interval = {"eager": [1.001, 1.1], "compiled": [0.99, 1.1]}
+    near = case(1, 1.0, 1.005, 1.005, speedup_intervals=interval)
+    values = {name: figure["value"] for name, figure in metrics([near]).items()}
+    assert values["beats_eager_significant"] == 1
+    assert values["beats_compile_significant"] == 0
+
+
 def test_medians_decide_a_win_and_overlapping_intervals_are_not_significant():
     found = metrics([case(1, 1.0, 2.0, 1.005), case(2, 1.0, 1.0, 0.5)])
     values = {name: figure["value"] for name, figure in found.items()}

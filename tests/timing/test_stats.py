@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.floor import floor_ms
-from kernelwright.timing.stats import ratio_interval, summarize
+from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
 
 SAMPLES = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=30)
 
@@ -56,6 +56,33 @@ def test_a_real_difference_excludes_one_and_noise_does_not():
     assert 1.8 < low <= high < 2.2
     low, high = ratio_interval(fast, [rng.gauss(1.0, 0.05) for _ in range(20)])
     assert low <= 1.0 <= high
+
+
+def test_pairs_cancel_a_drift_that_both_sides_share():
+    rng = random.Random(8)
+    drift = [rng.uniform(1.0, 3.0) for _ in range(30)]
+    slow = [2.0 * d * rng.gauss(1.0, 0.01) for d in drift]
+    fast = [d * rng.gauss(1.0, 0.01) for d in drift]
+    low, high = ratio_interval(slow, fast, is_paired=True)
+    apart_low, apart_high = ratio_interval(slow, fast)
+    assert 1.9 < low <= high < 2.1
+    assert apart_high - apart_low > 5 * (high - low)
+
+
+@settings(max_examples=20, deadline=None)
+@given(SAMPLES, st.booleans())
+def test_the_interval_holds_the_ratio_itself(times, is_paired):
+    low, high = ratio_interval(times, times[::-1], is_paired=is_paired)
+    assert low <= 1.0 <= high
+
+
+def test_the_noise_floor_grows_with_the_noise_and_is_never_below_a_difference_seen():
+    rng = random.Random(9)
+    quiet = noise_floor([rng.gauss(1.0, 0.001) for _ in range(40)])
+    loud = noise_floor([rng.gauss(1.0, 0.1) for _ in range(40)])
+    assert 0.0 < quiet < 0.003 < 0.02 < loud
+    assert noise_floor([1.0, 1.2] * 20) == pytest.approx(1 / 6)
+    assert noise_floor([1.0]) is None
 
 
 def test_no_samples_is_an_error():

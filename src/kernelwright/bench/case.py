@@ -48,14 +48,17 @@ def run_case(spec: str, folder: Path, options: dict[str, Any]) -> Record:
         return {"correct": False, "has_triton": False, "code": "infra", "message": str(error)}
     verdict = result["verdict"]
     times: dict[str, Any] = {}
+    intervals: dict[str, Any] = {}
     if verdict["accepted"] and torch.cuda.is_available():
         times = result["times"]
+        intervals = {"eager": verdict["speedup_interval"]}
         if spec.endswith(".py"):
             say("timing side by side")
             task = load_task(spec, torch.device("cuda"))
             assert isinstance(task, ModuleTask)
             timed = side_by_side(task, folder / "optimized.py")
-            times = {name: asdict(timing) for name, timing in timed.items()}
+            times = {name: asdict(timing) for name, timing in timed.times.items()}
+            intervals = dict(timed.speedup_intervals)
     say("done")
     return {
         "correct": verdict["accepted"],
@@ -70,6 +73,7 @@ def run_case(spec: str, folder: Path, options: dict[str, Any]) -> Record:
         "eager": times.get("eager"),
         "compiled": times.get("compiled"),
         "optimized": times.get("optimized"),
+        "speedup_intervals": intervals,
     }
 
 

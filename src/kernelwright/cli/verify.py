@@ -101,11 +101,13 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
         figures = (errors.rms_candidate, errors.rms_reference, errors.rms_allowed)
         lines.append(("rms error", " / ".join(f"{e:.2e}" for e in figures)))
     for name, time in verdict.times.items():
-        lines.append(
-            (f"{name} time", f"{time.median_ms:.4g} ms ({time.low_ms:.4g} to {time.high_ms:.4g})")
-        )
+        label = f"{name.removesuffix('_graph')} as a graph" if "_graph" in name else f"{name} time"
+        spread = f"{time.median_ms:.4g} ms ({time.low_ms:.4g} to {time.high_ms:.4g})"
+        lines.append((label, spread))
     if verdict.speedup is not None:
-        lines.append(("speedup", f"{verdict.speedup:.2f}x"))
+        lines.append(("speedup", _speedup(verdict, verdict.speedup)))
+    if verdict.noise is not None:
+        lines.append(("noise", f"{verdict.noise:.1%} between two medians of the same calls"))
     elif verdict.accepted:
         lines.append(("speedup", "not measured: no GPU"))
     if verdict.launches:
@@ -119,3 +121,14 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     lines.extend(("advice", text) for text in verdict.advice)
     lines.extend(("suspected", text) for text in verdict.flags)
     return lines
+
+
+def _speedup(verdict: Verdict, ratio: float) -> str:
+    if verdict.speedup_interval is None:
+        return f"{ratio:.2f}x"
+    low, high = verdict.speedup_interval
+    if verdict.is_faster:
+        word = "faster"
+    else:
+        word = "slower" if high < 1.0 else "no difference beyond noise"
+    return f"{ratio:.2f}x ({low:.2f} to {high:.2f}): {word}"

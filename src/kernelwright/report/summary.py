@@ -96,8 +96,9 @@ def summarize(groups: dict[Key, Group]) -> dict[str, Any]:
 def metrics(cases: Sequence[Record]) -> dict[str, Record]:
     """Metric -> value, of (number of cases it is out of), ci (95%, None for plain counts).
 
-    A case beats a rival when its median is lower; `_significant` asks that the two 95% intervals
-    do not overlap. Geometric means are over the correct cases that were timed. A rival that was
+    A case beats a rival when its median is lower; `_significant` asks that the 95% interval of the
+    speed-up excludes 1, in older records that the two intervals of the medians do not overlap.
+    Geometric means are over the correct cases that were timed. A rival that was
     never timed has no figures.
     """
     num = len(cases)
@@ -110,8 +111,10 @@ def metrics(cases: Sequence[Record]) -> dict[str, Record]:
         if not any(case.get(field) for case in cases):
             continue
         timed = [case for case in correct if case.get(field) and case.get("optimized")]
-        found[f"beats_{rival}"] = _count(_wins(timed, field, "median_ms", "median_ms"), num)
-        found[f"beats_{rival}_significant"] = _count(_wins(timed, field, "high_ms", "low_ms"), num)
+        wins = sum(c["optimized"]["median_ms"] < c[field]["median_ms"] for c in timed)
+        found[f"beats_{rival}"] = _count(wins, num)
+        significant = sum(_is_significant(case, field) for case in timed)
+        found[f"beats_{rival}_significant"] = _count(significant, num)
         if timed:
             found[f"geomean_over_{rival}"] = _geomean(timed, field)
     return found
@@ -121,8 +124,11 @@ def _count(value: int, of: int) -> Record:
     return {"value": value, "of": of, "ci": None}
 
 
-def _wins(cases: Sequence[Record], rival: str, mine: str, theirs: str) -> int:
-    return sum(case["optimized"][mine] < case[rival][theirs] for case in cases)
+def _is_significant(case: Record, rival: str) -> bool:
+    interval = case.get("speedup_intervals", {}).get(rival)
+    if interval is not None:
+        return bool(interval[0] > 1.0)
+    return bool(case["optimized"]["high_ms"] < case[rival]["low_ms"])
 
 
 def _geomean(cases: Sequence[Record], rival: str) -> Record:

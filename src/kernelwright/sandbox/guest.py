@@ -170,7 +170,7 @@ class Guest:
         self._require_gpu()
         header, wall_ms = self._request("time", is_idle=is_idle)
         time_ms = header.get("time_ms")
-        if type(time_ms) is not float or not 0.0 <= time_ms < float("inf"):
+        if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
             raise self._malformed()
         return Timed(time_ms=time_ms, wall_ms=wall_ms)
 
@@ -178,6 +178,10 @@ class Guest:
         """What the last timed call returned; to be asked once."""
         header, wall_ms = self._request("describe")
         return self._ran(header, wall_ms, is_timed=True)
+
+    def release(self) -> None:
+        """Let go of inputs, results and cached memory: the host and other guests need room."""
+        self._request("release")
 
     def capture(self, name: str, inputs: Sequence[Any], seed: int) -> str:
         """Capture a call as a CUDA graph: "", or why the candidate's calls cannot be captured.

@@ -70,6 +70,7 @@ class Inside:
             "capture": self.capture,
             "time": self.time,
             "describe": self.describe,
+            "release": self.release,
             "share": self.kernel_time_share,
             "fetch": self.fetch,
             "compile": self.compile,
@@ -247,6 +248,13 @@ class Inside:
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """What the timed call returned; its outputs can be fetched."""
         return self._describe(self.timer.result, self.timer.inputs), []
+
+    def release(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Make room for the host and other guests."""
+        self.kept, self.used, self.outputs = [], [], []
+        self.timer.forget()
+        torch.cuda.empty_cache()
+        return {}, []
 
     def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Share of a call's GPU time in kernels this process launched through Triton, or None."""

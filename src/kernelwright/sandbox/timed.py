@@ -84,9 +84,7 @@ class Timer:
 class Replays:
     """A call's CUDA graph over inputs that are written anew before each replay."""
 
-    def __init__(
-        self, function: Callable[..., object], inputs: list[Any], kept: list[Any]
-    ) -> None:
+    def __init__(self, function: Callable[..., object], inputs: list[Any], kept: list[Any]) -> None:
         self.inputs = inputs
         self._graph, self._result = capture(lambda: function(*inputs), lambda: self.refill(kept))
 
@@ -141,11 +139,11 @@ def own_share(call: Call, watch_spans: Callable[[], Spans]) -> float | None:
         begin.record()
         call()
         end.record()
-        is_queued = not begin.query()
+        is_queued = not begin.query()  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
     if not is_queued:
         return None
-    total_ms = begin.elapsed_time(end)
+    total_ms = float(begin.elapsed_time(end))
     own = [(begin.elapsed_time(first), begin.elapsed_time(last)) for first, last in spans]
     return covered(own, total_ms) / total_ms
 

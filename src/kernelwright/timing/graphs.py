@@ -21,8 +21,9 @@ def capture(
     Raises:
         Exception: whatever the call raised, or what makes capture illegal (waiting for the device).
     """
+    result: object
     before = torch.cuda.current_stream()
-    side = torch.cuda.Stream()
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     try:
         for number in range(_NUM_WARMUPS):
             refresh()
@@ -32,7 +33,7 @@ def capture(
             before.wait_stream(side)
         for _ in range(_NUM_CAPTURES):
             refresh()
-            graph = torch.cuda.CUDAGraph()
+            graph, result = torch.cuda.CUDAGraph(), None
             with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
                 result = call()
     finally:

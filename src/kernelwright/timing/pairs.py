@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -52,11 +52,11 @@ def take_pairs(
     for number in range(-warmup, 0):
         measure(number, False)
     pairs, begin_s = Pairs(), now()
-    judged = judged_in_thirds(frozenset(), 0, BATCH, draw)
+    judged = drawn_from_thirds(0, BATCH, draw)
     for number in range(BATCH):
         pairs.add(measure(number, number in judged))
     num = planned(pairs, (now() - begin_s) / BATCH, budget_s)
-    judged = judged_in_thirds(judged, BATCH, num, draw)
+    judged = drawn_from_thirds(BATCH, num, draw)
     for number in range(BATCH, num):
         pairs.add(measure(number, number in judged))
     return pairs
@@ -71,14 +71,8 @@ def planned(first: Pairs, pair_s: float, budget_s: float) -> int:
     return max(int(min(wanted, affordable, MAX_PAIRS)) // BATCH, 1) * BATCH
 
 
-def judged_in_thirds(
-    judged: Collection[int], begin: int, num: int, draw: Callable[[int], int]
-) -> frozenset[int]:
-    """`judged`, and one pair at or after `begin` for every third of `num` that has none yet."""
-    found = set(judged)
-    for part in range(3):
-        third = range(part * num // 3, (part + 1) * num // 3)
-        left = [number for number in third if number >= begin]
-        if left and not found & set(third):
-            found.add(left[draw(len(left))])
-    return frozenset(found)
+def drawn_from_thirds(begin: int, num: int, draw: Callable[[int], int]) -> set[int]:
+    """One pair of each third of the first `num`, among those from `begin` on."""
+    thirds = (range(part * num // 3, (part + 1) * num // 3) for part in range(3))
+    left = ([number for number in third if number >= begin] for third in thirds)
+    return {numbers[draw(len(numbers))] for numbers in left if numbers}

@@ -1,176 +1,255 @@
-"""Times on the GPU: the host's reference and the guest's candidates, round by round.
+"""Times on the GPU, for what is verified: the reference and the candidate, pair by pair.
 
-In each round everybody gets the same fresh inputs, the reference first; L2 is cold before every
-call. The guest's event times are believed only as far as the host's wall clock and the memory
-bandwidth allow. All of it happens under the GPU's lock.
+Every pair of calls gets values and addresses of its own, in an order drawn for it; L2 is cold
+before each call. The host looks at what every timed call returned, and judges some in full that it
+draws: a timed call is a judged call. Times are taken under the GPU's lock.
 """
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 import torch
 
-from kernelwright.core.errors import infra
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.sandbox.guest import Timed
+from kernelwright.sandbox.guest import Ran
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.timing.cuda_timer import time_cold
-from kernelwright.timing.floor import floor_ms
-from kernelwright.timing.stats import summarize
+from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
+from kernelwright.timing.stats import noise_floor, summarize
 from kernelwright.verify import checks
 from kernelwright.verify.cases import Posed
-from kernelwright.verify.compare import Precision
-from kernelwright.verify.judging import Rules
-from kernelwright.verify.rejection import Rejected, faults
+from kernelwright.verify.compare import Precision, share_of_allowed, strangeness
+from kernelwright.verify.plausible import check_floor, check_wall, leaves_inputs_unread
+from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Session
-from kernelwright.verify.task import Task
-from kernelwright.verify.trial import Trial
+from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays, HostSide, same_bits
+from kernelwright.verify.task import Answer, Task
+from kernelwright.verify.trial import CLOSE, Trial
 
-NUM_ROUNDS = 3
+BUDGET_S, GRAPH_BUDGET_S = 10.0, 3.0
+"""For pairs beyond the first batch."""
 WARMUP = 3
 """Calls before the timed ones: compilation, autotuning, the allocator's first blocks."""
-ROUND_MS = 100.0
-"""Time one round should take by the reference, which sets the number of repeats."""
-MIN_REPEATS, MAX_REPEATS = 5, 40
-WALL_FACTOR, WALL_SLACK_MS = 3.0, 250.0
-"""The host's wall clock may exceed what the guest's times explain by this much."""
-CACHED_BYTES = 64 << 20
-"""Of what is written, this much may still be in L2 when a call ends."""
-
-Provide = Callable[[Trial], Session]
+SLOW_DRAW_S = 0.05
+"""Inputs that take longer to draw are drawn for one warm-up only. Values are never used twice."""
+MAX_STRANGE = 2
+"""Timed calls that are judged because they look wrong."""
 
 
-def time_candidates(
-    provide: Provide,
-    task: Task,
-    trials: Sequence[Trial],
-    seed: int,
-    *,
-    repeats: int | None = None,
-    judges_outputs: bool = True,
-) -> None:
-    """Fill in the times of the trials that stand, and of the reference.
+@dataclass(slots=True)
+class Kept:
+    """A timed call that is to be judged."""
 
-    Args:
-        provide: the session a trial's candidate is loaded in.
-        repeats: timed calls a round; by the reference's time unless given.
-        judges_outputs: compare what the last timed call of a round returned; which round is
-            drawn here, so no candidate can know.
+    seed: int
+    ran: Ran
+    is_stale: bool
+    """It returned bit for bit what the call before it returned, for other inputs."""
+    strangeness: float
+
+
+@dataclass(slots=True)
+class PairTimer:
+    """Takes a pair of times: fresh inputs for both sides, both calls, a look at the outputs."""
+
+    task: Task
+    trial: Trial
+    seed: int
+    reference: HostSide
+    candidate: GuestCalls
+    drawn: list[Kept] = field(default_factory=list)
+    strangest: list[Kept] = field(default_factory=list)
+    last: Ran | None = None
+
+    def warm_up(self) -> int:
+        """Calls to warm up with. Draws inputs once, to see how long that takes."""
+        begin_s = time.monotonic()
+        self.task.inputs(self._seed(-WARMUP - 1), "plain", self.trial.rules.device)
+        return WARMUP if time.monotonic() - begin_s < SLOW_DRAW_S else 1
+
+    def measure(self, number: int, is_judged: bool) -> tuple[float, float]:
+        """Milliseconds of the reference and of the candidate."""
+        if number == 0:
+            self.candidate.forget_times()
+        seed = self._seed(number)
+        inputs = self.task.inputs(seed, "plain", self.trial.rules.device)
+        self.candidate.prepare(inputs, seed)  # it copies them, before the reference may change any
+        self.reference.prepare(inputs, seed)
+        if secrets.randbelow(2):
+            reference_ms = self.reference.time()
+            candidate_ms = self.candidate.time()
+        else:
+            candidate_ms = self.candidate.time()
+            reference_ms = self.reference.time()
+        self._look(seed, self.candidate.ran(), is_judged)
+        return reference_ms, candidate_ms
+
+    def _seed(self, number: int) -> int:
+        return derive(self.seed, "pair", number) % (1 << 31)
+
+    def _look(self, seed: int, ran: Ran, is_judged: bool) -> None:
+        if ran.has_changed:
+            message = "the outputs of a timed call were written after it had ended"
+            raise Rejected(Stage.TIMING, Code.LEFT_RUNNING, message)
+        strange = strangeness(ran.outputs, self.reference.outputs, self.trial.errors)
+        if is_judged or strange > 1.0:
+            is_stale = self.last is not None and same_bits(ran.outputs, self.last.outputs)
+            kept = Kept(seed, ran, is_stale, strange)
+            if is_judged:
+                self.drawn.append(kept)
+            else:
+                ranked = sorted((*self.strangest, kept), key=lambda k: (k.is_stale, k.strangeness))
+                self.strangest = ranked[-MAX_STRANGE:]
+        self.last = ran
+
+
+def time_trial(session: Session, task: Task, trial: Trial, seed: int) -> None:
+    """Fill in the times of candidate and reference, their ratio's interval and the noise.
+
+    Raises:
+        Rejected: a timed call is wrong, or its time cannot be true.
     """
-    rules = trials[0].rules
-    judged = secrets.randbelow(NUM_ROUNDS)
-    reference_ms: list[float] = []
-    candidate_ms: dict[str, list[float]] = {trial.name: [] for trial in trials}
-    last: list[tuple[Trial, int, Timed]] = []
+    rules = trial.rules
     with gpu_lock(rules.device.index or 0):
-        for number in range(NUM_ROUNDS):
-            round_seed = derive(seed, "timing", number) % (1 << 31)
-            inputs = task.inputs(round_seed, "plain", rules.device)
-            times_ms, overhead_ms = time_reference(task, inputs, round_seed, rules, repeats)
-            reference_ms += times_ms
-            for trial in trials:
-                if trial.rejection is not None:
-                    continue
-                with trial.ending():
-                    timed = provide(trial).time(
-                        trial.name, inputs, len(times_ms), WARMUP, round_seed
-                    )
-                    candidate_ms[trial.name] += timed.times_ms
-                    if number:  # the first round compiles
-                        check_wall(timed, overhead_ms)
-                    check_floor(timed, rules)
-                    if judges_outputs and number == judged:
-                        last.append((trial, round_seed, timed))
+        session.restart(trial.name)
+        reference, candidate = HostCalls(task, rules), GuestCalls(session, trial.name)
+        timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate)
+        pairs = take_pairs(timer.measure, BUDGET_S, timer.warm_up())
+        session.release()
+    outputs = check_times(timer, pairs)
     with gpu_lock(rules.device.index or 0, shared=True):
-        for trial, round_seed, timed in last:
-            with trial.ending():
-                check_timed_outputs(task, trial, round_seed, timed)
-    for trial in trials:
-        if trial.rejection is None:
-            trial.times = {
-                "reference": summarize(reference_ms),
-                "candidate": summarize(candidate_ms[trial.name]),
-            }
-            trial.passed("times plausible", *(["timed outputs"] if judges_outputs else []))
-
-
-def time_reference(
-    task: Task, inputs: list[object], seed: int, rules: Rules, repeats: int | None
-) -> tuple[list[float], float]:
-    """(ms of each call, ms a call that the timing itself takes) of the reference."""
-    with infra("timing the reference"), torch.no_grad(), tf32_allowed(rules):
-        reference = task.reference(rules.device)
-        torch.manual_seed(seed)
-        for _ in range(WARMUP):
-            reference(*inputs)
-        if repeats is None:
-            once_ms = max(time_cold(lambda: reference(*inputs), 1)[0], 1e-3)
-            repeats = int(min(max(ROUND_MS / once_ms, MIN_REPEATS), MAX_REPEATS))
-        begin_s = time.perf_counter()
-        times_ms = time_cold(lambda: reference(*inputs), repeats)
-        wall_ms = (time.perf_counter() - begin_s) * 1e3
-    return times_ms, max(wall_ms - sum(times_ms), 0.0) / repeats
-
-
-@contextmanager
-def tf32_allowed(rules: Rules) -> Iterator[None]:
-    """Under the policy `tf32` the reference may use TF32 too; else it keeps its own settings."""
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.allow_tf32
-    try:
-        if rules.precision is Precision.TF32:
-            matmul.allow_tf32 = cudnn.allow_tf32 = True
-        yield
-    finally:
-        matmul.allow_tf32, cudnn.allow_tf32 = before
-
-
-def check_wall(timed: Timed, overhead_ms: float) -> None:
-    """The calls cannot have taken less time than the host waited, but for the overhead it knows."""
-    num_calls = len(timed.times_ms) + WARMUP
-    mean_ms = sum(timed.times_ms) / len(timed.times_ms)
-    explained_ms = num_calls * (mean_ms + overhead_ms)
-    if timed.wall_ms > WALL_FACTOR * explained_ms + WALL_SLACK_MS:
-        message = (
-            f"{num_calls} calls said to take {mean_ms:.3g} ms each took {timed.wall_ms:.0f} ms "
-            "on the host's clock"
+        for kept in (*timer.strangest, *timer.drawn):
+            check_outputs(task, trial, kept)
+    trial.times |= {
+        "reference": summarize(pairs.reference_ms),
+        "candidate": summarize(pairs.candidate_ms),
+    }
+    trial.speedup_interval = pairs.interval()
+    trial.noise = noise_floor(pairs.reference_ms)
+    trial.passed("times plausible", "timed outputs")
+    if len(pairs.candidate_ms) < USUAL_PAIRS:
+        trial.advice.append(
+            f"only {len(pairs.candidate_ms)} pairs of calls were timed: with inputs of its own, "
+            "each takes long"
         )
-        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+    if leaves_inputs_unread(pairs.candidate_ms, outputs, task, rules):
+        trial.advice.append("faster than its inputs can be read: does the task need all of them?")
 
 
-def check_floor(timed: Timed, rules: Rules) -> None:
-    """No call is faster than writing its outputs at the memory's bandwidth."""
-    num_bytes = sum(output.numel() * output.element_size() for output in timed.last.outputs)
-    least_ms = floor_ms(rules.device_name, max(num_bytes - CACHED_BYTES, 0), 0) or 0.0
-    fastest_ms = min(timed.times_ms)
-    if fastest_ms <= 0.0 or fastest_ms < 0.9 * least_ms:
-        message = f"{fastest_ms:.3g} ms is below the {least_ms:.3g} ms its outputs take to write"
-        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+def time_graphs(session: Session, task: Task, trial: Trial, seed: int) -> None:
+    """Fill in the times of both sides as CUDA graphs, where these can be captured: the GPU's part
+    without the launches. A guest in which capture failed is not to be used again.
+
+    Raises:
+        Rejected: the candidate's graph gives one answer whatever its inputs, or its times cannot
+            be true. What else goes wrong with a graph is no fault: nobody asked for one.
+    """
+    seed = derive(seed, "graphs")
+    with gpu_lock(trial.rules.device.index or 0):
+        try:
+            session.restart(trial.name)
+            inputs = task.inputs(seed % (1 << 31), "plain", trial.rules.device)
+            refused = session.capture(trial.name, inputs, seed % (1 << 31))
+            if refused:
+                trial.advice.append(f"no time as a CUDA graph: {refused}")
+                return
+            reference = _captured(task, trial, seed)
+            candidate = GuestCalls(session, trial.name, is_replay=True)
+            timer = PairTimer(task, trial, seed, reference, candidate)
+            pairs = take_pairs(timer.measure, GRAPH_BUDGET_S, timer.warm_up())
+        except Rejected as rejected:
+            if rejected.stage is Stage.TIMING:
+                raise
+            trial.advice.append(f"no time as a CUDA graph: {rejected.message}")
+            return
+    check_times(timer, pairs)
+    with gpu_lock(trial.rules.device.index or 0, shared=True):
+        for kept in (*reversed(timer.strangest), *timer.drawn):
+            try:
+                check_outputs(task, trial, kept)
+            except Rejected as wrong:
+                if kept.is_stale:
+                    message = f"its CUDA graph does not follow its inputs: {wrong.message}"
+                    raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message) from wrong
+                trial.advice.append(f"no time as a CUDA graph: a replay is wrong, {wrong.message}")
+                return
+    trial.times["candidate_graph"] = summarize(pairs.candidate_ms)
+    if isinstance(reference, HostReplays):
+        trial.times["reference_graph"] = summarize(pairs.reference_ms)
 
 
-def check_timed_outputs(task: Task, trial: Trial, seed: int, timed: Timed) -> None:
-    """What the last timed call returned must be as right as in the other cases.
+def _captured(task: Task, trial: Trial, seed: int) -> HostSide:
+    """The reference as a graph that gives what its calls give; else its calls."""
+    rules, calls = trial.rules, HostCalls(task, trial.rules)
+    first, second = (
+        task.inputs(derive(seed, "capture", i) % (1 << 31), "plain", rules.device) for i in range(2)
+    )
+    calls.prepare(second, seed)
+    calls.time()
+    inputs = task.inputs(derive(seed, "capture", 1) % (1 << 31), "plain", rules.device)
+    try:
+        replays = HostReplays(task, rules, first)
+        replays.prepare(inputs, seed)
+        replays.time()
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"[:300]
+    else:
+        if strangeness(replays.outputs, calls.outputs, trial.errors) <= 1.0:
+            return replays
+        why = "a replay gives other values than a call"
+    trial.advice.append(f"no time of the reference as a CUDA graph: {why}")
+    return calls
+
+
+def check_times(timer: PairTimer, pairs: Pairs) -> tuple[torch.Tensor, ...]:
+    """The candidate's times are possible. Gives the outputs of the last call."""
+    assert timer.last is not None
+    outputs = timer.last.outputs
+    check_wall(timer.candidate.believed, len(outputs))
+    check_floor(pairs.candidate_ms, outputs, timer.task, timer.trial.rules)
+    return outputs
+
+
+def check_outputs(task: Task, trial: Trial, kept: Kept) -> None:
+    """What a timed call returned must be as right as in the other cases.
 
     Where the reference draws random numbers, calls in a row differ by design and are not compared.
     """
     rules = trial.rules
-    inputs = task.inputs(seed, "plain", rules.device)
-    tf32 = rules.precision is Precision.TF32
+    inputs = task.inputs(kept.seed, "plain", rules.device)
     if task.is_random(inputs, rules.device):
         return
-    answer = task.expected(inputs, seed, rules.device, tf32=tf32)
+    tf32 = rules.precision is Precision.TF32
+    answer = task.expected(inputs, kept.seed, rules.device, tf32=tf32)
     try:
-        checks.check_structure(timed.last, answer)
-        checks.check_values(timed.last, answer.outputs, rules.precision)
+        checks.check_structure(kept.ran, answer)
+        try:
+            checks.check_values(kept.ran, answer.outputs, rules.precision)
+        except WrongOutputs as wrong:
+            _look_again(task, trial, kept, answer, wrong)
+        checks.check_inputs(kept.ran, answer)
     except Rejected as wrong:
         message = f"in a timed call: {wrong.message}"
         raise Rejected(Stage.TIMING, wrong.code, message) from wrong
 
 
-def library_share(session: Session, trial: Trial, posed: Posed) -> float:
-    """Share of the candidate's GPU time outside its own kernels."""
+def _look_again(task: Task, trial: Trial, kept: Kept, answer: Answer, wrong: WrongOutputs) -> None:
+    """As in the other cases: does the computation magnify rounding?"""
+    rules = trial.rules
+    is_close = wrong.errors is not None and share_of_allowed(wrong.errors) <= CLOSE
+    if not is_close or rules.precision is Precision.KERNELBENCH:
+        raise wrong
+    inputs = task.inputs(kept.seed, "plain", rules.device)
+    nudged = task.nudged(inputs, kept.seed, rules.device)
+    expected = replace(answer.outputs, tolerated=(*answer.outputs.tolerated, nudged))
+    checks.check_values(kept.ran, expected, rules.precision)
+
+
+def library_share(session: Session, trial: Trial, posed: Posed) -> float | None:
+    """Share of the candidate's GPU time outside its own kernels; None where it cannot be told."""
     with faults(Stage.TIMING):
-        return 1.0 - session.guest.kernel_time_share(trial.name, posed.inputs)
+        own = session.guest.kernel_time_share(trial.name, posed.inputs)
+    if own is None:
+        trial.advice.append("the call waits for the GPU: the library's share is not measured")
+        return None
+    return 1.0 - own

@@ -18,6 +18,7 @@ Whatever the policy: integers are exact, dtype, shape and layout are the referen
 is finite where oracle and reference are.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -105,11 +106,44 @@ def worse(first: ErrorFigures | None, second: ErrorFigures | None) -> ErrorFigur
     """Of two cases, the one that used up more of what it was allowed."""
     if first is None or second is None:
         return first or second
-    return max(first, second, key=_share_of_allowed)
+    return max(first, second, key=share_of_allowed)
 
 
-def _share_of_allowed(errors: ErrorFigures) -> float:
+def share_of_allowed(errors: ErrorFigures) -> float:
+    """Above 1: wrong."""
     return max(errors.max_candidate / errors.max_allowed, errors.rms_candidate / errors.rms_allowed)
+
+
+def strangeness(
+    outputs: Sequence[torch.Tensor], native: Tensors, errors: ErrorFigures | None
+) -> float:
+    """How far outputs lie from the reference's own, by rms, as a share of what both may err
+    together: a glance that costs no oracle. Above 1 is worth judging.
+
+    Args:
+        errors: of the same computation on other inputs; None where nothing is floating-point.
+    """
+    if structure_mismatch(outputs, native) is not None:
+        return math.inf
+    pairs = zip(outputs, native, strict=True)
+    return max((_strangeness(y, n, errors) for y, n in pairs), default=0.0)
+
+
+def _strangeness(y: torch.Tensor, native: torch.Tensor, errors: ErrorFigures | None) -> float:
+    if errors is None or not y.dtype.is_floating_point:
+        return 0.0 if torch.equal(y, native) else math.inf
+    apart = squares = 0.0
+    for left, right in _chunks(y, native):
+        finite = right.isfinite()
+        if not torch.equal(left.isfinite(), finite):
+            return math.inf
+        left, right = left[finite].double(), right[finite].double()
+        apart += float((left - right).square().sum())
+        squares += float(right.square().sum())
+    if not apart:
+        return 0.0
+    allowed = errors.rms_allowed + errors.rms_reference
+    return (apart / squares) ** 0.5 / allowed if squares else math.inf
 
 
 def structure_mismatch(outputs: Sequence[torch.Tensor], expected: Tensors) -> Mismatch | None:

@@ -27,7 +27,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.verify import clock, further
+from kernelwright.verify import clock, further, rounds
 from kernelwright.verify.cases import Case, Cases, Posed, case_of, pose
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
@@ -151,9 +151,12 @@ class Judge:
                 self._judge_cases(trial, session, cases)
                 if self.on_gpu:
                     self._say("taking times")
-                    clock.time_candidates(lambda _: session, cases.base, [trial], self.seed)
-                if trial.rejection is None:
-                    self._probe(trial, Lasting(session, open_session), cases)
+                    clock.time_trial(session, cases.base, trial, self.seed)
+                sessions = Lasting(session, open_session)
+                self._probe(trial, sessions, cases)
+                if self.on_gpu:  # last: a graph that cannot be captured may cost the guest
+                    self._say("timing CUDA graphs")
+                    clock.time_graphs(sessions.now(), cases.base, trial, self.seed)
 
     def _cases(self, base: Task) -> Cases:
         variants = {"base": base, **at_other_shapes(base, self.seed)}
@@ -262,9 +265,7 @@ class Judge:
                 session.load(trial.name, trial.candidate.source)
             return session
 
-        clock.time_candidates(
-            provide, task, trials, self.seed, repeats=repeats, judges_outputs=False
-        )
+        rounds.time_screened(provide, task, trials, self.seed, repeats)
 
     def _warm_session(self, task: Task) -> Session:
         """The guest that is at hand, a new one after a death or enough candidates."""

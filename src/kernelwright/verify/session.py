@@ -73,10 +73,47 @@ class Session:
             entries = self.guest.state(name, values=True)
         return Called(ran, {n: e.value for n, e in entries.items() if e.value is not None})
 
-    def time(self, name: str, inputs: Sequence[Any], repeats: int, warmup: int, seed: int) -> Timed:
+    def restart(self, name: str) -> None:
+        """Parameters and buffers as at the start, before calls are timed."""
         with faults():
             self._restart(name, self.tasks[name])
-            return self.guest.time(name, inputs, repeats, warmup, seed)
+
+    def prepare(
+        self,
+        name: str,
+        inputs: Sequence[Any],
+        seed: int,
+        poison: float,
+        *,
+        is_replay: bool = False,
+    ) -> None:
+        """Give the next timed call its inputs, and buffers as at the start."""
+        with faults():
+            if buffers := self._buffers(name):
+                self.guest.load_state(name, buffers)
+            self.guest.prepare(name, inputs, seed, poison, is_replay=is_replay)
+
+    def time(self, *, is_idle: bool = False) -> Timed:
+        with faults():
+            return self.guest.time(is_idle=is_idle)
+
+    def timed(self) -> Ran:
+        with faults():
+            return self.guest.timed()
+
+    def release(self) -> None:
+        with faults():
+            self.guest.release()
+
+    def capture(self, name: str, inputs: Sequence[Any], seed: int) -> str:
+        with faults():
+            return self.guest.capture(name, inputs, seed)
+
+    def _buffers(self, name: str) -> dict[str, torch.Tensor]:
+        task = self.tasks[name]
+        if isinstance(task, ModuleTask) and self.matches_by_name(name):
+            return {n: b.detach() for n, b in task.module(self.device).named_buffers()}
+        return self._start.get(name, {})
 
     def _restart(self, name: str, task: Task) -> dict[str, torch.Tensor]:
         """Set the state at the start, where there is any, and give it."""

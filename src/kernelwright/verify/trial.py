@@ -13,7 +13,7 @@ from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import checks
 from kernelwright.verify.cases import Cases, Posed, answered, poison
-from kernelwright.verify.compare import Expected, Precision, worse
+from kernelwright.verify.compare import Expected, Precision, share_of_allowed, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Called, Lasting, Session
@@ -33,6 +33,8 @@ class Trial:
     errors: ErrorFigures | None = None
     launches: dict[str, int] = field(default_factory=dict)
     times: dict[str, Timing] = field(default_factory=dict)
+    speedup_interval: tuple[float, float] | None = None
+    noise: float | None = None
     library_share: float | None = None
     cases: list[str] = field(default_factory=list)
     checks: dict[str, None] = field(default_factory=dict)
@@ -136,7 +138,7 @@ class Trial:
     ) -> None:
         """Is it the computation that magnifies rounding, or memory that was never written?"""
         case, expected = posed.case, posed.answer.outputs
-        is_close = wrong.errors is not None and _share(wrong.errors) <= CLOSE
+        is_close = wrong.errors is not None and share_of_allowed(wrong.errors) <= CLOSE
         if is_close and self.rules.precision is not Precision.KERNELBENCH:
             nudged = task.nudged(posed.inputs, case.seed, self.rules.device)
             expected = replace(expected, tolerated=(*expected.tolerated, nudged))
@@ -218,6 +220,8 @@ class Trial:
             line=None if rejection is None else rejection.line,
             errors=self.errors,
             times=self.times,
+            speedup_interval=self.speedup_interval,
+            noise=self.noise,
             launches=self.launches,
             library_share=self.library_share,
             cases=tuple(self.cases),
@@ -229,10 +233,6 @@ class Trial:
 
 def _summary(cases: Iterable[str], passed: Iterable[str]) -> str:
     return f"right in {len(list(cases))} cases, {len(list(passed))} checks passed"
-
-
-def _share(errors: ErrorFigures) -> float:
-    return max(errors.max_candidate / errors.max_allowed, errors.rms_candidate / errors.rms_allowed)
 
 
 def _nan_follows(called: Called, again: tuple[torch.Tensor, ...], was_nan: bool) -> bool:

@@ -1,0 +1,60 @@
+"""Times on the GPU, for candidates of our own that are screened: many at once, round by round.
+
+In each round everybody gets the same fresh inputs, the reference first; L2 is cold before every
+call. What the calls return is not judged again: winners are verified.
+"""
+
+from collections.abc import Callable, Sequence
+
+from kernelwright.core.seed import derive
+from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
+from kernelwright.verify.session import Session
+from kernelwright.verify.sides import HostCalls
+from kernelwright.verify.task import Task
+from kernelwright.verify.trial import Trial
+
+NUM_ROUNDS = 3
+WARMUP = 3
+"""Calls before the timed ones of a round: compilation, autotuning, the allocator's first blocks."""
+
+FILLER = float("nan")
+"""What fresh memory holds."""
+
+Provide = Callable[[Trial], Session]
+
+
+def time_screened(
+    provide: Provide, task: Task, trials: Sequence[Trial], seed: int, repeats: int
+) -> None:
+    """Fill in the times of the trials that stand, and of the reference.
+
+    Args:
+        provide: the session a trial's candidate is loaded in.
+        repeats: timed calls a round.
+    """
+    rules = trials[0].rules
+    reference_ms: list[float] = []
+    candidate_ms: dict[str, list[float]] = {trial.name: [] for trial in trials}
+    with gpu_lock(rules.device.index or 0):
+        reference = HostCalls(task, rules)
+        for number in range(NUM_ROUNDS):
+            round_seed = derive(seed, "timing", number) % (1 << 31)
+            inputs = task.inputs(round_seed, "plain", rules.device)
+            reference.prepare(inputs, round_seed)
+            reference_ms += [reference.time() for _ in range(WARMUP + repeats)][WARMUP:]
+            for trial in trials:
+                if trial.rejection is None:
+                    with trial.ending():
+                        session = provide(trial)
+                        session.restart(trial.name)
+                        session.prepare(trial.name, inputs, round_seed, FILLER)
+                        times_ms = [session.time().time_ms for _ in range(WARMUP + repeats)]
+                        candidate_ms[trial.name] += times_ms[WARMUP:]
+                        session.release()
+    for trial in trials:
+        if trial.rejection is None:
+            times_ms = candidate_ms[trial.name]
+            trial.times = {"reference": summarize(reference_ms), "candidate": summarize(times_ms)}
+            trial.speedup_interval = ratio_interval(reference_ms, times_ms)
+            trial.noise = noise_floor(reference_ms)

@@ -1,0 +1,318 @@
+"""Taking times, without a GPU: the guest and both stopwatches are stand-ins with a clock of their
+own, everything else is real."""
+
+import random
+import time
+
+import pytest
+import torch
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Code, Stage
+from kernelwright.sandbox import timed
+from kernelwright.sandbox.contract import Ran, Timed
+from kernelwright.timing.pairs import BATCH, USUAL_PAIRS
+from kernelwright.verify import clock, rounds, sides
+from kernelwright.verify.cases import Cases
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.task import FunctionTask
+from kernelwright.verify.trial import Trial
+
+REFERENCE_MS, CANDIDATE_MS = 2.0, 1.0
+RULES = Rules(torch.device("cpu"), Precision.STRICT, "pure")
+
+
+class FakeSession:
+    """A guest that computes in this process."""
+
+    def __init__(self, call=lambda x: [torch.relu(x)], hidden_ms=0.0, has_changed=False):
+        self.call, self.hidden_ms, self.has_changed = call, hidden_ms, has_changed
+        self.refused, self.requests, self.given = "", [], []
+        self.rng = random.Random(5)
+
+    def restart(self, name):
+        self.requests.append("restart")
+
+    def release(self):
+        self.requests.append("release")
+
+    def capture(self, name, inputs, seed):
+        return self.refused
+
+    def prepare(self, name, inputs, seed, poison, *, is_replay=False):
+        self.requests.append("replay" if is_replay else "prepare")
+        self.inputs = [x.clone() for x in inputs]
+        self.given.append(self.inputs)
+
+    def time(self, *, is_idle=False):
+        self.requests.append("idle" if is_idle else "time")
+        if is_idle:
+            return Timed(time_ms=0.002, wall_ms=0.2)
+        self.result = self.call(*self.inputs)
+        time_ms = CANDIDATE_MS * self.rng.gauss(1, 0.01)
+        return Timed(time_ms=time_ms, wall_ms=time_ms + 0.2 + self.hidden_ms)
+
+    def timed(self):
+        self.requests.append("timed")
+        outputs = tuple(t.clone() for t in self.result)
+        return Ran(
+            outputs=outputs,
+            structure="[T]",
+            changed_inputs=(),
+            aliases=(),
+            has_changed=self.has_changed,
+        )
+
+
+def relu_task(function=lambda x: [torch.relu(x)], draw=lambda: [torch.randn(64, 8)]):
+    return FunctionTask(name="relu", get_inputs=draw, function=function)
+
+
+@pytest.fixture(autouse=True)
+def clocks(monkeypatch):
+    """The reference takes 2 ms, give or take 1%."""
+    rng = random.Random(6)
+
+    def stopwatch():
+        return lambda call: (REFERENCE_MS * rng.gauss(1, 0.01), call())
+
+    monkeypatch.setattr(sides, "stopwatch", stopwatch)
+    monkeypatch.setattr(timed, "capture", capture)
+
+
+class Graph:
+    def __init__(self, call, result):
+        self.call, self.result = call, result
+
+    def replay(self):
+        for mine, new in zip(self.result, self.call(), strict=True):
+            mine.copy_(new)
+
+
+def capture(call, refresh):
+    refresh()
+    result = call()
+    return Graph(call, result), result
+
+
+def trial_of(task):
+    trial = Trial(RULES, Candidate(source=""))
+    posed = Cases({"base": task}, RULES, 1).first()
+    outputs = posed.answer.outputs
+    ran = Ran(outputs=outputs.native, structure="[T]", changed_inputs=(), aliases=())
+    trial.errors = clock.checks.check_values(ran, outputs, "strict")
+    return trial
+
+
+def timed_trial(session, task=None, take=clock.time_trial):
+    task = task or relu_task()
+    trial = trial_of(task)
+    take(session, task, trial, seed=3)
+    return trial
+
+
+def test_an_honest_candidate_has_times_an_interval_and_the_machines_noise():
+    trial = timed_trial(FakeSession())
+    assert trial.times.keys() == {"reference", "candidate"}
+    assert trial.times["candidate"].num_samples >= USUAL_PAIRS
+    low, high = trial.speedup_interval
+    assert 1.95 < low <= 2.0 * 1.01
+    assert high < 2.05
+    assert 0.0 < trial.noise < 0.03
+    assert {"times plausible", "timed outputs"} <= trial.checks.keys()
+    assert trial.advice == []
+
+
+def test_every_timed_call_has_values_of_its_own():
+    session = FakeSession()
+    timed_trial(session)
+    values = [tuple(inputs[0].flatten().tolist()) for inputs in session.given]
+    assert len(set(values)) == len(values) >= USUAL_PAIRS + clock.WARMUP
+
+
+def test_a_timed_call_looks_like_every_other_one():
+    session = FakeSession()
+    timed_trial(session)
+    assert session.requests[0] == "restart"
+    assert session.requests[-1] == "release"
+    calls = session.requests[1:-1]
+    assert calls == ["prepare", "idle", "time", "timed"] * (len(calls) // 4)
+
+
+def test_reference_and_candidate_go_first_in_turn(monkeypatch):
+    order = []
+
+    class Noted(FakeSession):
+        def time(self, *, is_idle=False):
+            if not is_idle:
+                order.append("candidate")
+            return super().time(is_idle=is_idle)
+
+    timed_trial(Noted(), relu_task(lambda x: order.append("reference") or [torch.relu(x)]))
+    pairs = [tuple(order[i : i + 2]) for i in range(1, 40, 2)]  # the first answers for `errors`
+    assert len(set(pairs)) > 1
+
+
+def memo():
+    """Computes once, and gives that ever after."""
+    kept = []
+
+    def call(x):
+        kept.append(torch.relu(x))
+        return [kept[0]]
+
+    return call
+
+
+def sometimes(share):
+    """Computes for some calls only."""
+    rng, last = random.Random(2), [None]
+
+    def call(x):
+        if last[0] is None or rng.random() > share:
+            last[0] = torch.relu(x)
+        return [last[0]]
+
+    return call
+
+
+CHEATS = {
+    "memo": memo(),
+    "one_call_in_five_is_stale": sometimes(0.2),
+    "zeros": lambda x: [torch.zeros_like(x)],
+    "half_precision": lambda x: [torch.relu(x).half().float()],
+    "another_shape": lambda x: [torch.relu(x)[1:]],
+}
+
+
+@pytest.mark.parametrize("call", CHEATS.values(), ids=CHEATS)
+def test_a_wrong_timed_call_is_found(call):
+    with pytest.raises(Rejected) as caught:
+        timed_trial(FakeSession(call))
+    assert caught.value.stage is Stage.TIMING
+    assert caught.value.code in (Code.WRONG_VALUES, Code.WRONG_STRUCTURE)
+    assert caught.value.message.startswith("in a timed call: ")
+
+
+def test_work_that_goes_on_after_the_call_is_refused():
+    with pytest.raises(Rejected) as caught:
+        timed_trial(FakeSession(has_changed=True))
+    assert caught.value.code is Code.LEFT_RUNNING
+
+
+def test_time_that_the_guest_hides_is_found_by_the_hosts_clock():
+    with pytest.raises(Rejected) as caught:
+        timed_trial(FakeSession(hidden_ms=4.0))
+    assert caught.value.code is Code.IMPLAUSIBLE_TIME
+
+
+def test_inputs_that_are_slow_to_draw_are_fewer_and_never_used_twice(monkeypatch):
+    monkeypatch.setattr(clock, "SLOW_DRAW_S", 0.005)
+    monkeypatch.setattr(clock, "BUDGET_S", 0.0)
+
+    def draw():
+        time.sleep(0.01)
+        return [torch.randn(64, 8)]
+
+    session = FakeSession()
+    trial = timed_trial(session, relu_task(draw=draw))
+    values = {tuple(inputs[0].flatten().tolist()) for inputs in session.given}
+    assert len(values) == len(session.given) == BATCH + 1
+    assert any("5 pairs" in text for text in trial.advice)
+
+
+def test_a_random_reference_is_not_compared():
+    task = relu_task(lambda x: [torch.nn.functional.dropout(x, 0.5)])
+    session = FakeSession(lambda x: [torch.nn.functional.dropout(x, 0.5)])
+    assert timed_trial(session, task).times
+
+
+# -- graphs
+
+
+def graphs(session, task=None):
+    return timed_trial(session, task, clock.time_graphs)
+
+
+def test_graphs_are_timed_apart():
+    session = FakeSession()
+    trial = graphs(session)
+    assert trial.times.keys() == {"candidate_graph", "reference_graph"}
+    assert "replay" in session.requests
+    assert trial.advice == []
+
+
+def test_a_call_that_cannot_be_captured_has_no_graph_time_and_no_fault():
+    session = FakeSession()
+    session.refused = "RuntimeError: waits"
+    trial = graphs(session)
+    assert trial.times == {}
+    assert any("waits" in text for text in trial.advice)
+
+
+@pytest.mark.parametrize("call", [memo(), lambda x: [torch.full_like(x, torch.nan)]])
+def test_a_graph_that_gives_one_answer_is_refused(call):
+    with pytest.raises(Rejected) as caught:
+        graphs(FakeSession(call))
+    assert caught.value.code is Code.IMPLAUSIBLE_TIME
+
+
+def test_a_graph_that_is_wrong_in_another_way_has_no_time_and_no_fault():
+    state = []
+
+    def accumulates(x):
+        state.append(1)
+        return [torch.relu(x) + len(state)]
+
+    trial = graphs(FakeSession(accumulates))
+    assert trial.times == {}
+    assert any("replay is wrong" in text for text in trial.advice)
+
+
+def test_a_reference_that_cannot_be_captured_leaves_the_candidates_time(monkeypatch):
+    def refuse(call, refresh):
+        raise RuntimeError("capturing")
+
+    monkeypatch.setattr(timed, "capture", refuse)
+    trial = graphs(FakeSession())
+    assert trial.times.keys() == {"candidate_graph"}
+    assert any("of the reference" in text for text in trial.advice)
+
+
+def test_a_reference_whose_graph_differs_from_its_calls_has_no_graph_time(monkeypatch):
+    class Drifts(Graph):
+        def replay(self):
+            self.result[0].add_(1.0)
+
+    def capture(call, refresh):
+        result = call()
+        return Drifts(call, result), result
+
+    monkeypatch.setattr(timed, "capture", capture)
+    trial = graphs(FakeSession())
+    assert trial.times.keys() == {"candidate_graph"}
+    assert any("other values" in text for text in trial.advice)
+
+
+# -- screening
+
+
+def test_screened_candidates_share_a_rounds_inputs_and_get_times():
+    task, sessions = relu_task(), {}
+    trials = [trial_of(task), trial_of(task)]
+    trials[1].name = "other"
+
+    def provide(trial):
+        return sessions.setdefault(trial.name, FakeSession())
+
+    rounds.time_screened(provide, task, trials, seed=3, repeats=10)
+    one, other = (sessions[trial.name] for trial in trials)
+    assert len(one.given) == rounds.NUM_ROUNDS
+    for mine, theirs in zip(one.given, other.given, strict=True):
+        assert torch.equal(mine[0], theirs[0])
+    for trial in trials:
+        assert trial.times["candidate"].num_samples == rounds.NUM_ROUNDS * 10
+        low, high = trial.speedup_interval
+        assert 1.9 < low < high < 2.1
