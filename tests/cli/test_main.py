@@ -153,6 +153,7 @@ def test_verify_is_pure_by_default_and_passes_options_on(run, fake):
         "precision": "tf32",
         "mode": "pure",
         "timeout_s": 7.0,
+        "adviser": None,
         "large": False,
     }
 

@@ -1,7 +1,7 @@
 """`kernelwright verify`: judge one candidate against its reference."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -19,6 +19,9 @@ from kernelwright.cli.options import (
 )
 from kernelwright.core.reasons import REASONS
 from kernelwright.core.verdict import Verdict
+
+if TYPE_CHECKING:
+    from kernelwright.verify.advise import Adviser
 
 RefArgument = Annotated[
     str, typer.Argument(metavar="REF", help="The reference: a file or package.module:factory.")
@@ -42,6 +45,16 @@ TimeoutOption = Annotated[
 LargeOption = Annotated[
     bool, typer.Option("--large", help="Also judge a case of more than 2^31 elements (GPU).")
 ]
+AdviseOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="openai:URL#MODEL",
+        help="Ask a language model whether the kernels replace the reference; it only adds flags.",
+    ),
+]
+AdviseKeyOption = Annotated[
+    str, typer.Option(metavar="VARIABLE", help="Environment variable with the endpoint's key.")
+]
 
 
 def command(
@@ -52,6 +65,8 @@ def command(
     mode: ModeOption = Mode.PURE,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
+    advise: AdviseOption = None,
+    advise_key: AdviseKeyOption = "OPENAI_API_KEY",
     json: JsonOption = False,
 ) -> None:
     """Judge CANDIDATE against REF: exit code 0 accepted, 1 rejected."""
@@ -66,6 +81,7 @@ def command(
             mode=mode.value,
             timeout_s=timeout,
             large=large,
+            adviser=_adviser(advise, advise_key),
             progress=say,
         )
     if json:
@@ -73,6 +89,15 @@ def command(
     else:
         _print(verdict, candidate)
     raise typer.Exit(0 if verdict.accepted else 1)
+
+
+def _adviser(spec: str | None, key_variable: str) -> "Adviser | None":
+    if spec is None:
+        return None
+    from kernelwright.policy.endpoint import Endpoint
+    from kernelwright.verify.advise import Adviser
+
+    return Adviser(Endpoint.parse(spec, key_variable=key_variable))
 
 
 def _print(verdict: Verdict, candidate: Path) -> None:

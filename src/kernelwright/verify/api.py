@@ -6,6 +6,7 @@ from pathlib import Path
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
+from kernelwright.verify.advise import Adviser, reference_text
 from kernelwright.verify.judge import Judge, Say
 from kernelwright.verify.load import load_task
 from kernelwright.verify.task import Task
@@ -20,6 +21,7 @@ def verify(
     mode: str = "pure",
     timeout_s: float | None = None,
     large: bool = False,
+    adviser: Adviser | None = None,
     progress: Say | None = None,
 ) -> Verdict:
     """The verdict on a candidate against its reference.
@@ -33,6 +35,7 @@ def verify(
         mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
         timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
         large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
+        adviser: a language model that may add flags to the verdict; it never decides.
         progress: is told what is done next.
 
     Raises:
@@ -40,11 +43,18 @@ def verify(
         InfraError: our side broke; no verdict.
     """
     candidate = _candidate(candidate)
+    if adviser is not None:
+        adviser.endpoint.ready()
     with Judge(device, precision, mode, large=large, progress=progress) as judge:
         if timeout_s is not None:
             judge.limits = replace(judge.limits, wall_s=timeout_s)
         task = ref if isinstance(ref, Task) else load_task(ref, judge.rules.device)
-        return judge.verify(task, candidate)
+        verdict = judge.verify(task, candidate)
+    if adviser is None:
+        return verdict
+    if progress is not None:
+        progress("asking the adviser")
+    return adviser.review(reference_text(task), candidate.source, verdict)
 
 
 def _candidate(given: str | Path | Candidate) -> Candidate:

@@ -67,7 +67,9 @@ def _from_file(path: Path, device: torch.device) -> Task:
     except UsageError:  # more than a flat program can say: the file itself is the reference
         file.check_size(device, None)
         function = file.function("fused_operator")
-        return FunctionTask(name=path.name, get_inputs=file.inputs, function=function)
+        return FunctionTask(
+            name=path.name, get_inputs=file.inputs, function=function, text=file.text
+        )
     return program_task(program, name=path.name)
 
 

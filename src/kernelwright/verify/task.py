@@ -173,6 +173,8 @@ class FunctionTask(Task):
     name: str
     get_inputs: Callable[[], list[Any]]
     function: Call
+    text: str = ""
+    """Source of the file it comes from, where it does."""
     entry: str = "fused_operator"
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:

@@ -1,0 +1,141 @@
+"""Language models behind an OpenAI-compatible URL: a server of one's own or somebody else's."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.core.errors import InfraError, UsageError
+
+if TYPE_CHECKING:
+    import openai
+
+SCHEME = "openai:"
+SPEC_REMEDY = "write openai:URL#model, for example openai:http://localhost:8000/v1#my-model"
+NO_KEY = "none"
+"""Sent where there is no key: servers of one's own ask for none, the client insists on some."""
+MESSAGE_LIMIT = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: str
+    """"system", "user" or "assistant"."""
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    text: str
+    prompt_tokens: int
+    """0 where the server does not say."""
+    completion_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One model at one URL.
+
+    Failures that may pass (429, 5xx, no connection, no answer in time) are tried again with growing
+    pauses, or after the pause that the server names.
+    """
+
+    url: str
+    model: str
+    key_variable: str = "OPENAI_API_KEY"
+    """Environment variable with the key; it may be unset for servers that ask for none."""
+    timeout_s: float = 120.0
+    """Of one attempt."""
+    max_retries: int = 4
+
+    @classmethod
+    def parse(cls, spec: str, **options: Any) -> "Endpoint":
+        """The endpoint that "openai:URL#model" names.
+
+        Raises:
+            UsageError: the text names none.
+        """
+        url, _, model = spec.removeprefix(SCHEME).partition("#")
+        is_url = re.fullmatch(r"https?://[^\s/]+(/\S*)?", url) is not None
+        if not spec.startswith(SCHEME) or not is_url or not model.strip():
+            raise UsageError(f"not a model endpoint: {spec}", remedy=SPEC_REMEDY)
+        return cls(url, model, **options)
+
+    def ready(self) -> None:
+        """See that asking is possible at all, before long work that ends in asking.
+
+        Raises:
+            UsageError: the client library is missing.
+        """
+        _library()
+
+    def complete(
+        self, messages: Sequence[Message], *, max_tokens: int, temperature: float = 0.0
+    ) -> Completion:
+        """The model's answer to a conversation.
+
+        Raises:
+            UsageError: the server refuses the request: key, URL, model or parameters are wrong.
+            InfraError: the server cannot be reached, or answers nonsense.
+        """
+        library = _library()
+        key = os.environ.get(self.key_variable) or NO_KEY
+        with library.OpenAI(
+            base_url=self.url, api_key=key, timeout=self.timeout_s, max_retries=self.max_retries
+        ) as client:
+            try:
+                answer = client.chat.completions.create(
+                    model=self.model,
+                    messages=[{"role": m.role, "content": m.content} for m in messages],
+                    max_tokens=max_tokens,
+                    temperature=temperature,
+                )
+            except library.APIStatusError as error:
+                raise self._refused(error) from error
+            except (library.OpenAIError, ValueError) as error:
+                raise InfraError(f"{self.url}: {_first_line(error)}") from error
+        return self._completion(answer)
+
+    def _completion(self, answer: Any) -> Completion:
+        try:
+            text = answer.choices[0].message.content
+        except (AttributeError, IndexError, TypeError) as error:
+            raise InfraError(f"{self.url} answers something else than a completion") from error
+        if not isinstance(text, str):
+            raise InfraError(f"{self.url} answers without text")
+        usage = getattr(answer, "usage", None)
+        return Completion(
+            text=text,
+            prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
+            completion_tokens=getattr(usage, "completion_tokens", None) or 0,
+        )
+
+    def _refused(self, error: "openai.APIStatusError") -> UsageError | InfraError:
+        """4xx are the user's to mend, but for those that mean "later"."""
+        status, message = error.status_code, _first_line(error)
+        if status in (408, 409, 429) or status >= 500:
+            return InfraError(f"{self.url} answers {status}: {message}")
+        remedies = {
+            401: f"put the key into the environment variable {self.key_variable}",
+            403: f"see that the key in {self.key_variable} may use {self.model}",
+            404: f"see that {self.url} is the API's base, and that it serves {self.model}",
+        }
+        remedy = remedies.get(status, "see what the server's documentation says of this request")
+        return UsageError(f"{self.url} refuses ({status}): {message}", remedy=remedy)
+
+
+def _library() -> Any:
+    try:
+        import openai
+    except ImportError as error:
+        raise UsageError(
+            "asking a model endpoint needs the package openai",
+            remedy="pip install 'kernelwright[llm]'",
+        ) from error
+    return openai
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__)[:MESSAGE_LIMIT]
