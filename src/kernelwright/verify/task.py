@@ -107,11 +107,11 @@ class Task(ABC):
         return not all(_same(a, b) for a, b in zip(*answers, strict=True))
 
     def nudged(
-        self, inputs: list[Any], seed: int, device: torch.device
+        self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
         """The fp64 answer when each input moves by at most an ulp of its type: the least error
-        that any computation in that type must be allowed."""
-        generator = torch.Generator(device).manual_seed(seed)
+        that any computation in that type must be allowed. Each `number` moves them otherwise."""
+        generator = torch.Generator(device).manual_seed(derive(seed, "nudge", number))
 
         def moved(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
