@@ -1,5 +1,7 @@
 """Times that can be trusted: honest kernels get sane ones, and no trick with the clock pays."""
 
+from statistics import median
+
 import pytest
 import torch
 
@@ -14,10 +16,11 @@ from kernelwright.verify.cases import Cases
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import Rules
+from kernelwright.verify.plausible import check_wall
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
-from kernelwright.verify.sides import HostCalls
+from kernelwright.verify.sides import GuestCalls, HostCalls
 from kernelwright.verify.trial import Trial
 
 ROWS, COLUMNS = 8192, 4096
@@ -227,7 +230,7 @@ def test_a_memo_of_the_last_inputs_never_hits(rules):
 
 
 LIAR = with_body(
-    "    for _ in range(300):\n        y = relu(x0)\n    return [y]",
+    "    for _ in range(MANY):\n        y = relu(x0)\n    return [y]",
     "import gc\n"
     "for found in gc.get_objects():\n"
     "    if type(found).__name__ == 'Timer' and hasattr(found, '_time'):\n"
@@ -237,10 +240,44 @@ LIAR = with_body(
 )
 
 
-def test_a_guest_that_lies_about_its_times_contradicts_the_hosts_clock(rules):
+@pytest.mark.parametrize("num", [300, 8], ids=["much", "some"])
+def test_a_guest_that_lies_about_its_times_contradicts_the_hosts_clock(num, rules):
+    """Half a millisecond a call does not show in one request, only in a burst."""
     with pytest.raises(Rejected) as caught:
-        take(LIAR, rules)
+        take(LIAR.replace("MANY", str(num)), rules)
     assert caught.value.code is Code.IMPLAUSIBLE_TIME
+
+
+@pytest.mark.parametrize("num", [1, 20, 1000])
+def test_the_hosts_clock_explains_honest_times(num, rules, record_property):
+    """What is left unexplained is far below what is allowed (--junitxml shows the figures)."""
+    source = with_body(f"    for _ in range({num}):\n        y = relu(x0)\n    return [y]")
+    trial = Trial(rules, Candidate(source=source))
+    with shared("cuda").guest() as guest, gpu_lock():
+        session = Session(TASK, guest, rules.device)
+        trial.load(session)
+        calls = GuestCalls(session, trial.name)
+        for number in range(13):
+            if number == 3:
+                calls.forget_times()
+            calls.prepare(TASK.inputs(number, "plain", rules.device), number)
+            calls.time()
+        for _ in range(3):
+            calls.burst(10)
+    known = calls.believed
+    walls = zip(known.walls_ms, known.times_ms, strict=True)
+    single_ms = median(w - t for w, t in walls) - median(known.idles_ms)
+    burst_ms = median(b.beyond_ms / b.num for b in known.bursts)
+    spread_ms = max(known.idles_ms) - min(known.idles_ms)
+    figures = (
+        f"{num} launches, {median(known.times_ms):.3f} ms: unexplained {single_ms:.4f} ms in one "
+        f"request, {burst_ms:.4f} ms a call in bursts; idle {median(known.idles_ms):.3f} ms, "
+        f"range {spread_ms:.3f} ms"
+    )
+    record_property("figures", figures)
+    check_wall(known, num_outputs=1)
+    assert single_ms < 0.3, figures
+    assert burst_ms < 0.05, figures
 
 
 FIRST_CAPTURE_ONLY = with_body(

@@ -40,7 +40,7 @@ def double(x):
 def test_what_was_made_ready_is_called_and_described(timer):
     x = torch.randn(5)
     timer.ready(double, [x])
-    assert timer.time(is_idle=False) == 1.0
+    assert timer.time(is_idle=False, repeats=1) == 1.0
     assert torch.equal(timer.result[0], x * 2)
     assert timer.inputs[0] is x
     assert not timer.has_changed(timer.result)
@@ -49,13 +49,20 @@ def test_what_was_made_ready_is_called_and_described(timer):
 def test_an_idle_call_calls_nothing(timer):
     calls = []
     timer.ready(lambda: calls.append(1), [])
-    timer.time(is_idle=True)
+    timer.time(is_idle=True, repeats=1)
     assert calls == []
+
+
+def test_several_calls_add_up(timer):
+    calls = []
+    timer.ready(lambda: calls.append(1), [])
+    assert timer.time(is_idle=False, repeats=4) == 4.0
+    assert len(calls) == 4
 
 
 def test_the_call_before_is_let_go(timer):
     timer.ready(double, [torch.randn(5)])
-    timer.time(is_idle=False)
+    timer.time(is_idle=False, repeats=1)
     timer.forget()
     assert timer.result is None
     assert timer.inputs == []
@@ -76,7 +83,7 @@ def test_outputs_written_after_the_call_show(timer, dtype):
         return [out]
 
     timer.ready(lazily, [torch.ones(64).to(dtype)])
-    timer.time(is_idle=False)
+    timer.time(is_idle=False, repeats=1)
     late.set()
     (thread,) = (t for t in threading.enumerate() if t is not threading.main_thread())
     thread.join()
@@ -87,7 +94,7 @@ def test_a_replay_follows_new_values(timer):
     first, second = torch.randn(5), torch.randn(5)
     assert timer.capture(double, [first.clone()], [first]) is None
     timer.ready_to_replay([second])
-    timer.time(is_idle=False)
+    timer.time(is_idle=False, repeats=1)
     assert torch.equal(timer.result[0], second * 2)
     assert torch.equal(timer.inputs[0], second)
 

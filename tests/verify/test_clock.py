@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox import timed
 from kernelwright.sandbox.contract import Ran, Timed
@@ -46,13 +47,16 @@ class FakeSession:
         self.inputs = [x.clone() for x in inputs]
         self.given.append(self.inputs)
 
-    def time(self, *, is_idle=False):
-        self.requests.append("idle" if is_idle else "time")
+    def time(self, *, is_idle=False, repeats=1):
+        kind = "idle" if is_idle else "time"
+        self.requests.append(kind if repeats == 1 else f"{kind} burst")
         if is_idle:
-            return Timed(time_ms=0.002, wall_ms=0.2)
-        self.result = self.call(*self.inputs)
-        time_ms = CANDIDATE_MS * self.rng.gauss(1, 0.01)
-        return Timed(time_ms=time_ms, wall_ms=time_ms + 0.2 + self.hidden_ms)
+            return Timed(time_ms=0.002 * repeats, wall_ms=0.1 + 0.1 * repeats)
+        for _ in range(repeats):
+            self.result = self.call(*self.inputs)
+        time_ms = CANDIDATE_MS * repeats * self.rng.gauss(1, 0.01)
+        hidden_ms = self.hidden_ms * repeats
+        return Timed(time_ms=time_ms, wall_ms=time_ms + 0.1 + 0.1 * repeats + hidden_ms)
 
     def timed(self):
         self.requests.append("timed")
@@ -137,18 +141,19 @@ def test_a_timed_call_looks_like_every_other_one():
     timed_trial(session)
     assert session.requests[0] == "restart"
     assert session.requests[-1] == "release"
-    calls = session.requests[1:-1]
+    *calls, idle, burst = session.requests[1 : -1 - 2 * (clock.NUM_BURSTS - 1)]
     assert calls == ["prepare", "idle", "time", "timed"] * (len(calls) // 4)
+    assert (idle, burst) == ("idle burst", "time burst")
 
 
 def test_reference_and_candidate_go_first_in_turn(monkeypatch):
     order = []
 
     class Noted(FakeSession):
-        def time(self, *, is_idle=False):
+        def time(self, *, is_idle=False, repeats=1):
             if not is_idle:
                 order.append("candidate")
-            return super().time(is_idle=is_idle)
+            return super().time(is_idle=is_idle, repeats=repeats)
 
     timed_trial(Noted(), relu_task(lambda x: order.append("reference") or [torch.relu(x)]))
     pairs = [tuple(order[i : i + 2]) for i in range(1, 40, 2)]  # the first answers for `errors`
@@ -202,9 +207,10 @@ def test_work_that_goes_on_after_the_call_is_refused():
     assert caught.value.code is Code.LEFT_RUNNING
 
 
-def test_time_that_the_guest_hides_is_found_by_the_hosts_clock():
+@pytest.mark.parametrize("hidden_ms", [4.0, 0.3])
+def test_time_that_the_guest_hides_is_found_by_the_hosts_clock(hidden_ms):
     with pytest.raises(Rejected) as caught:
-        timed_trial(FakeSession(hidden_ms=4.0))
+        timed_trial(FakeSession(hidden_ms=hidden_ms))
     assert caught.value.code is Code.IMPLAUSIBLE_TIME
 
 
@@ -294,6 +300,15 @@ def test_a_reference_whose_graph_differs_from_its_calls_has_no_graph_time(monkey
     trial = graphs(FakeSession())
     assert trial.times.keys() == {"candidate_graph"}
     assert any("other values" in text for text in trial.advice)
+
+
+def test_what_is_ours_to_mend_leaves_the_verdict_without_graph_times(monkeypatch):
+    def fail(task, rules):
+        raise InfraError("timing the reference: out of memory")
+
+    monkeypatch.setattr(clock, "HostCalls", fail)
+    trial = graphs(FakeSession())
+    assert trial.times == {}
 
 
 # -- screening

@@ -18,7 +18,7 @@ from kernelwright.verify.plausible import (
 )
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import Rejected
-from kernelwright.verify.sides import Believed
+from kernelwright.verify.sides import Believed, Burst
 
 ROUND_TRIP_MS = 0.2
 
@@ -39,7 +39,25 @@ def test_honest_times_are_believed(times_ms):
     check_wall(believed(times_ms), num_outputs=1)
 
 
-@pytest.mark.parametrize(("times_ms", "hidden_ms"), [(0.005, 3.0), (1.0, 4.0), (20.0, 15.0)])
+def with_bursts(found, time_ms, beyond_ms):
+    """Bursts of 20 calls that claim `time_ms` each and hide `beyond_ms` each."""
+    found.bursts = [Burst(20, 20 * time_ms, 20 * beyond_ms) for _ in range(3)]
+    return found
+
+
+def test_small_lies_add_up_in_bursts():
+    check_wall(with_bursts(believed(0.05, 0.04), 0.05, 0.04), num_outputs=1)
+    with pytest.raises(Rejected, match="on the host's clock"):
+        check_wall(with_bursts(believed(0.05, 0.4), 0.05, 0.4), num_outputs=1)
+    check_wall(believed(0.05, 0.4), num_outputs=1)  # which one call alone does not show
+
+
+def test_a_guest_that_is_truthful_in_bursts_only_contradicts_itself():
+    with pytest.raises(Rejected, match="in a row"):
+        check_wall(with_bursts(believed(0.05, 0.4), 0.45, 0.0), num_outputs=1)
+
+
+@pytest.mark.parametrize(("times_ms", "hidden_ms"), [(0.005, 1.0), (1.0, 1.5), (20.0, 6.0)])
 def test_time_that_only_the_host_sees_is_refused(times_ms, hidden_ms):
     with pytest.raises(Rejected) as caught:
         check_wall(believed(times_ms, hidden_ms), num_outputs=1)

@@ -82,9 +82,9 @@ class Ran:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timed:
-    """One timed call, cold L2."""
+    """One timed call, cold L2, or several."""
 
     time_ms: float
-    """By events, as the guest reports it."""
+    """In all, by events, as the guest reports it."""
     wall_ms: float
     """On the host's clock, around the request."""

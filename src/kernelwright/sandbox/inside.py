@@ -242,8 +242,9 @@ class Inside:
         return {"refused": self.timer.capture(call, inputs, self.kept)}, []
 
     def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """One cold call of what is ready, or (is_idle) of nothing at all."""
-        return {"time_ms": self.timer.time(is_idle=request["is_idle"])}, []
+        """Cold calls of what is ready, or (is_idle) of nothing at all; usually one."""
+        is_idle, repeats = request["is_idle"], request["repeats"]
+        return {"time_ms": self.timer.time(is_idle=is_idle, repeats=repeats)}, []
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """What the timed call returned; its outputs can be fetched."""

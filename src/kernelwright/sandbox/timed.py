@@ -62,18 +62,22 @@ class Timer:
             return f"{type(error).__name__}: {error}"[:300]
         return None
 
-    def time(self, *, is_idle: bool) -> float:
-        """Milliseconds of the call, or of no call at all by the same path.
+    def time(self, *, is_idle: bool, repeats: int) -> float:
+        """Milliseconds of `repeats` calls in all, or of no calls at all by the same path.
 
         Sums over the outputs are queued at once, and compared when the outputs have been handed
         over: what is written after the call has ended shows in them.
         """
         if is_idle:
-            return self._time(_nothing)[0]
+            return sum(self._time(_nothing)[0] for _ in range(repeats))
+        total_ms = 0.0
         with torch.no_grad():
-            time_ms, self.result = self._time(self._call)
+            for _ in range(repeats):
+                self.result = None  # its memory serves the next call, as it does in use
+                time_ms, self.result = self._time(self._call)
+                total_ms += time_ms
             self._marks = _sums(flatten(self.result)[1])
-        return time_ms
+        return total_ms
 
     def has_changed(self, outputs: list[torch.Tensor]) -> bool:
         """The outputs of the timed call are not what they were when it ended."""

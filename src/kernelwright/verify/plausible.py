@@ -16,12 +16,17 @@ from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.sides import Believed
 from kernelwright.verify.task import Task
 
-WALL_SHARE = 0.5
+WALL_SHARE = 0.2
 """Of the time claimed; the host's clock may show this much more than the events explain."""
-WALL_SLACK_MS = 1.0
-"""As much is always allowed, and more on a busy machine, where requests take uneven times."""
+WALL_SLACK_MS = 0.5
+"""As much is always allowed a request, and more on a busy machine, where requests take uneven
+times."""
+CALL_SLACK_MS = 0.06
+"""As much is always allowed a call: what the timer takes for settled."""
 SPREADS = 4.0
 """Times the middle half of the idle requests' range."""
+BURST_FACTOR, BURST_SLACK_MS = 2.0, 0.05
+"""A call in a burst may be said to take this much longer than one by itself."""
 OUTPUT_MS = 0.1
 """For each output: the guest queues a sum over it before it answers."""
 CACHED_BYTES = 64 << 20
@@ -36,17 +41,30 @@ def check_wall(believed: Believed, num_outputs: int) -> None:
     """What the guest's events say and what the host waited must agree, but for what a request
     takes by itself. Medians, so that a single hiccup on either side counts for nothing."""
     beyond_ms = [w - t for w, t in zip(believed.walls_ms, believed.times_ms, strict=True)]
-    claimed_ms, idle_ms = median(believed.times_ms), median(believed.idles_ms)
-    unexplained_ms = median(beyond_ms) - idle_ms
-    slack_ms = WALL_SLACK_MS + OUTPUT_MS * num_outputs + SPREADS * _spread(believed.idles_ms)
-    if unexplained_ms > max(WALL_SHARE * claimed_ms, slack_ms):
-        message = (
-            f"calls said to take {claimed_ms:.3g} ms took {claimed_ms + unexplained_ms:.3g} ms "
-            "on the host's clock"
-        )
-        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+    claimed_ms, spread_ms = median(believed.times_ms), SPREADS * _spread(believed.idles_ms)
+    request_ms = WALL_SLACK_MS + OUTPUT_MS * num_outputs
+    hidden_ms = median(beyond_ms) - median(believed.idles_ms)
+    _check_hidden(claimed_ms, hidden_ms, request_ms + spread_ms)
     if median(beyond_ms) < 0.0:
         message = f"calls said to take {claimed_ms:.3g} ms were answered sooner"
+        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+    if not believed.bursts:
+        return
+    num = believed.bursts[0].num
+    slack_ms = max(request_ms / num, CALL_SLACK_MS) + spread_ms / num**0.5
+    _check_hidden(claimed_ms, median(b.beyond_ms / b.num for b in believed.bursts), slack_ms)
+    in_bursts_ms = median(b.time_ms / b.num for b in believed.bursts)
+    if in_bursts_ms > BURST_FACTOR * claimed_ms + BURST_SLACK_MS:
+        message = f"calls said to take {claimed_ms:.3g} ms take {in_bursts_ms:.3g} ms in a row"
+        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+
+
+def _check_hidden(claimed_ms: float, hidden_ms: float, slack_ms: float) -> None:
+    if hidden_ms > max(WALL_SHARE * claimed_ms, slack_ms):
+        message = (
+            f"calls said to take {claimed_ms:.3g} ms took {claimed_ms + hidden_ms:.3g} ms "
+            "on the host's clock"
+        )
         raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
 
 

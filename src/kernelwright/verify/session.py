@@ -93,9 +93,9 @@ class Session:
                 self.guest.load_state(name, buffers)
             self.guest.prepare(name, inputs, seed, poison, is_replay=is_replay)
 
-    def time(self, *, is_idle: bool = False) -> Timed:
+    def time(self, *, is_idle: bool = False, repeats: int = 1) -> Timed:
         with faults():
-            return self.guest.time(is_idle=is_idle)
+            return self.guest.time(is_idle=is_idle, repeats=repeats)
 
     def timed(self) -> Ran:
         with faults():

@@ -81,6 +81,17 @@ class HostReplays:
         return time_ms
 
 
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Several calls in one request, which adds up what each of them hides."""
+
+    num: int
+    time_ms: float
+    """Of all, by the guest's events."""
+    beyond_ms: float
+    """What the host's clock shows beyond them, less the same for as many idle calls."""
+
+
 @dataclass(slots=True)
 class Believed:
     """What is known of a guest's times, call by call, all in ms."""
@@ -91,6 +102,7 @@ class Believed:
     """The same calls on the host's clock, request and answer included."""
     idles_ms: list[float] = field(default_factory=list)
     """What the host's clock shows beyond the guest's events where nothing is called."""
+    bursts: list[Burst] = field(default_factory=list)
 
 
 class GuestCalls:
@@ -110,6 +122,13 @@ class GuestCalls:
         self.believed.times_ms.append(timed.time_ms)
         self.believed.walls_ms.append(timed.wall_ms)
         return timed.time_ms
+
+    def burst(self, num: int) -> None:
+        """Time `num` calls more, on the inputs at hand, to see whether the clocks agree."""
+        idle = self._session.time(is_idle=True, repeats=num)
+        timed = self._session.time(repeats=num)
+        beyond_ms = (timed.wall_ms - timed.time_ms) - (idle.wall_ms - idle.time_ms)
+        self.believed.bursts.append(Burst(num, timed.time_ms, beyond_ms))
 
     def forget_times(self) -> None:
         """Of calls that were made to warm up."""
