@@ -372,6 +372,9 @@ LOOK_ALIKES = {
         "@triton.jit\ndef after(x):\n    return tl.exp(x.max()) + x.sum(0) + tl.dot(x, x)",
         "def test():\n    assert torch.allclose(after(1), torch.relu(1))",
         AFTER + "relu = y\n    return relu",
+        "class after(torch.nn.Module):\n    def __init__(self):\n"
+        "        self.body = torch.nn.Sequential(after())\n"
+        "    def forward(self, x):\n        return self.body(x)",
         "class after:\n    def norm(self, x):\n        return x\n"
         "    def forward(self, x):\n        return self.norm(x)",
     ],

@@ -106,12 +106,18 @@ def _layers(source: Source) -> dict[str, str]:
     for node in source.all(ast.Assign):
         if isinstance(node.value, ast.Call):
             layer = source.dotted(node.value.func)
-            module, _, name = layer.rpartition(".")
-            if starts(module, {"torch.nn"}) and name[:1].isupper() and name not in IDLE_LAYERS:
+            parts = [source.dotted(a.func) for a in node.value.args if isinstance(a, ast.Call)]
+            is_sequence = layer.endswith(".Sequential")
+            if _is_layer(layer) and (not is_sequence or any(map(_is_layer, parts))):
                 for target in node.targets:
                     if isinstance(target, ast.Attribute):
                         found[target.attr] = layer
     return found
+
+
+def _is_layer(name: str) -> bool:
+    module, _, last = name.rpartition(".")
+    return starts(module, {"torch.nn"}) and last[:1].isupper() and last not in IDLE_LAYERS
 
 
 @hint(
