@@ -23,6 +23,11 @@ class Mode(StrEnum):
     HYBRID = "hybrid"
 
 
+class Grade(StrEnum):
+    FRESH = "fresh"
+    RECYCLED = "recycled"
+
+
 DeviceOption = Annotated[
     Device,
     typer.Option(help="auto: the GPU where there is one, else the CPU interpreter (no times)."),
@@ -38,6 +43,13 @@ ModeOption = Annotated[
     Mode,
     typer.Option(
         help="pure: all computation in own Triton kernels; hybrid: library calls may stay."
+    ),
+]
+GradeOption = Annotated[
+    Grade,
+    typer.Option(
+        help="fresh: a guest for each candidate; recycled: guests that live on, for training and"
+        " wide search."
     ),
 ]
 JsonOption = Annotated[

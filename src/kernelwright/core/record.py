@@ -38,6 +38,19 @@ def read(path: Path) -> Iterator[Record]:
             yield record
 
 
+def cut_torn_line(path: Path) -> bool:
+    """Cut off a last line without its end, which a crash in the midst of writing leaves behind."""
+    if not path.exists():
+        return False
+    text = path.read_bytes()
+    whole = text.rfind(b"\n") + 1
+    if whole == len(text):
+        return False
+    with path.open("r+b") as file:
+        file.truncate(whole)
+    return True
+
+
 def version_of(package: str) -> str | None:
     """Installed version of a distribution, without importing it."""
     try:

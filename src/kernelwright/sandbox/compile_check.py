@@ -6,6 +6,7 @@ from typing import Any
 
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
+from kernelwright.timing.stages import stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class CompileReport:
     """Every kernel the candidate launched on these inputs."""
 
 
+@stage("compile")
 def compile_check(
     source: str,
     inputs: Sequence[Any],

@@ -22,6 +22,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.sandbox import wire
 from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, START_FAILURE
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.timing.stages import stage
 
 _START_S = 120.0
 _ANSWER_S = 30.0
@@ -58,6 +59,7 @@ class ForkServer:
         self._root: Path | None = None
         atexit.register(self.close)
 
+    @stage("start guest")
     def guest(self, limits: Limits | None = None, *, trusted: bool = False) -> Guest:
         """A fresh confined process; a context manager.
 

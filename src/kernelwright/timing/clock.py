@@ -4,8 +4,10 @@ import fcntl
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from kernelwright.timing.stages import stage
 
 
 @contextmanager
@@ -16,11 +18,11 @@ def gpu_lock(index: int = 0, *, shared: bool = False) -> Iterator[None]:
     system frees the lock when its holder dies. Not reentrant.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with (
-        _file_lock(f"gpu{index}-queue", fcntl.LOCK_EX) as leave_queue,
-        _file_lock(f"gpu{index}", kind),
-    ):
-        leave_queue()
+    with ExitStack() as held:
+        with stage("wait for the GPU"):
+            leave_queue = held.enter_context(_file_lock(f"gpu{index}-queue", fcntl.LOCK_EX))
+            held.enter_context(_file_lock(f"gpu{index}", kind))
+            leave_queue()
         yield
 
 

@@ -11,6 +11,7 @@ import torch
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.families import FAMILIES
+from kernelwright.timing.stages import stage
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.task import Answer, Task
@@ -43,6 +44,7 @@ class Posed:
     answer: Answer
 
 
+@stage("pose")
 def pose(task: Task, case: Case, rules: Rules) -> Posed:
     """Draw a case's inputs and answer it by the reference.
 

@@ -64,6 +64,7 @@ class Judge:
         seed: of the inputs; secret and new for each judge unless given.
         large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
+        times: on CUDA, `verify` times what is right; False where a clock owner does that.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Judge:
         seed: int | None = None,
         large: bool = False,
         progress: Say | None = None,
+        times: bool = True,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
@@ -88,6 +90,7 @@ class Judge:
         self.budget_s = budget_s
         self.seed = secrets.randbits(31) if seed is None else seed
         self.large = large
+        self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
         self._warm: Guest | None = None
         self._num_screened = 0
@@ -149,12 +152,12 @@ class Judge:
                     session = open_session(small)
                 cases = self._cases(session.tasks[trial.name])
                 self._judge_cases(trial, session, cases)
-                if self.on_gpu:
+                if self._takes_times:
                     self._say("taking times")
                     clock.time_trial(session, cases.base, trial, self.seed)
                 sessions = Lasting(session, open_session)
                 self._probe(trial, sessions, cases)
-                if self.on_gpu:  # last: a graph that cannot be captured may cost the guest
+                if self._takes_times:  # last: a graph that cannot be captured may cost the guest
                     self._say("timing CUDA graphs")
                     clock.time_graphs(sessions.now(), cases.base, trial, self.seed)
 

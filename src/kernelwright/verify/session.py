@@ -8,6 +8,7 @@ import torch
 
 from kernelwright.core.verdict import Stage
 from kernelwright.sandbox.guest import Guest, Ran, Timed
+from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import faults
 from kernelwright.verify.task import ModuleTask, Task
 
@@ -33,6 +34,7 @@ class Session:
     _start: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
     """Candidate -> buffers to set before each call, where weights cannot be given by name."""
 
+    @stage("load")
     def load(self, name: str, source: str) -> None:
         with faults(Stage.COMPILE):
             if not isinstance(self.task, ModuleTask):
@@ -54,6 +56,7 @@ class Session:
         """The candidate's parameters and buffers are the reference's, by state_dict name."""
         return self.tasks[name] is self.task
 
+    @stage("run")
     def call(
         self,
         name: str,

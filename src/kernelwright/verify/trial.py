@@ -11,6 +11,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.sandbox.guest import Limits
+from kernelwright.timing.stages import stage
 from kernelwright.verify import checks
 from kernelwright.verify.cases import Cases, Posed, answered, poison
 from kernelwright.verify.compare import Expected, Precision, share_of_allowed, worse
@@ -58,6 +59,7 @@ class Trial:
 
     # -- steps
 
+    @stage("static rules")
     def read(self, entry: str) -> None:
         """Static rules."""
         found = findings(self.candidate.source, self.rules.mode, entry)
@@ -95,6 +97,7 @@ class Trial:
                 "construction seed alone, as drawn"
             )
 
+    @stage("compare")
     def judge(self, session: Session, task: Task, posed: Posed) -> None:
         """One case, from the call to every check of it; a rejection says which one it was."""
         try:
@@ -175,6 +178,7 @@ class Trial:
                 checks.check_values(called.ran, other.answer.outputs, precision)
                 self.advice.append(f"this case would be right under --precision {precision}")
 
+    @stage("silence kernels")
     def silence(self, sessions: Lasting, cases: Cases) -> None:
         """With all of the candidate's kernels doing nothing, and with each one of several, the
         outputs must not be right."""

@@ -1,0 +1,186 @@
+"""Many jobs on many workers: the protocol, and the bookkeeping every executor shares.
+
+A job is an id and plain JSON data, and so is its answer: nothing live crosses a process or a
+machine. Every job is answered exactly once. One whose worker died is given to another, at most
+`MAX_LOSSES` times; then it ends as a failure of ours, which says nothing about the job.
+"""
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from kernelwright.core.errors import InfraError
+from kernelwright.core.record import Record
+
+MAX_LOSSES = 2
+"""Times a job is given to another worker after one was lost with it."""
+IN_FLIGHT = 2
+"""Jobs a worker holds: it finds the next one at hand when it has answered one."""
+
+Job = tuple[str, Record]
+"""(id, data); ids are unique in a run."""
+
+
+class Worker(Protocol):
+    """What does the jobs. Trusted code, made once in each process by a factory."""
+
+    def begin(self, job: Record) -> None:
+        """The job has arrived and will be run soon, maybe while another runs in another thread:
+        what can be done beforehand may start in the background. Never raises, returns at once."""
+        ...
+
+    def run(self, job: Record) -> Record:
+        """The job's answer. An exception is a failure of ours: the worker is replaced."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Factory:
+    """How a process makes its worker: named, so that any process on any machine can."""
+
+    target: str
+    """"package.module:function"; called with the arguments by name."""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Plain JSON data."""
+
+    def make(self) -> Worker:
+        module, _, name = self.target.partition(":")
+        worker: Worker = getattr(import_module(module), name)(**self.arguments)
+        return worker
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The one answer to a job."""
+
+    id: str
+    answer: Record | None
+    """None where our side failed."""
+    failure: str = ""
+
+
+class Executor(Protocol):
+    """A context manager; it has workers from when it is entered."""
+
+    num_workers: int
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None: ...
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Done]:
+        """Answers in order of completion, each job's exactly once.
+
+        `jobs` is read in a thread of its own, only a little ahead of the workers, and may wait for
+        jobs that are yet to be made.
+
+        Raises:
+            UsageError: the factory refuses its arguments.
+            InfraError: workers cannot be started.
+        """
+        ...
+
+
+class Feed:
+    """Reads an iterable in a thread, at most `ahead` jobs before they are taken."""
+
+    def __init__(self, jobs: Iterable[Job], ahead: int) -> None:
+        self._queue: queue.Queue[Job | BaseException | None] = queue.Queue(ahead)
+        self._is_stopped = threading.Event()
+        self._has_ended = False
+        threading.Thread(target=self._read, args=(jobs,), daemon=True).start()
+
+    def _read(self, jobs: Iterable[Job]) -> None:
+        end: BaseException | None = None
+        try:
+            for job in jobs:
+                self._queue.put(job)
+                if self._is_stopped.is_set():
+                    return
+        except BaseException as error:  # it is raised where the jobs are taken
+            end = error
+        self._queue.put(end)
+
+    def take(self) -> Job | None:
+        """The next job; None where none is at hand now."""
+        if self._has_ended:
+            return None
+        with suppress(queue.Empty):
+            item = self._queue.get_nowait()
+            if isinstance(item, BaseException):
+                raise item
+            self._has_ended = item is None
+            return item
+        return None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+        with suppress(queue.Empty):
+            while True:
+                self._queue.get_nowait()
+
+
+class Ledger:
+    """Which jobs wait, which are out with a worker, and which are answered."""
+
+    def __init__(self, feed: Feed) -> None:
+        self._feed = feed
+        self._returned: deque[Job] = deque()
+        self._out: dict[str, Record] = {}
+        self._losses: dict[str, int] = {}
+
+    @property
+    def is_settled(self) -> bool:
+        """Nothing is out, nothing waits, and no job will come."""
+        return self._feed.has_ended and not self._out and not self._returned
+
+    @property
+    def may_have_more(self) -> bool:
+        """A job may be taken now or later, beside those that are out."""
+        return bool(self._returned) or not self._feed.has_ended
+
+    def take(self) -> Job | None:
+        """A job to hand out; None where none is at hand now."""
+        job = self._returned.popleft() if self._returned else self._feed.take()
+        if job is not None:
+            if job[0] in self._out:
+                raise InfraError(f"two jobs have the id {job[0]!r}")
+            self._out[job[0]] = job[1]
+        return job
+
+    def answered(self, job_id: str, answer: Record) -> Iterator[Done]:
+        """The job's answer; nothing where it has one already."""
+        if self._out.pop(job_id, None) is not None:
+            self._losses.pop(job_id, None)
+            yield Done(job_id, answer)
+
+    def lost(self, job_ids: Iterable[str], why: str) -> Iterator[Done]:
+        """A worker is gone with the jobs it held, the one it was at first: they wait again. That
+        first one may be to blame; it ends here where that happened too often."""
+        for position, job_id in enumerate(job_ids):
+            if job_id not in self._out:
+                continue
+            data = self._out.pop(job_id)
+            losses = self._losses.get(job_id, 0) + (position == 0)
+            self._losses[job_id] = losses
+            if losses > MAX_LOSSES:
+                yield Done(job_id, None, f"lost {losses} workers; the last: {why}")
+            else:
+                self._returned.append((job_id, data))

@@ -1,0 +1,54 @@
+"""Where the time goes: seconds of this process by stage, summed over its threads.
+
+Stages nest; what an inner one takes is not the outer one's. They are seconds on the clock of the
+thread that waits: kernels that a stage only enqueued show where their results are read.
+"""
+
+import threading
+import time
+from contextlib import ContextDecorator
+from types import TracebackType
+from typing import Self
+
+
+class _Open(threading.local):
+    def __init__(self) -> None:
+        self.begun: list[tuple[float, list[float]]] = []
+        """(begin, seconds of each stage inside) of the stages this thread is in."""
+
+
+_open = _Open()
+_lock = threading.Lock()
+_spent_s: dict[str, float] = {}
+
+
+class stage(ContextDecorator):
+    """Counts the time of a block, or of every call of a function."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> Self:
+        _open.begun.append((time.perf_counter(), []))
+        return self
+
+    def __exit__(
+        self,
+        _type: type[BaseException] | None,
+        _value: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        begin_s, inside_s = _open.begun.pop()
+        took_s = time.perf_counter() - begin_s
+        if _open.begun:
+            _open.begun[-1][1].append(took_s)
+        with _lock:
+            _spent_s[self.name] = _spent_s.get(self.name, 0.0) + took_s - sum(inside_s)
+
+
+def take_spent() -> dict[str, float]:
+    """Seconds by stage since this was asked last."""
+    with _lock:
+        spent = dict(_spent_s)
+        _spent_s.clear()
+    return spent

@@ -1,0 +1,100 @@
+"""What a run of many judgements is given: pairs of a reference and a candidate, as text."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One candidate to judge. It holds texts, not paths, so that any machine can do it."""
+
+    id: str
+    reference: str
+    """Text of a reference file or of a program, or "package.module:factory"."""
+    candidate: str
+    """Source."""
+
+    @property
+    def content(self) -> str:
+        """Digest of what is judged; jobs of equal content get the same verdict."""
+        text = f"{len(self.reference)}:{self.reference}{self.candidate}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def read_jobs(path: Path) -> list[Job]:
+    """The jobs of a JSONL file or a folder.
+
+    A line is {"id", "reference", "candidate"}; the latter two are paths (from the file's folder)
+    or texts, the reference may be "package.module:factory". A folder holds pairs of
+    NAME.reference.py and NAME.candidate.py, or folders NAME with reference.py and candidate*.py.
+
+    Raises:
+        UsageError: it cannot be read, says something else, or gives an id twice; names the line.
+    """
+    jobs = list(_of_folder(path) if path.is_dir() else _of_file(path))
+    if not jobs:
+        raise UsageError("no jobs here", file=str(path), remedy="see verify-many --help")
+    return jobs
+
+
+def _of_file(path: Path) -> Iterator[Job]:
+    if not path.is_file():
+        raise UsageError("no such file", file=str(path), remedy="give a JSONL file or a folder")
+    seen: set[str] = set()
+    for line, values in enumerate(record.read(path), 1):
+        try:
+            job = _job(values, path.parent)
+        except ValueError as error:
+            raise UsageError(
+                str(error),
+                file=str(path),
+                line=line,
+                remedy='one object a line: {"id": ..., "reference": ..., "candidate": ...}',
+            ) from error
+        if job.id in seen:
+            raise UsageError(f"the id {job.id!r} is there twice", file=str(path), line=line)
+        seen.add(job.id)
+        yield job
+
+
+def _job(values: Record, folder: Path) -> Job:
+    for key in ("id", "reference", "candidate"):
+        if not isinstance(values.get(key), str) or not values[key]:
+            raise ValueError(f"{key!r} must be a text")
+    return Job(
+        id=values["id"],
+        reference=_text(values["reference"], folder),
+        candidate=_text(values["candidate"], folder),
+    )
+
+
+def _text(value: str, folder: Path) -> str:
+    """A file's text where `value` is a path; else `value`."""
+    if "\n" in value or not value.endswith(".py"):
+        return value
+    path = folder / value
+    if not path.is_file():
+        raise ValueError(f"no such file: {path}")
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def _of_folder(path: Path) -> Iterator[Job]:
+    def job(name: str, reference: Path, candidate: Path) -> Job:
+        texts = (p.read_text(encoding="utf-8", errors="replace") for p in (reference, candidate))
+        return Job(id=name, reference=next(texts), candidate=next(texts))
+
+    for reference in sorted(path.glob("*.reference.py")):
+        name = reference.name.removesuffix(".reference.py")
+        candidate = path / f"{name}.candidate.py"
+        if not candidate.is_file():
+            raise UsageError(f"there is no {candidate.name}", file=str(reference))
+        yield job(name, reference, candidate)
+    for reference in sorted(path.glob("*/reference.py")):
+        for candidate in sorted(reference.parent.glob("candidate*.py")):
+            yield job(f"{reference.parent.name}/{candidate.stem}", reference, candidate)

@@ -1,0 +1,137 @@
+"""The workers of `verify.many`: they judge batches of candidates of one task, or time one.
+
+A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}, to be timed with the
+"errors" of the verdict; so is what is found:
+{"found": [...], "stages": {...}, "worker": ...}. Each finding has the candidate's id and one of
+"verdict", "usage" (the task cannot be judged by) and "infra" (our side broke).
+"""
+
+import os
+import socket
+import tempfile
+import time
+import traceback
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import ErrorFigures, Verdict
+from kernelwright.programs.text import parse
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.stages import take_spent
+from kernelwright.verify import clock
+from kernelwright.verify.load import load_task
+from kernelwright.verify.program_task import program_task
+from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.session import Session
+from kernelwright.verify.task import Task
+from kernelwright.verify.trial import Trial
+
+MAX_TASKS = 256
+"""Tasks a worker remembers."""
+
+
+def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
+    """The factory of workers that judge correctness."""
+    torch.set_num_threads(num_threads)
+    return JudgeWorker(Recipe(**recipe))
+
+
+def clocks(recipe: dict[str, Any], num_threads: int) -> "ClockWorker":
+    """The factory of the one worker of a GPU that takes times."""
+    torch.set_num_threads(num_threads)
+    return ClockWorker(Recipe(**recipe))
+
+
+class JudgeWorker:
+    """Judges one candidate after another, correctness only."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        self.judge = recipe.judge()
+        self._tasks: OrderedDict[str, Task] = OrderedDict()
+        self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tasks-")
+
+    def begin(self, job: Record) -> None:
+        """Nothing to do beforehand."""
+
+    def run(self, job: Record) -> Record:
+        found = []
+        for candidate in job["candidates"]:
+            begin_s = time.time()
+            finding = self._finding(job["reference"], candidate)
+            found.append(finding | {"begin_s": begin_s, "end_s": time.time()})
+            if "infra" in finding:
+                self._renew()
+        worker = f"{socket.gethostname()}:{os.getpid()}"
+        return {"found": found, "stages": take_spent(), "worker": worker}
+
+    def close(self) -> None:
+        self.judge.__exit__(None, None, None)
+        self._folder.cleanup()
+
+    def _finding(self, reference: str, candidate: Record) -> Record:
+        try:
+            task = self._task(reference)
+            verdict = self.look(task, candidate)
+        except UsageError as error:
+            return {"id": candidate["id"], "usage": str(error)}
+        except Exception as error:  # ours, whatever it is; it is recorded and tried again
+            return {"id": candidate["id"], "infra": "".join(traceback.format_exception(error))}
+        return {"id": candidate["id"], "verdict": verdict.to_json()}
+
+    def look(self, task: Task, candidate: Record) -> Verdict:
+        return self.judge.verify(task, Candidate(source=candidate["source"], origin="file"))
+
+    def _renew(self) -> None:
+        """Guests and judge anew, after a failure of ours. A GPU context of this process that is
+        lost raises here, and the executor replaces the process."""
+        if self.judge.on_gpu:
+            torch.cuda.synchronize()
+        self.judge.__exit__(None, None, None)
+        self.judge = self.recipe.judge()
+
+    def _task(self, reference: str) -> Task:
+        """The reference's task, kept: candidates of one task come one after the other."""
+        if reference not in self._tasks:
+            self._tasks[reference] = self._load(reference)
+            if len(self._tasks) > MAX_TASKS:
+                self._tasks.popitem(last=False)
+        self._tasks.move_to_end(reference)
+        return self._tasks[reference]
+
+    def _load(self, reference: str) -> Task:
+        if "\n" not in reference:
+            return load_task(reference, self.judge.rules.device)
+        try:
+            return program_task(parse(reference))
+        except UsageError:  # more than a flat program
+            path = Path(self._folder.name) / f"reference_{abs(hash(reference)):x}.py"
+            path.write_text(reference, encoding="utf-8")
+            return load_task(path, self.judge.rules.device)
+
+
+class ClockWorker(JudgeWorker):
+    """Times what others found right; it is alone on the GPU while it does."""
+
+    def look(self, task: Task, candidate: Record) -> Verdict:
+        """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that
+        look strange beside the errors seen before are judged in full."""
+        judge = self.judge
+        trial = Trial(judge.rules, Candidate(source=candidate["source"], origin="file"))
+        errors = candidate["errors"]  # None where nothing is floating-point
+        trial.errors = errors and ErrorFigures(**errors)
+        with trial.ending(), shared(judge.rules.device.type).guest(judge.limits) as guest:
+            session = Session(task, guest, judge.rules.device)
+            with gpu_lock(judge.rules.device.index or 0, shared=True):
+                trial.load(session)
+            own_task = session.tasks[trial.name]
+            clock.time_trial(session, own_task, trial, judge.seed)
+            clock.time_graphs(session, own_task, trial, judge.seed)
+        return trial.verdict()

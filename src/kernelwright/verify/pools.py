@@ -1,0 +1,63 @@
+"""The executors a run of many judgements needs: judging side by side, one clock owner a GPU."""
+
+import os
+from dataclasses import dataclass
+
+from kernelwright.core.errors import UsageError
+from kernelwright.sandbox.executor import Executor, Factory
+from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.verify.recipe import Recipe
+
+JUDGES = "kernelwright.verify.many_worker:judges"
+CLOCKS = "kernelwright.verify.many_worker:clocks"
+CLOCK_SHARE = 0.6
+"""Of a GPU, as Ray counts: above a half, so that a GPU never has two clock owners."""
+JUDGES_A_GPU = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pools:
+    judges: Executor
+    clock: Executor | None
+
+
+def local_pools(recipe: Recipe, num_workers: int | None = None) -> Pools:
+    """Processes of this machine; by default one for each core but the clock owner's."""
+    num_cores = len(os.sched_getaffinity(0))
+    num_workers = num_workers or max(1, num_cores - recipe.timing)
+    threads = max(1, num_cores // num_workers) if recipe.device == "cpu" else 1
+    judges = Factory(JUDGES, {"recipe": recipe.to_json(), "num_threads": threads})
+    clocks = Factory(CLOCKS, {"recipe": recipe.to_json(), "num_threads": 1})
+    clock = LocalExecutor(clocks, 1) if recipe.timing else None
+    return Pools(LocalExecutor(judges, num_workers), clock)
+
+
+def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pools:
+    """Actors on a Ray cluster: by default a judge for each core, and a clock owner on each GPU.
+
+    Args:
+        address: of the head node, HOST:PORT, or "auto" on a machine of the cluster.
+
+    Raises:
+        UsageError: Ray is not installed, there is no cluster, or it has no GPU for this recipe.
+    """
+    try:
+        from kernelwright.sandbox.ray_executor import RayExecutor, Share, resources
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "a cluster needs Ray", remedy="pip install 'kernelwright[cluster]'"
+        ) from error
+    num_cores, num_gpus = resources(address)
+    if recipe.device == "cuda" and not num_gpus:
+        raise UsageError("the cluster has no GPU", remedy="use --device cpu")
+    num_workers = num_workers or max(1, num_cores - num_gpus * recipe.timing)
+    if recipe.device == "cuda":
+        num_workers = min(num_workers, JUDGES_A_GPU * num_gpus)
+    on_gpu = recipe.device == "cuda"
+    share = Share(num_gpus=(1.0 - CLOCK_SHARE) / JUDGES_A_GPU if on_gpu else 0.0)
+    judges = Factory(JUDGES, {"recipe": recipe.to_json(), "num_threads": 1})
+    clocks = Factory(CLOCKS, {"recipe": recipe.to_json(), "num_threads": 1})
+    clock = None
+    if recipe.timing:
+        clock = RayExecutor(clocks, num_gpus, Share(num_gpus=CLOCK_SHARE), address=address)
+    return Pools(RayExecutor(judges, num_workers, share, address=address), clock)

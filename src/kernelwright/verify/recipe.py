@@ -1,0 +1,106 @@
+"""How a run judges: everything its verdicts depend on besides task and candidate.
+
+It is the first record of a run's folder. A run goes on only under the recipe it began with.
+"""
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import version_of
+from kernelwright.sandbox.guest import Limits
+from kernelwright.verify.judge import Judge
+
+_PACKAGE = Path(__file__).parents[1]
+_JUDGING = ("core", "ops", "programs", "timing", "sandbox", "verify")
+"""Packages whose code decides what a verdict says."""
+
+
+def rules_version() -> str:
+    """A digest of the code that judges: verdicts of two of them are not to be mixed."""
+    digest = hashlib.sha256()
+    for package in _JUDGING:
+        for path in sorted((_PACKAGE / package).rglob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _versions() -> dict[str, str | None]:
+    return {name: version_of(name) for name in ("torch", "triton")}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """Plain data; it travels to workers as JSON."""
+
+    device: str = "auto"
+    precision: str = "strict"
+    mode: str = "pure"
+    grade: str = "fresh"
+    timing: bool = True
+    """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
+    seed: int | None = None
+    """Of the inputs; None: secret, another one in each worker."""
+    wall_s: float | None = None
+    """Limit of each request to a guest; None: the judge's own."""
+    budget_s: float = 120.0
+    """No further case of a candidate is begun after this long."""
+    rules: str = field(default_factory=rules_version)
+    versions: dict[str, str | None] = field(default_factory=_versions)
+
+    def resolved(self) -> Self:
+        """With nothing left to the machine it is run on.
+
+        Raises:
+            UsageError: an option the judge does not know.
+        """
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        values = self.to_json() | {"device": device, "timing": self.timing and device == "cuda"}
+        made = type(self)(**values)
+        if device == "cpu":
+            made.judge()
+        return made
+
+    def judge(self) -> Judge:
+        """The judge of this recipe, without times: those are the clock owner's.
+
+        Raises:
+            UsageError: an option the judge does not know, or a device that is not there.
+        """
+        if self.grade != "fresh":
+            raise UsageError(f"no such grade: {self.grade}", remedy="fresh")
+        judge = Judge(
+            self.device,
+            self.precision,
+            self.mode,
+            budget_s=self.budget_s,
+            seed=self.seed,
+            times=False,
+        )
+        if self.wall_s is not None:
+            judge.limits = Limits(wall_s=self.wall_s, memory_bytes=judge.limits.memory_bytes)
+        return judge
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def check_same(self, recorded: dict[str, Any], file: str) -> None:
+        """Refuse to go on with a run that was begun otherwise.
+
+        Raises:
+            UsageError: names the first field that differs.
+        """
+        for key, value in self.to_json().items():
+            if recorded.get(key) != value:
+                raise UsageError(
+                    f"this run was begun with {key} = {recorded.get(key)!r}, not {value!r}",
+                    file=file,
+                    line=1,
+                    remedy="give the recipe it was begun with, or another --out folder",
+                )

@@ -1,0 +1,301 @@
+"""Many judgements: one record a job, resumed, never under another recipe, failures never scored."""
+
+import json
+
+import pytest
+
+from corpus import ROOT
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.sandbox.executor import Done
+from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.verify import many_worker
+from kernelwright.verify.jobs import Job, read_jobs
+from kernelwright.verify.many import judge_many, with_times
+from kernelwright.verify.many_worker import JudgeWorker
+from kernelwright.verify.pools import local_pools
+from kernelwright.verify.recipe import Recipe
+
+RELU = (ROOT / "tasks" / "relu.py").read_text()
+GOOD = (ROOT / "honest" / "plain.py").read_text()
+RECIPE = Recipe(device="cpu", seed=5, timing=False)
+
+
+def verdict(code=Code.OK, **facts):
+    stage = Stage.ACCEPTED if code is Code.OK else Stage.COMPARE
+    facts = {"message": "", "mode": "pure", "precision": "strict", "device": "test", **facts}
+    return Verdict(accepted=code is Code.OK, stage=stage, code=code, **facts)
+
+
+def job(job_id, source="good", reference="ref\n"):
+    return Job(id=job_id, reference=reference, candidate=source)
+
+
+class Fake:
+    """An executor in this process: finds what a candidate's source says, and counts."""
+
+    num_workers = 2
+
+    def __init__(self, find=None, ends_after=None):
+        self.find = find or {}
+        self.seen, self.batches, self.ends_after = [], [], ends_after
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def run(self, jobs):
+        for job_id, data in jobs:
+            if self.ends_after == len(self.batches):
+                raise InfraError("the machine went down")
+            self.batches.append([c["source"] for c in data["candidates"]])
+            found = [self.finding(c) for c in data["candidates"]]
+            if None in found:
+                yield Done(job_id, None, "lost 3 workers")
+            else:
+                yield Done(job_id, {"found": found, "stages": {"run": 1.0}, "worker": "w"})
+
+    def finding(self, candidate):
+        source = candidate["source"]
+        self.seen.append(source)
+        found = self.find.get(source, lambda _: {"verdict": verdict().to_json()})
+        made = found(self.seen.count(source))
+        return made and {"id": candidate["id"], "begin_s": 1.0, "end_s": 3.0, **made}
+
+
+def records(folder, kind):
+    return [r for r in record.read(folder / "records.jsonl") if r["record"] == kind]
+
+
+def test_every_job_has_one_record_and_the_first_is_the_recipe(tmp_path):
+    wrong = verdict(Code.WRONG_VALUES).to_json()
+    fake = Fake({"bad": lambda _: {"verdict": wrong}, "unusable": lambda _: {"usage": "no ref"}})
+    jobs = [job("a"), job("b", "bad"), job("c", "unusable", "broken\n")]
+    summary = judge_many(jobs, RECIPE, tmp_path, fake)
+    assert summary["codes"] == {"ok": 1, "wrong_values": 1}
+    assert (summary["usage"], summary["infra"]) == (1, 0)
+    first = next(record.read(tmp_path / "records.jsonl"))
+    assert first["record"] == "run"
+    assert first["recipe"] == json.loads(json.dumps(RECIPE.to_json()))
+    assert "versions" in first["environment"]
+    assert {r["id"]: r["verdict"]["code"] for r in records(tmp_path, "verdict")} == {
+        "a": "ok",
+        "b": "wrong_values",
+    }
+    assert [r["id"] for r in records(tmp_path, "usage")] == ["c"]
+
+
+def test_equal_texts_are_judged_once_and_each_job_has_its_record(tmp_path):
+    fake = Fake()
+    jobs = [job("a"), job("b"), job("c", reference="other\n"), job("d")]
+    judge_many(jobs, RECIPE, tmp_path, fake)
+    assert fake.seen == ["good", "good"]
+    assert {r["id"]: r.get("same_as") for r in records(tmp_path, "verdict")} == {
+        "a": None, "b": "a", "d": "a", "c": None,
+    }  # fmt: skip
+    later = Fake()
+    judge_many([*jobs, job("e")], RECIPE, tmp_path, later)
+    assert later.seen == []
+    assert records(tmp_path, "verdict")[-1]["same_as"] == "a"
+
+
+def test_a_run_that_was_cut_short_goes_on_where_it_was(tmp_path):
+    jobs = [job(str(n), f"source {n}") for n in range(20)]
+    with pytest.raises(InfraError, match="went down"):
+        judge_many(jobs, RECIPE, tmp_path, Fake(ends_after=2))
+    before = len(records(tmp_path, "verdict"))
+    assert 0 < before < 20
+    rest = Fake()
+    summary = judge_many(jobs, RECIPE, tmp_path, rest)
+    assert len(rest.seen) == 20 - before
+    assert summary["codes"] == {"ok": 20}
+    ids = [r["id"] for r in records(tmp_path, "verdict")]
+    assert sorted(ids) == sorted(j.id for j in jobs)
+
+
+def test_a_torn_last_line_is_cut_and_its_job_judged_again(tmp_path):
+    jobs = [job("a"), job("b", "other")]
+    judge_many(jobs, RECIPE, tmp_path, Fake())
+    path = tmp_path / "records.jsonl"
+    lines = path.read_text().splitlines(keepends=True)[:3]  # the recipe and two verdicts
+    path.write_text("".join(lines[:2]) + lines[2][:40])
+    again = Fake()
+    judge_many(jobs, RECIPE, tmp_path, again)
+    assert len(again.seen) == 1
+    assert sorted(r["id"] for r in records(tmp_path, "verdict")) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("precision", "tf32"), ("rules", "0123"), ("seed", 6), ("versions", {"torch": "9"})],
+)
+def test_a_changed_recipe_is_refused_and_named(tmp_path, field, value):
+    judge_many([job("a")], RECIPE, tmp_path, Fake())
+    before = (tmp_path / "records.jsonl").read_bytes()
+    changed = Recipe(**{**RECIPE.to_json(), field: value})
+    with pytest.raises(UsageError, match=field):
+        judge_many([job("a"), job("b", "new")], changed, tmp_path, Fake())
+    assert (tmp_path / "records.jsonl").read_bytes() == before
+
+
+def test_a_job_that_changed_under_its_id_is_refused(tmp_path):
+    judge_many([job("a")], RECIPE, tmp_path, Fake())
+    with pytest.raises(UsageError, match="'a'"):
+        judge_many([job("a", "edited")], RECIPE, tmp_path, Fake())
+
+
+def test_a_folder_of_another_kind_of_run_is_refused(tmp_path):
+    record.append(tmp_path / "records.jsonl", [{"record": "run", "command": "optimize"}])
+    with pytest.raises(UsageError, match="verify-many"):
+        judge_many([job("a")], RECIPE, tmp_path, Fake())
+
+
+def test_ids_must_be_unique(tmp_path):
+    with pytest.raises(UsageError, match="same id"):
+        judge_many([job("a"), job("a", "b")], RECIPE, tmp_path, Fake())
+
+
+def test_a_failure_of_ours_is_tried_once_more_and_never_scored(tmp_path):
+    ok = {"verdict": verdict().to_json()}
+    fake = Fake(
+        {
+            "flaky": lambda tries: {"infra": "no guest"} if tries == 1 else ok,
+            "deadly": lambda _: None,
+            "cursed": lambda _: {"infra": "still no guest"},
+        }
+    )
+    jobs = [job(name, name) for name in ("flaky", "deadly", "cursed")]
+    jobs += [job(f"good {n}", f"good {n}") for n in range(9)]
+    summary = judge_many(jobs, RECIPE, tmp_path, fake)
+    assert summary["codes"] == {"ok": 10}
+    assert summary["infra"] == 2
+    failed = {r["id"]: r["infra"] for r in records(tmp_path, "infra")}
+    assert failed == {"deadly": "lost 3 workers", "cursed": "still no guest"}
+    assert fake.seen.count("cursed") == 2
+    assert ["deadly"] in fake.batches  # apart from those it came with
+    mended = Fake()
+    assert judge_many(jobs, RECIPE, tmp_path, mended)["codes"] == {"ok": 12}
+    assert sorted(mended.seen) == ["cursed", "deadly"]
+
+
+def test_candidates_of_one_task_come_together_and_spread_over_the_workers(tmp_path):
+    jobs = [job(f"{t}{n}", f"{n}", f"task {t}\n") for n in range(8) for t in "ab"]
+    fake = Fake()
+    judge_many(jobs, RECIPE, tmp_path, fake)
+    assert [len(batch) for batch in fake.batches] == [4, 4, 4, 4]
+
+
+def timed(ratio=2.0, code=Code.OK):
+    if code is not Code.OK:
+        return {"verdict": verdict(code, checks=("loads",)).to_json()}
+    times = {
+        "reference": Timing(median_ms=ratio, low_ms=ratio, high_ms=ratio, num_samples=9),
+        "candidate": Timing(median_ms=1.0, low_ms=1.0, high_ms=1.0, num_samples=9),
+    }
+    return {"verdict": verdict(times=times, checks=("times plausible",)).to_json()}
+
+
+def test_what_is_right_is_timed_and_what_is_wrong_is_not(tmp_path):
+    wrong = verdict(Code.WRONG_VALUES).to_json()
+    judges = Fake({"wrong": lambda _: {"verdict": wrong}})
+    clock = Fake({"good": lambda _: timed(), "cheat": lambda _: timed(code=Code.WRONG_VALUES)})
+    jobs = [job("a"), job("b", "wrong"), job("c", "cheat"), job("d")]
+    summary = judge_many(jobs, RECIPE, tmp_path, judges, clock)
+    assert sorted(clock.seen) == ["cheat", "good"]
+    by_id = {r["id"]: Verdict.from_json(r["verdict"]) for r in records(tmp_path, "verdict")}
+    assert by_id["a"].speedup == by_id["d"].speedup == 2.0
+    assert by_id["c"].code is Code.WRONG_VALUES
+    assert summary["codes"] == {"ok": 2, "wrong_values": 2}
+    assert summary["clock"]["timed"] == 2
+
+
+def test_a_clock_that_fails_leaves_the_job_unsettled(tmp_path):
+    summary = judge_many([job("a")], RECIPE, tmp_path, Fake(), Fake({"good": lambda _: None}))
+    assert (summary["codes"], summary["infra"]) == ({}, 1)
+
+
+def test_the_timed_verdict_keeps_what_correctness_rests_on():
+    right = verdict(checks=("loads", "outputs"), cases=("base/plain/1",), grade="recycled")
+    both = with_times({"verdict": right.to_json(), "worker": "w"}, timed())
+    found = Verdict.from_json(both["verdict"])
+    assert found.checks == ("loads", "outputs", "times plausible")
+    assert (found.cases, found.grade, found.speedup) == (right.cases, "recycled", 2.0)
+
+
+# -- the real thing, in Triton's interpreter
+
+
+def test_real_candidates_on_real_workers(tmp_path):
+    wrong = GOOD.replace("tl.maximum", "tl.minimum")
+    sources = {"good": GOOD, "wrong": wrong, "again": GOOD, "none": "def fused_operator(x): pass"}
+    jobs = [job(name, source, RELU) for name, source in sources.items()]
+    jobs.append(job("broken", GOOD, RELU.replace("torch.relu", "torch.rely")))
+    recipe = Recipe(device="cpu", budget_s=5.0).resolved()
+    pools = local_pools(recipe, 2)
+    assert isinstance(pools.judges, LocalExecutor)
+    summary = judge_many(jobs, recipe, tmp_path, pools.judges, pools.clock)
+    assert summary["codes"] == {"ok": 2, "wrong_values": 1, "no_kernel": 1}
+    assert (summary["usage"], summary["infra"]) == (1, 0)
+    assert {"static rules", "compile", "pose", "load", "run"} <= summary["stages_s"].keys()
+
+
+def test_a_judge_that_breaks_is_replaced_in_its_worker(monkeypatch):
+    worker = JudgeWorker(RECIPE)
+    broken = worker.judge
+    monkeypatch.setattr(many_worker, "parse", lambda _: 1 / 0)
+    answer = worker.run({"reference": "x\n", "candidates": [{"id": "a", "source": GOOD}]})
+    assert "ZeroDivisionError" in answer["found"][0]["infra"]
+    assert worker.judge is not broken
+    worker.close()
+
+
+def test_unknown_options_are_refused_before_anything_is_judged():
+    with pytest.raises(UsageError, match="no such precision"):
+        Recipe(device="cpu", precision="loose").resolved()
+
+
+# -- reading jobs
+
+
+def test_jobs_name_files_or_hold_texts(tmp_path):
+    (tmp_path / "ref.py").write_text(RELU)
+    (tmp_path / "jobs.jsonl").write_text(
+        json.dumps({"id": "a", "reference": "ref.py", "candidate": GOOD})
+        + "\n"
+        + json.dumps({"id": "b", "reference": "models:make", "candidate": GOOD})
+        + "\n"
+    )
+    first, second = read_jobs(tmp_path / "jobs.jsonl")
+    assert (first.reference, first.candidate) == (RELU, GOOD)
+    assert second.reference == "models:make"
+    assert first.content != second.content
+
+
+def test_a_folder_of_pairs_is_a_list_of_jobs(tmp_path):
+    (tmp_path / "relu.reference.py").write_text(RELU)
+    (tmp_path / "relu.candidate.py").write_text(GOOD)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "reference.py").write_text(RELU)
+    for number in (1, 2):
+        (tmp_path / "sub" / f"candidate_{number}.py").write_text(GOOD)
+    assert [j.id for j in read_jobs(tmp_path)] == ["relu", "sub/candidate_1", "sub/candidate_2"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ('{"id": "a"}', "'reference' must be a text"),
+        ('{"id": "a", "reference": "gone.py", "candidate": "x"}', "no such file"),
+        ('{"id": "a", "reference": "r", "candidate": "c"}\n' * 2, "twice"),
+        ("not json", "not JSON"),
+        ("", "no jobs here"),
+    ],
+)
+def test_bad_jobs_are_refused_by_line(tmp_path, lines, text):
+    path = tmp_path / "jobs.jsonl"
+    path.write_text(lines)
+    with pytest.raises(UsageError, match=text):
+        read_jobs(path)
