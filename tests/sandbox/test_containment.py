@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -110,11 +112,12 @@ def test_the_network_is_refused():
         "try:\n"
         "    socket.create_connection(('127.0.0.1', 22), timeout=2)\n"
         "    found = 'connected'\n"
-        "except OSError as error:\n"
+        "except OSError:\n"
         "    found = 'refused'\n"
-        "found += str(len(socket.if_nameindex()))"
+        "interfaces = open('/proc/self/net/dev').read().split(':')[:-1]\n"
+        "found += ' '.join(line.split()[-1] for line in interfaces)"
     )
-    assert answer_of(body) == "refused1"  # a loopback interface that is down, nothing else
+    assert answer_of(body) == "refusedlo"  # a loopback interface that is down, nothing else
 
 
 def test_writing_outside_the_work_folder_is_refused(tmp_path: Path):
@@ -124,10 +127,27 @@ def test_writing_outside_the_work_folder_is_refused(tmp_path: Path):
         f"try:\n    open({str(target)!r}, 'w')\n    found = 'wrote'\n"
         "except PermissionError:\n    found = 'refused'\n"
         f"os.system('touch {target}')\n"
-        "open('inside', 'w').close()"
+        "import tempfile\n"
+        "tempfile.NamedTemporaryFile().close()"
     )
     assert answer_of(body) == "refused"
     assert not target.exists()
+
+
+def test_the_work_folder_is_read_only_and_not_importable():
+    body = (
+        "import os, sys, glob\n"
+        "found = ''\n"
+        "for step in (lambda: open('torch.py', 'w'), lambda: os.mkdir('triton'),\n"
+        "             lambda: open(glob.glob('candidate*')[0], 'a'),\n"
+        "             lambda: os.unlink(glob.glob('candidate*')[0]),\n"
+        "             lambda: os.rename('scratch', 'away')):\n"
+        "    try:\n        step()\n        found += 'done '\n"
+        "    except PermissionError:\n        found += 'refused '\n"
+        "here = os.getcwd()\n"
+        "found += str(any(p == '' or os.path.realpath(p).startswith(here) for p in sys.path))"
+    )
+    assert answer_of(body) == 5 * "refused " + "False"
 
 
 def test_the_users_files_cannot_be_read(tmp_path: Path):
@@ -164,23 +184,92 @@ def test_the_host_cannot_be_signalled():
     assert answer_of(body) == "refused"
 
 
-def test_a_process_that_left_the_group_dies_with_the_guest(tmp_path: Path):
+def below(pid: int) -> set[int]:
+    """Descendants of a process, by the numbers this process knows them by."""
+    found = {pid}
+    for task in Path("/proc", str(pid), "task").glob("*/children"):
+        for child in task.read_text().split():
+            found |= below(int(child))
+    return found
+
+
+def test_a_process_that_left_the_group_dies_with_the_guest():
     source = (
         "import os, time, torch\n"
         "def fused_operator():\n"
-        "    pid = os.fork()\n"
-        "    if pid == 0:\n"
+        "    if os.fork() == 0:\n"
         "        os.setsid()\n"
+        "        if os.fork() == 0:\n"
+        "            os.setsid()\n"
         "        time.sleep(60)\n"
         "        os._exit(0)\n"
-        "    return [torch.tensor(pid)]\n"
+        "    time.sleep(0.2)\n"
+        "    return [torch.zeros(1)]\n"
     )
     with shared("cpu").guest() as guest:
         guest.load(source)
-        pid = int(guest.run("candidate", [], seed=0).outputs[0])
-        os.kill(pid, 0)
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)
+        guest.run("candidate", [], seed=0)
+        started = below(guest._pid)
+        assert len(started) == 3
+    for pid in started:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+def test_an_orphan_dies_with_a_guest_that_crashed():
+    mark = f"{1000 + os.getpid()}.25"
+    source = (
+        "import os, time\n"
+        "def fused_operator():\n"
+        "    if os.fork() == 0:\n"
+        "        if os.fork() == 0:\n"
+        "            os.setsid()\n"
+        f"            os.execv('/bin/sleep', ['sleep', '{mark}'])\n"
+        "        os._exit(0)\n"
+        "    time.sleep(0.5)\n"
+        "    pids = [name for name in os.listdir('/proc') if name.isdigit()]\n"
+        "    seen = [open(f'/proc/{pid}/cmdline').read() for pid in pids]\n"
+        f"    os._exit(7) if any('{mark}' in line for line in seen) else os.abort()\n"
+    )
+    assert fault_of(source).detail == "exit code 7"  # the orphan was there
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            assert mark.encode() not in (process / "cmdline").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("step", "detail"),
+    [
+        ("os.abort()", "SIGABRT"),
+        ("ctypes.string_at(0)", "SIGSEGV"),
+        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("os.kill(os.getpid(), 15)", "SIGTERM"),
+        ("os.kill(os.getpid(), 24)", "SIGXCPU"),
+        ("os._exit(3)", "exit code 3"),
+        ("os._exit(137)", "exit code 137"),
+    ],
+)
+def test_how_a_guest_ended_is_told_apart(step: str, detail: str):
+    fault = fault_of(f"import os, ctypes\ndef fused_operator():\n    {step}\n")
+    assert fault.detail == detail
+    assert fault.kind == ("timeout" if detail == "SIGXCPU" else "crashed")
+
+
+def test_signals_to_process_one_and_to_everyone_reach_nobody():
+    """Where the guest has a PID namespace, kill(-1) finds only its own processes."""
+    body = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "for pid in (1, -1) if os.getpid() == 2 else ():\n"
+        "    try:\n        os.kill(pid, signal.SIGTERM)\n    except OSError:\n        pass\n"
+        "found = 'alive'"
+    )
+    bystander = subprocess.Popen(["sleep", "60"])
+    assert answer_of(body) == "alive"
+    assert answer_of(body) == "alive"  # the fork server is
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
 
 
 def test_a_guest_that_ended_says_so():

@@ -34,9 +34,8 @@ class MissingEntry(Exception):
     """The source defines neither entry point."""
 
 
-def load(source: str, path: Path, init: dict[str, Any] | None) -> Loaded:
-    """Import `source` from `path`; construct `ModelNew` under its seed where it is the entry."""
-    path.write_text(source, encoding="utf-8")
+def load(path: Path, init: dict[str, Any] | None) -> Loaded:
+    """Import the file; construct `ModelNew` under its seed where it is the entry."""
     module = _import(path)
     kernels = tuple(name for name, value in vars(module).items() if _is_kernel(value))
     if callable(entry := vars(module).get("ModelNew")) and init is not None:

@@ -13,24 +13,29 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from kernelwright.sandbox import guards
+from kernelwright.sandbox import guards, kernel
+from kernelwright.sandbox.namespaces import Namespaces
 
 MAX_MESSAGE_BYTES = 1 << 16
 
-START_FAILURE = "failure.txt"
+SCRATCH = "scratch"
+"""The part of a guest's folder that it may write."""
+
+START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
 
 
 def main(control_fd: int, role: str) -> None:
     """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
     control = socket.socket(fileno=control_fd)
-    guards.adopt_orphans()
+    kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # to end what guests leave behind
+    spaces = Namespaces(needs_proc=role == "cuda")
     _preload(role)
     gc.collect()
     gc.freeze()  # keeps the garbage collector of guests from copying shared pages
-    guests: set[int] = set()
+    guests: dict[int, int] = {}
     _reply(control, {"ready": os.getpid()})
     while True:
         text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
@@ -39,15 +44,33 @@ def main(control_fd: int, role: str) -> None:
             return
         message = json.loads(text)
         if message["op"] == "fork":
-            pid = os.fork()
-            if pid == 0:
-                control.close()
-                _become_guest(fds[0], role, message)
+            _reply(control, _fork(guests, control, fds[0], role, message, spaces))
             os.close(fds[0])
-            guests.add(pid)
-            _reply(control, {"pid": pid})
         else:
-            _reply(control, _reap(message["pid"], guests))
+            _reply(control, _reap(message["pid"], guests, spaces))
+
+
+def _fork(
+    guests: dict[int, int],
+    control: socket.socket,
+    channel_fd: int,
+    role: str,
+    message: dict[str, Any],
+    spaces: Namespaces,
+) -> dict[str, Any]:
+    """Start a guest; in `guests` remember who holds its namespaces."""
+    server = os.getpid()
+    try:
+        pid, holder = spaces.fork()
+    except OSError:
+        if os.getpid() != server:
+            _fail(message)
+        return {"error": traceback.format_exc(limit=0).strip()}
+    if pid == 0:
+        control.close()
+        _become_guest(channel_fd, role, message, spaces)
+    guests[pid] = holder
+    return {"pid": pid}
 
 
 def _reply(control: socket.socket, message: dict[str, Any]) -> None:
@@ -70,13 +93,13 @@ def _preload(role: str) -> None:
         stub_gpu.install()
 
 
-def _reap(pid: int, guests: set[int]) -> dict[str, Any]:
+def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:
     """Status of a guest that ended; None where it still runs. Ends what it left behind."""
     found, status = os.waitpid(pid, os.WNOHANG)
     if found == 0:
         return {"status": None}
-    guests.discard(pid)
-    for orphan in _children() - guests:
+    spaces.end(guests.pop(pid))
+    for orphan in _children() - guests.keys() - spaces.processes:
         os.kill(orphan, signal.SIGKILL)
         os.waitpid(orphan, 0)
     return {"status": os.waitstatus_to_exitcode(status)}
@@ -96,35 +119,42 @@ def _children() -> set[int]:
     return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
 
 
-def _become_guest(channel_fd: int, role: str, message: dict[str, Any]) -> None:
+def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces) -> None:
     """In the forked child: confine it, serve the host, never return."""
     from kernelwright.sandbox import inside
 
-    status = 1
     try:
-        os.setsid()
         channel_fd = _keep_only(channel_fd)
         folder = Path(message["folder"])
+        scratch = folder / SCRATCH
         os.chdir(folder)
         for name in ("HOME", "TMPDIR", "TRITON_HOME", "CUDA_CACHE_PATH"):
-            os.environ[name] = str(folder)
-        tempfile.tempdir = str(folder)  # the server's answer is remembered otherwise
-        os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(folder / "cache")
+            os.environ[name] = str(scratch)
+        tempfile.tempdir = str(scratch)  # the server's answer is remembered otherwise
+        os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
         held = guards.confine(
             guards.Confinement(
                 folder=folder,
+                scratch=scratch,
                 cache=Path(message["cache"]) if message["cache"] else None,
                 memory_bytes=message["memory_bytes"],
                 cpu_s=message["cpu_s"],
                 on_gpu=role == "cuda",
+                namespaces=spaces,
             )
         )
         inside.serve(socket.socket(fileno=channel_fd), role, folder, held)
-        status = 0
+        os._exit(0)
     except BaseException:
+        _fail(message)
+
+
+def _fail(message: dict[str, Any]) -> NoReturn:
+    """End a guest that cannot start, and leave the reason."""
+    try:
         Path(message["folder"], START_FAILURE).write_text(traceback.format_exc())
     finally:
-        os._exit(status)
+        os._exit(1)
 
 
 def _keep_only(channel_fd: int) -> int:
@@ -133,7 +163,7 @@ def _keep_only(channel_fd: int) -> int:
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     target = 100 + int.from_bytes(os.urandom(2), "big") % 800
-    os.dup2(channel_fd, target)
+    os.dup2(channel_fd, target, inheritable=False)  # a program it starts would keep it open
     os.closerange(3, target)
     os.closerange(target + 1, 65_536)
     return target

@@ -13,20 +13,22 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.sandbox import wire
-from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, START_FAILURE
+from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, SCRATCH, START_FAILURE
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.stages import stage
 
 _START_S = 120.0
 _ANSWER_S = 30.0
 _END_S = 5.0
+_FORK_PAUSES_S = (0.2, 1.0)
 _CHANNEL_BYTES = 1 << 22
 
 _ENVIRONMENT = [
@@ -69,7 +71,8 @@ class ForkServer:
                 compile what is not there into their own folder.
 
         Raises:
-            InfraError: the server or the guest cannot be started.
+            GuestLost: the guest did not start, or the server ended; the next call starts another.
+            InfraError: the server cannot be started.
         """
         limits = limits or Limits()
         memory = self._memory()
@@ -78,8 +81,9 @@ class ForkServer:
             root = self._root
         assert root is not None
         folder = Path(tempfile.mkdtemp(dir=root, prefix="guest-"))
+        (folder / SCRATCH).mkdir()
         if self.device == "cuda" and not trusted:  # on CPU it may not read outside its folder
-            _link_compiled(_trusted_cache(os.getpid()), folder / "cache")
+            _link_compiled(_trusted_cache(os.getpid()), folder / SCRATCH / "cache")
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
@@ -90,28 +94,34 @@ class ForkServer:
             "memory_bytes": limits.memory_bytes,
             "cpu_s": limits.cpu_s,
         }
-        with theirs:
-            pid = int(self._ask(request, theirs)["pid"])
         try:
-            return Guest(ours, pid, folder, limits, self._reap, memory)
+            with theirs:
+                server, pid = self._fork(request, theirs)
+            return Guest(ours, pid, folder, limits, partial(self._reap, server), memory)
         except (TimeoutError, wire.Closed, wire.Malformed) as error:
             log = folder / START_FAILURE
             why = log.read_text(errors="replace") if log.exists() else type(error).__name__
-            raise InfraError(f"the guest did not start: {why}") from error
+            ours.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise GuestLost(f"the guest did not start: {why}") from error
 
     def close(self) -> None:
         """End the server and all guests."""
         with self._lock:
-            if self._control is not None:
-                self._control.close()
-            if self._process is not None:
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_END_S)  # it ends its guests first
-                self._process.kill()
-                self._process.wait()
+            self._end_server()
             if self._root is not None:
                 shutil.rmtree(self._root, ignore_errors=True)
-            self._process = self._control = self._root = None
+            self._root = None
+
+    def _end_server(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_END_S)  # it ends its guests first
+            self._process.kill()
+            self._process.wait()
+        self._process = self._control = None
 
     def _memory(self) -> Any:
         if self.device != "cuda":
@@ -120,27 +130,48 @@ class ForkServer:
 
         return DeviceMemory.shared()
 
-    def _reap(self, pid: int) -> int | None:
-        status = self._ask({"op": "reap", "pid": pid})["status"]
+    def _fork(
+        self, request: dict[str, Any], channel: socket.socket
+    ) -> tuple[subprocess.Popen[bytes], int]:
+        """The server that forked a guest, and the guest's process id; tries again a little later
+        where the machine has no room for it."""
+        for pause_s in (*_FORK_PAUSES_S, None):
+            with self._lock:
+                self._start()
+                assert self._process is not None
+                server, answer = self._process, self._ask(request, channel)
+            if "pid" in answer:
+                return server, int(answer["pid"])
+            if pause_s is not None:
+                time.sleep(pause_s)
+        raise GuestLost(f"no guest can be forked: {answer['error']}")
+
+    def _reap(self, server: subprocess.Popen[bytes], pid: int) -> int | None:
+        with self._lock:
+            if self._process is not server:
+                raise GuestLost("the guest's fork server has ended")
+            status = self._ask({"op": "reap", "pid": pid})["status"]
         return None if status is None else int(status)
 
     def _ask(self, request: dict[str, Any], passed: socket.socket | None = None) -> dict[str, Any]:
-        with self._lock:
-            if self._control is None:
-                raise InfraError("the fork server is closed")
-            try:
-                message = [json.dumps(request).encode()]
-                socket.send_fds(self._control, message, [passed.fileno()] if passed else [])
-                answer = json.loads(self._control.recv(MAX_MESSAGE_BYTES) or b"{}")
-            except OSError as error:
-                raise InfraError(f"the fork server does not answer: {error}") from error
-            if not isinstance(answer, dict) or not answer:
-                raise InfraError("the fork server has ended")
-            return answer
+        """One request and its answer, under the lock; a server that fails is ended."""
+        assert self._control is not None
+        try:
+            message = [json.dumps(request).encode()]
+            socket.send_fds(self._control, message, [passed.fileno()] if passed else [])
+            answer = json.loads(self._control.recv(MAX_MESSAGE_BYTES) or b"{}")
+        except OSError as error:
+            self._end_server()
+            raise GuestLost(f"the fork server does not answer: {error}") from error
+        if not isinstance(answer, dict) or not answer:
+            self._end_server()
+            raise GuestLost("the fork server has ended")
+        return answer
 
     def _start(self) -> None:
         if self._process is not None and self._process.poll() is None:
             return
+        self._end_server()
         if self._root is None:
             self._root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -48,7 +48,11 @@ class Guest:
         self._reap, self._memory = reap, memory
         self._files = 0
         self.alive = True
-        hello, _ = self._receive(time.monotonic() + limits.wall_s)
+        try:
+            hello, _ = self._receive(time.monotonic() + limits.wall_s)
+        except (TimeoutError, wire.Closed, wire.Malformed):
+            self._end()
+            raise
         self.isolation = "+".join(map(str, hello.get("isolation", ())))
         """Guards in force, e.g. "netns+ipcns+landlock+rlimits"."""
 
@@ -65,10 +69,12 @@ class Guest:
 
     def close(self) -> None:
         """End the guest and everything it started; remove its folder."""
-        if self.alive:
-            self._end()
-        self._channel.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        try:
+            if self.alive:
+                self._end()
+        finally:
+            self._channel.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     # -- requests
 
@@ -82,18 +88,28 @@ class Guest:
                 literal `([args], {kwargs})`, or `reference`, source whose `get_init_inputs` is
                 called; `seed` of the construction (0); `train` (True).
         """
-        self._files += 1
         header, _ = self._request(
             "load",
             name=name,
-            file=f"{name if name.isidentifier() else 'candidate'}_{self._files}",
-            source=source,
+            file=self._write(source, name if name.isidentifier() else "candidate"),
             init=None if init is None else dict(init),
         )
         try:
             return Loaded(name, str(header["entry"]), tuple(map(str, header["kernels"])))
         except (KeyError, TypeError) as error:
             raise self._malformed() from error
+
+    def _write(self, source: str, stem: str) -> str:
+        """Put a candidate's file where the guest reads it and may not write; its name."""
+        self._files += 1
+        file = f"{stem}_{self._files}.py"
+        try:
+            # "x" follows no link, should a guest without Landlock have left one
+            with open(self._folder / file, "x", encoding="utf-8") as written:
+                written.write(source)
+        except FileExistsError:
+            raise self._malformed(f"the guest made a file named {file}") from None
+        return file
 
     def state(self, name: str, *, values: bool = False) -> dict[str, StateEntry]:
         """Parameters and buffers of a loaded `ModelNew` by state_dict name.

@@ -76,7 +76,7 @@ class Inside:
             "compile": self.compile,
         }
         loaded = self.loaded.get(request.get("name", ""))
-        path = self.folder / f"{request['file']}.py" if "file" in request else None
+        path = self.folder / request["file"] if "file" in request else None
         path = loaded.path if loaded is not None else path
         try:
             return operations[request["op"]](request, payload)
@@ -101,9 +101,8 @@ class Inside:
         init = request["init"]
         if init is not None:
             init = {"device": str(self.device), **init}
-        path = self.folder / f"{request['file']}.py"
         with torch.no_grad():
-            loaded = candidate.load(request["source"], path, init)
+            loaded = candidate.load(self.folder / request["file"], init)
         self.loaded[request["name"]] = loaded
         return {"entry": loaded.entry, "kernels": loaded.kernels}, []
 

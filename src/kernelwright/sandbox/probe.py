@@ -1,17 +1,36 @@
-"""What confinement works on this machine, found by starting a guest and asking."""
+"""What confinement holds on this machine, found by starting a guest that tries to leave it."""
 
+import ctypes
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from kernelwright.core.errors import InfraError
+from kernelwright.sandbox.contract import GuestFault
 from kernelwright.sandbox.forkserver import shared
 
 GUARDS = {
-    "netns+ipcns": "no network, no shared System V memory: user, network and IPC namespaces",
+    "userns": "rights of its own over nothing outside: user namespace",
+    "netns": "no network: network namespace",
+    "ipcns": "no System V memory of others: IPC namespace",
+    "pidns": "no other process can be signalled; all it starts ends with it: PID namespace",
+    "procfs": "no other process can be seen: its own /proc",
     "pdeathsig": "guests die with their server",
     "nonewprivs": "no setuid program gives a guest more rights",
-    "landlock": "writes only in the guest's folder; on CPU reads only system and packages",
     "rlimits": "CPU time, file size, core files; address space on CPU",
+    "landlock": "writes only in its scratch folder; on CPU reads only system and packages",
+    "nocaps": "no capabilities, even where root starts it",
+    "seccomp": "no ptrace, mounts, namespaces, keys, bpf, io_uring, connections",
 }
 """Every guard, and what it keeps a guest from."""
+
+_IPC_RMID = 0
+_ATTEMPTS = Path(__file__).with_name("attempts.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +44,39 @@ class IsolationLevel:
 
 
 def isolation_level(device: str = "cpu") -> IsolationLevel:
-    """Guards that hold in a guest on this machine, and those the kernel refuses.
+    """Guards that hold in a guest on this machine, and those the kernel refuses. A guard holds
+    where the guest reports it and its attempt to get past it failed.
 
     Raises:
         InfraError: no guest can be started at all.
     """
-    with shared(device).guest() as guest:
-        report = f"+{guest.isolation}+"
-    held = tuple(guard for guard in GUARDS if f"+{guard}+" in report)
+    with shared(device).guest() as guest, _targets(device) as host:
+        reported = guest.isolation.split("+")
+        try:
+            guest.load(_ATTEMPTS.read_text(encoding="utf-8"))
+            (answer,) = guest.run("candidate", [json.dumps(host)], seed=0).outputs
+            withstood = json.loads(bytes(answer.tolist()))
+        except (GuestFault, ValueError) as error:
+            raise InfraError(f"the guards cannot be probed: {error}") from error
+    held = tuple(guard for guard in GUARDS if guard in reported and withstood.get(guard) is True)
     return IsolationLevel(held, tuple(guard for guard in GUARDS if guard not in held))
+
+
+@contextmanager
+def _targets(device: str) -> Iterator[dict[str, Any]]:
+    """Things of the host's for the guest to reach for."""
+    libc = ctypes.CDLL(None)
+    shared_memory = libc.shmget(0, ctypes.c_size_t(4096), 0o600)
+    with tempfile.NamedTemporaryFile("w", prefix="kernelwright-probe-") as file:
+        try:
+            yield {
+                "pid": os.getpid(),
+                "on_gpu": device == "cuda",
+                "file": file.name,
+                "shared_memory": shared_memory,
+                "namespaces": {
+                    name: os.readlink(f"/proc/self/ns/{name}") for name in ("user", "net", "pid")
+                },
+            }
+        finally:
+            libc.shmctl(shared_memory, _IPC_RMID, None)
