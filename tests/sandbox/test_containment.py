@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.sandbox.forkserver import ForkServer, shared
+from kernelwright.sandbox.forkserver import _ENVIRONMENT, ForkServer, shared
 from kernelwright.sandbox.guest import GuestFault, Limits
 from kernelwright.sandbox.probe import GUARDS, isolation_level
 
@@ -35,6 +35,7 @@ def answer_of(body: str) -> str:
 
 
 def test_an_endless_loop_is_killed_at_the_limit():
+    shared("cpu").guest().close()
     begin = time.monotonic()
     fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(wall_s=0.5))
     assert fault.kind == "timeout"
@@ -166,14 +167,20 @@ def test_the_environment_is_scrubbed(monkeypatch: pytest.MonkeyPatch):
         "import os, torch\n"
         "def fused_operator():\n"
         "    seen = open('/proc/self/environ').read() + repr(dict(os.environ))\n"
-        "    return [torch.tensor('hunter2' in seen), torch.tensor('PATH' in seen)]\n"
+        "    names = ' '.join(sorted(os.environ)).encode()\n"
+        "    inside = os.environ['HOME'].startswith(os.getcwd())\n"
+        "    return [torch.tensor('hunter2' in seen), torch.tensor(inside),\n"
+        "            torch.frombuffer(bytearray(names), dtype=torch.uint8)]\n"
     )
     with server.guest() as guest:
         guest.load(source)
-        secret, path = guest.run("candidate", [], seed=0).outputs
+        secret, is_home_inside, names = guest.run("candidate", [], seed=0).outputs
     server.close()
     assert not secret
-    assert path
+    assert is_home_inside
+    own = {"HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
+    known = {*_ENVIRONMENT, *own, "TRITON_INTERPRET"}
+    assert set(bytes(names.tolist()).decode().split()) <= known
 
 
 def test_the_host_cannot_be_signalled():

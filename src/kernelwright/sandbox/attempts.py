@@ -1,4 +1,4 @@
-"""Attempts to get past each guard, as a candidate makes them. `probe` has a guest load this file."""
+"""Attempts to get past each guard, made as a candidate makes them: a guest loads this file."""
 
 import ctypes
 import errno
@@ -49,7 +49,8 @@ def fused_operator(facts: str) -> list[torch.Tensor]:
 
 
 def _is_other(kind: str, host: dict[str, Any]) -> bool:
-    return os.readlink(f"/proc/self/ns/{kind}") != host["namespaces"][kind]
+    hosts: str = host["namespaces"][kind]
+    return os.readlink(f"/proc/self/ns/{kind}") != hosts
 
 
 def _interfaces() -> list[str]:

@@ -359,11 +359,11 @@ class Guest:
 
     def _death(self) -> GuestFault:
         """Why the channel closed, from the exit status."""
+        self.alive = False
         status = self._wait(grace_s=0.5)
         if status is None:
             self._end()
             return GuestFault("crashed", "the guest closed its channel", detail="channel closed")
-        self.alive = False
         _signal(os.killpg, self._pid)  # what it left in its group
         if status >= 0:
             message = f"the process exited with code {status} before it answered"

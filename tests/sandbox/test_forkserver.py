@@ -1,0 +1,93 @@
+"""A fork server that ends, or cannot fork, is our failure: retried, and never a verdict."""
+
+import os
+import signal
+import time
+
+import pytest
+import torch
+
+from kernelwright.core.errors import GuestLost
+from kernelwright.sandbox.forkserver import ForkServer
+from kernelwright.sandbox.guest import Guest
+
+SUM = "def fused_operator(x):\n    return [x.sum()]\n"
+
+
+@pytest.fixture
+def server():
+    made = ForkServer("cpu")
+    yield made
+    made.close()
+
+
+def works(guest: Guest) -> bool:
+    guest.load(SUM)
+    (total,) = guest.run("candidate", [torch.ones(3)], seed=0).outputs
+    return total.item() == 3
+
+
+def kill(server: ForkServer) -> None:
+    """Unknown to the server's object, as any death is."""
+    assert server._process is not None
+    os.kill(server._process.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, server._process.pid, os.WEXITED | os.WNOWAIT)
+
+
+def test_a_server_killed_between_guests_is_replaced(server: ForkServer):
+    server.guest().close()
+    kill(server)
+    with server.guest() as guest:
+        assert works(guest)
+
+
+def test_a_server_that_dies_when_asked_is_lost_then_replaced(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+):
+    server.guest().close()
+    kill(server)
+    monkeypatch.setattr(server._process, "poll", lambda: None)  # not noticed in time
+    with pytest.raises(GuestLost):
+        server.guest()
+    with server.guest() as guest:
+        assert works(guest)
+
+
+def test_a_guest_whose_server_died_is_lost_not_judged(server: ForkServer):
+    guest = server.guest()
+    pid = guest._pid
+    kill(server)
+    with pytest.raises(GuestLost):
+        works(guest)
+    with server.guest() as other:
+        assert works(other)
+    guest.close()
+    end_s = time.monotonic() + 5
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{pid}")  # guests die with their server
+
+
+def test_a_server_killed_twice_leaves_no_confusion_of_guests(server: ForkServer):
+    """Process ids of an earlier server mean nothing to a later one."""
+    old = server.guest()
+    kill(server)
+    with pytest.raises(GuestLost):
+        works(old)
+    with server.guest() as new:
+        old.close()
+        assert works(new)
+
+
+def test_a_machine_without_room_for_a_guest_is_asked_again(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+):
+    server.guest().close()
+    ask, answers = server._ask, [{"error": "no room"}, {"error": "no room"}]
+    monkeypatch.setattr("kernelwright.sandbox.forkserver._FORK_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr(server, "_ask", lambda *a: answers.pop() if answers else ask(*a))
+    with server.guest() as guest:
+        assert works(guest)
+    answers[:] = 3 * [{"error": "no room"}]
+    with pytest.raises(GuestLost, match="no room"):
+        server.guest()

@@ -1,0 +1,172 @@
+"""Guards are believed only where an attempt to get past them fails; the filter, instruction by
+instruction."""
+
+import errno
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kernelwright.sandbox import seccomp
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.probe import GUARDS, isolation_level
+
+SOURCES = Path(seccomp.__file__).parents[2]
+NOBODY = 65_534
+
+UNCONFINED = """\
+import json, os, sys
+from kernelwright.sandbox.attempts import fused_operator
+from kernelwright.sandbox.probe import _targets
+with _targets("cpu") as host:
+    os.setsid()
+    print(bytes(fused_operator(json.dumps(host))[0].tolist()).decode())
+"""
+
+LEVEL = """\
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.probe import isolation_level
+with shared("cpu").guest() as guest:
+    print(guest.isolation)
+print("+".join(isolation_level("cpu").held))
+"""
+
+
+def test_every_guard_that_is_reported_withstands_its_attempt():
+    with shared("cpu").guest() as guest:
+        reported = set(guest.isolation.split("+"))
+    level = isolation_level()
+    assert reported == set(level.held)
+    assert set(level.held) | set(level.missing) == set(GUARDS)
+
+
+def test_every_attempt_succeeds_where_nothing_guards(tmp_path: Path):
+    """Else the probe would call a machine safe that is not."""
+    done = subprocess.run(
+        [sys.executable, "-c", UNCONFINED],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(SOURCES)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    withstood = {guard for guard, held in json.loads(done.stdout).items() if held}
+    assert withstood <= ({"nocaps"} if os.getuid() else set())
+
+
+@pytest.fixture
+def home_of_nobody() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-nobody-"))
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_an_ordinary_user_gets_every_guard_that_root_gets(home_of_nobody: Path):
+    if os.getuid() != 0:
+        pytest.skip("needs root, to become another user")
+
+    def as_nobody(code: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code],
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=[],
+            cwd=home_of_nobody,
+            env={
+                "PYTHONPATH": str(SOURCES),
+                "PATH": os.environ["PATH"],
+                "HOME": str(home_of_nobody),
+                "TMPDIR": str(home_of_nobody),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    try:
+        imports = as_nobody("import torch, kernelwright.sandbox.probe")
+    except PermissionError:
+        pytest.skip("other users may not run this interpreter")
+    if imports.returncode:
+        pytest.skip("other users may not read the packages")
+    done = as_nobody(LEVEL)
+    assert done.returncode == 0, done.stderr
+    reported, held = done.stdout.split()
+    assert held.split("+") == list(isolation_level().held)
+    assert set(reported.split("+")) == set(held.split("+"))
+
+
+# -- the filter
+
+X86_64, AARCH64 = 0, 1
+ARCHITECTURE = (0xC000003E, 0xC00000B7)
+ALLOWED = 0x7FFF0000
+EPERM, ENOSYS = 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
+CLONE_THREAD_FLAGS = 0x3D0F00  # glibc's pthread_create
+HARMLESS = {  # read, write, openat, mmap, ioctl, futex, execve, exit_group, wait4
+    X86_64: (0, 1, 257, 9, 16, 202, 59, 231, 61),
+    AARCH64: (63, 64, 56, 222, 29, 98, 221, 94, 260),
+}
+
+
+def decide(machine: int, number: int, argument: int = 0, *, on_gpu: bool, architecture: int = 0):
+    """Run the filter as the kernel does."""
+    text = seccomp.instructions(machine, on_gpu=on_gpu)
+    data = struct.pack(
+        "=iIQ6Q", number, architecture or ARCHITECTURE[machine], 0, argument, *5 * [0]
+    )
+    at = value = 0
+    while True:
+        code, jump_true, jump_false, operand = struct.unpack_from("=HBBI", text, 8 * at)
+        at += 1
+        if code == 0x20:
+            (value,) = struct.unpack_from("=I", data, operand)
+        elif code == 0x06:
+            return operand
+        else:
+            test = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}
+            at += jump_true if test[code] else jump_false
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_the_filter_refuses_what_it_lists_and_lets_the_rest_pass(machine: int, on_gpu: bool):
+    for name, numbers in seccomp._REFUSED.items():
+        if numbers[machine] is not None:
+            assert decide(machine, numbers[machine], on_gpu=on_gpu) == EPERM, name
+    for number in HARMLESS[machine]:
+        assert decide(machine, number, 0xFFFFFFFF, on_gpu=on_gpu) == ALLOWED
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_processes_and_threads_start_but_no_namespaces(machine: int, on_gpu: bool):
+    clone, clone3 = ((56, 435), (220, 435))[machine]
+    assert decide(machine, clone, CLONE_THREAD_FLAGS, on_gpu=on_gpu) == ALLOWED
+    assert decide(machine, clone, 17, on_gpu=on_gpu) == ALLOWED  # fork: SIGCHLD
+    assert decide(machine, clone, 17 | 0x10000000, on_gpu=on_gpu) == EPERM
+    assert decide(machine, clone3, on_gpu=on_gpu) == ENOSYS
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+def test_sockets_and_filters_by_their_first_argument(machine: int):
+    socket, prctl = ((41, 157), (198, 167))[machine]
+    for family, allowed in ((1, ALLOWED), (16, ALLOWED), (2, EPERM), (10, EPERM), (40, EPERM)):
+        assert decide(machine, socket, family, on_gpu=True) == allowed
+        assert decide(machine, socket, family, on_gpu=False) == EPERM
+    assert decide(machine, prctl, 22, on_gpu=False) == EPERM  # PR_SET_SECCOMP
+    assert decide(machine, prctl, 15, on_gpu=False) == ALLOWED  # PR_SET_NAME
+
+
+def test_calls_by_another_table_are_refused():
+    i386, x32 = 0x40000003, 0x40000000
+    assert decide(X86_64, 0, on_gpu=True, architecture=i386) == EPERM
+    assert decide(X86_64, x32 | 101, on_gpu=True) == EPERM
