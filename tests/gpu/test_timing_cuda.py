@@ -220,7 +220,9 @@ WRONG = {
 def test_a_wrong_timed_call_is_refused(source, rules):
     with pytest.raises(Rejected) as caught:
         take(source, rules)
-    assert caught.value.code in (Code.WRONG_VALUES, Code.NOT_FINITE, Code.LEFT_RUNNING)
+    assert caught.value.code in (
+        Code.WRONG_VALUES, Code.NOT_FINITE, Code.LEFT_RUNNING, Code.IMPLAUSIBLE_TIME,
+    )  # fmt: skip
 
 
 def test_a_memo_of_the_last_inputs_never_hits(rules):
@@ -276,7 +278,7 @@ def test_the_hosts_clock_explains_honest_times(num, rules, record_property):
     )
     record_property("figures", figures)
     check_wall(known, num_outputs=1)
-    assert single_ms < 0.3, figures
+    assert single_ms < max(0.3, 0.01 * median(known.times_ms)), figures
     assert burst_ms < 0.05, figures
 
 

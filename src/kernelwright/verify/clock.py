@@ -7,7 +7,7 @@ draws: a timed call is a judged call. Times are taken under the GPU's lock.
 
 import secrets
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 
 import torch
@@ -19,15 +19,15 @@ from kernelwright.sandbox.guest import Ran
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
 from kernelwright.timing.stats import noise_floor, summarize
-from kernelwright.verify import checks
+from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Posed
-from kernelwright.verify.compare import Precision, share_of_allowed, strangeness
+from kernelwright.verify.compare import Precision, strangeness
 from kernelwright.verify.plausible import check_floor, check_wall, leaves_inputs_unread
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays, HostSide, same_bits
-from kernelwright.verify.task import Answer, Task
-from kernelwright.verify.trial import CLOSE, Trial
+from kernelwright.verify.task import Task
+from kernelwright.verify.trial import Trial
 
 BUDGET_S, GRAPH_BUDGET_S = 10.0, 3.0
 """For pairs beyond the first batch."""
@@ -240,23 +240,15 @@ def check_outputs(task: Task, trial: Trial, kept: Kept) -> None:
         try:
             checks.check_values(kept.ran, answer.outputs, rules.precision)
         except WrongOutputs as wrong:
-            _look_again(task, trial, kept, answer, wrong)
+            if not second_look.deserves(wrong, rules):
+                raise
+            inputs = task.inputs(kept.seed, "plain", rules.device)
+            expected = second_look.tolerant(task, inputs, kept.seed, answer.outputs, rules)
+            checks.check_values(kept.ran, expected, rules.precision)
         checks.check_inputs(kept.ran, answer)
     except Rejected as wrong:
         message = f"in a timed call: {wrong.message}"
         raise Rejected(Stage.TIMING, wrong.code, message) from wrong
-
-
-def _look_again(task: Task, trial: Trial, kept: Kept, answer: Answer, wrong: WrongOutputs) -> None:
-    """As in the other cases: does the computation magnify rounding?"""
-    rules = trial.rules
-    is_close = wrong.errors is not None and share_of_allowed(wrong.errors) <= CLOSE
-    if not is_close or rules.precision is Precision.KERNELBENCH:
-        raise wrong
-    inputs = task.inputs(kept.seed, "plain", rules.device)
-    nudged = task.nudged(inputs, kept.seed, rules.device)
-    expected = replace(answer.outputs, tolerated=(*answer.outputs.tolerated, nudged))
-    checks.check_values(kept.ran, expected, rules.precision)
 
 
 def library_share(session: Session, trial: Trial, posed: Posed) -> float | None:

@@ -12,20 +12,14 @@ from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.sandbox.guest import Limits
 from kernelwright.timing.stages import stage
-from kernelwright.verify import checks
+from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Cases, Posed, answered, poison
-from kernelwright.verify.compare import Expected, Precision, share_of_allowed, worse
+from kernelwright.verify.compare import Expected, Precision, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
 from kernelwright.verify.task import ModuleTask, Task
-
-CLOSE = 16.0
-"""Errors up to this many times the bound get a second look."""
-NUDGES = 8
-"""How often inputs are moved by an ulp for an output of one element: its error is a sample of one,
-and by luck the reference's can be near zero."""
 
 
 @dataclass(slots=True)
@@ -144,14 +138,8 @@ class Trial:
     ) -> None:
         """Is it the computation that magnifies rounding, or memory that was never written?"""
         case, expected = posed.case, posed.answer.outputs
-        is_close = wrong.errors is not None and share_of_allowed(wrong.errors) <= CLOSE
-        if is_close and self.rules.precision is not Precision.KERNELBENCH:
-            fewest = min(output.numel() for output in expected.native)
-            nudged = tuple(
-                task.nudged(posed.inputs, case.seed, self.rules.device, number)
-                for number in range(max(1, NUDGES // max(fewest, 1)))
-            )
-            expected = replace(expected, tolerated=(*expected.tolerated, *nudged))
+        if second_look.deserves(wrong, self.rules):
+            expected = second_look.tolerant(task, posed.inputs, case.seed, expected, self.rules)
             try:
                 return self._compare(called, expected)
             except WrongOutputs as still:
