@@ -4,11 +4,12 @@ fresh memory is poisoned and guarded, and named kernels can be made to do nothin
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 from weakref import WeakKeyDictionary
 
 import torch
 from torch._C import _len_torch_dispatch_stack
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
@@ -28,6 +29,10 @@ _FRESH = {
 """Operators that return memory nobody has written."""
 
 _INTEGER_POISON = 0x5A
+_LEAVING = {"numpy", "__array__", "__dlpack__", "tolist"}
+_TO_SCALAR = "aten._local_scalar_dense.default"
+MAX_DEPARTING = 16
+"""Floats that may leave PyTorch in one call: a scale, a threshold, not a tensor's values."""
 
 
 class Launches:
@@ -116,15 +121,50 @@ class Launches:
         self.skipped = skipped
 
 
+class Departures(TorchFunctionMode):
+    """While active, counts in `notes` the calls by which numbers leave PyTorch for Python or
+    NumPy, where they could be computed on unseen. Sizes and a few scalars may leave."""
+
+    def __init__(self, notes: Counter[str]) -> None:
+        super().__init__()
+        self.notes = notes
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _LEAVING and args and _len_torch_dispatch_stack() and _is_bulk(args[0]):
+            self.notes[f"leaves.{name}"] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def _is_bulk(value: Any) -> bool:
+    return (
+        isinstance(value, torch.Tensor)
+        and value.is_floating_point()
+        and value.numel() > MAX_DEPARTING
+    )
+
+
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While active: ATen operators of this thread are counted in `operators`, and memory fresh
-    from the allocator holds `poison` (floats) or a pattern (integers), between `zones` where
-    they are given."""
+    """While active: ATen operators of this thread and departures of numbers are counted in
+    `operators`, and memory fresh from the allocator holds `poison` (floats) or a pattern
+    (integers), between `zones` where they are given."""
 
     def __init__(self, poison: float, zones: RedZones | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.poison, self.zones = poison, zones
         self.operators: Counter[str] = Counter()
+        self._departures = Departures(self.operators)
+        self._num_scalars = 0
+
+    def __enter__(self) -> Self:
+        self._departures.__enter__()  # type: ignore[no-untyped-call]
+        return super().__enter__()  # type: ignore[no-any-return, no-untyped-call]
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._departures.__exit__(*error)  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -135,6 +175,10 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = str(func)
         self.operators[name] += 1
+        if name == _TO_SCALAR and args[0].is_floating_point():
+            self._num_scalars += 1
+            if self._num_scalars > MAX_DEPARTING:
+                self.operators["leaves.item"] += 1
         result = func(*args, **(kwargs or {}))
         if name in _FRESH:
             result = self._guarded(result)
