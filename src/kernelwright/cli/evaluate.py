@@ -5,11 +5,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from kernelwright.cli.console import progress
+from kernelwright.cli.console import out, progress
 from kernelwright.cli.options import (
     Device,
     DeviceOption,
+    Grade,
+    GradeOption,
     Mode,
     ModeOption,
     Precision,
@@ -87,6 +91,37 @@ def modules(
     )
     with progress("modules") as say:
         run_suite(run, module_cases(specs), say)
+
+
+@app.command("throughput")
+def throughput(
+    folder: Annotated[Path, typer.Option("--out", help="New folder for records.jsonl.")],
+    programs: Annotated[int, typer.Option(min=1, help="Level-1 programs.")] = 256,
+    candidates_each: Annotated[int, typer.Option(min=1, help="Candidates of each.")] = 8,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Judges at once.", show_default="one a core")
+    ] = None,
+    grade: GradeOption = Grade.RECYCLED,
+    timing: Annotated[bool, typer.Option(help="Time what is accepted (GPU only).")] = False,
+    device: DeviceOption = Device.AUTO,
+) -> None:
+    """Measure how many candidates are judged a second, and where the time goes."""
+    from kernelwright.bench.throughput import Plan, lines_of, measure
+
+    plan = Plan(
+        device=device.value,
+        grade=grade.value,
+        timing=timing,
+        programs=programs,
+        candidates_each=candidates_each,
+        num_workers=workers,
+    )
+    with progress("throughput") as say:
+        found = measure(plan, folder, say)
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for label, text in lines_of(found):
+        table.add_row(label, Text(text))
+    out.print(table)
 
 
 def _options(
