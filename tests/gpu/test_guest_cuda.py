@@ -1,10 +1,13 @@
 """Guests on a real GPU: device memory in and out, faults that cost one guest, times."""
 
+import secrets
+
 import pytest
 import torch
 
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.sandbox.probe import isolation_level
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stats import summarize
@@ -56,6 +59,33 @@ def test_a_good_kernel_gives_the_right_bytes_through_device_memory(guest, dtype)
     assert ran.launches == {"add": 1}
     assert not ran.changed_inputs
     assert "rlimits" in guest.isolation
+
+
+def test_every_guard_the_kernel_grants_holds_beside_cuda():
+    on_cpu, on_gpu = isolation_level("cpu"), isolation_level("cuda")
+    without = set() if "procfs" in on_cpu.held else {"pidns"}  # the driver needs its own /proc
+    assert set(on_gpu.held) == set(on_cpu.held) - without
+
+
+def test_launchers_are_compiled_in_a_guest(guest):
+    """Triton calls gcc and ptxas; nothing of this kernel is in any cache."""
+    name = f"add_{secrets.token_hex(4)}"
+    guest.load(ADD.replace("add", name))
+    x, y = inputs(1_000)
+    ran = guest.run("candidate", [x, y], seed=1)
+    assert torch.equal(ran.outputs[0], x + y)
+    assert ran.launches == {name: 1}
+
+
+def test_an_abort_on_the_gpu_is_seen_as_one_and_costs_one_guest(guest):
+    guest.load("import os\ndef fused_operator(x):\n    os.abort()\n")
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", inputs()[:1], seed=1)
+    assert (caught.value.kind, caught.value.detail) == ("crashed", "SIGABRT")
+    with shared("cuda").guest() as another:
+        another.load(ADD)
+        x, y = inputs()
+        assert torch.equal(another.run("candidate", [x, y], seed=1).outputs[0], x + y)
 
 
 def test_many_calls_do_not_pile_up_memory(guest):

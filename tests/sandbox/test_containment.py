@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from contextlib import suppress
@@ -151,6 +152,31 @@ def test_the_work_folder_is_read_only_and_not_importable():
     assert answer_of(body) == 5 * "refused " + "False"
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc")
+def test_a_compiler_works_in_a_guest():
+    """As Triton's launchers need."""
+    body = (
+        "import ctypes, os, subprocess\n"
+        "os.chdir(os.environ['TMPDIR'])\n"
+        "open('a.c', 'w').write('int answer() { return 42; }')\n"
+        "subprocess.run(['gcc', '-O1', '-shared', '-fPIC', '-o', 'a.so', 'a.c'], check=True)\n"
+        "found = str(ctypes.CDLL('./a.so').answer())"
+    )
+    assert answer_of(body) == "42"
+
+
+def test_threads_start_in_a_guest():
+    body = (
+        "import threading\n"
+        "kept = []\n"
+        "thread = threading.Thread(target=lambda: kept.append('ran'))\n"
+        "thread.start()\n"
+        "thread.join()\n"
+        "found = kept[0]"
+    )
+    assert answer_of(body) == "ran"
+
+
 def test_the_users_files_cannot_be_read(tmp_path: Path):
     (tmp_path / "expected").write_text("the answers")
     body = (
@@ -262,12 +288,19 @@ def test_how_a_guest_ended_is_told_apart(step: str, detail: str):
     assert fault.kind == ("timeout" if detail == "SIGXCPU" else "crashed")
 
 
+def test_guests_have_different_process_numbers():
+    """Drivers and libraries name shared files by them."""
+    body = "import os\nfound = f'{os.getpid()} {os.getppid()}'"
+    first, second = answer_of(body).split(), answer_of(body).split()
+    assert first[0] != second[0]
+
+
 def test_signals_to_process_one_and_to_everyone_reach_nobody():
     """Where the guest has a PID namespace, kill(-1) finds only its own processes."""
     body = (
         "import os, signal\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "for pid in (1, -1) if os.getpid() == 2 else ():\n"
+        "for pid in (1, -1) if os.getppid() == 0 else ():\n"
         "    try:\n        os.kill(pid, signal.SIGTERM)\n    except OSError:\n        pass\n"
         "found = 'alive'"
     )

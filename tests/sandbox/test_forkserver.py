@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -77,6 +78,21 @@ def test_a_server_killed_twice_leaves_no_confusion_of_guests(server: ForkServer)
     with server.guest() as new:
         old.close()
         assert works(new)
+
+
+def test_a_server_without_its_keeper_of_namespaces_is_replaced(server: ForkServer):
+    with server.guest() as guest:
+        if "netns" not in guest.isolation:
+            pytest.skip("this kernel grants no namespaces")
+    assert server._process is not None
+    pid = server._process.pid
+    (keeper,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    os.kill(int(keeper), signal.SIGKILL)
+    with pytest.raises(GuestLost):
+        server.guest()
+    with server.guest() as guest:
+        assert works(guest)
+        assert "netns" in guest.isolation
 
 
 def test_a_machine_without_room_for_a_guest_is_asked_again(

@@ -11,6 +11,7 @@ from kernelwright.core.errors import GuestLost, InfraError, UsageError
 from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
+from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify.api import verify
 from kernelwright.verify.cases import PART_CHANGED, with_part_of
@@ -185,6 +186,22 @@ def test_a_lost_guest_is_tried_once_more(judge, relu, monkeypatch):
 
     monkeypatch.setattr(Guest, "run", lose_the_first)
     assert judge.verify(relu, Candidate(source=GOOD)).accepted
+
+
+def test_a_fork_server_that_dies_while_judging_costs_nothing_but_time(judge, relu, monkeypatch):
+    calls, run = [], Guest.run
+
+    def lose_the_server(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            server = shared("cpu")._process
+            server.kill()
+            server.wait()
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(Guest, "run", lose_the_server)
+    assert judge.verify(relu, Candidate(source=GOOD)).accepted
+    assert len(calls) > 2
 
 
 def test_a_guest_lost_twice_is_our_fault_and_no_verdict(judge, relu, monkeypatch):

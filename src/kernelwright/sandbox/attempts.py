@@ -45,7 +45,8 @@ def fused_operator(facts: str) -> list[torch.Tensor]:
             found[guard] = attempt()
         except Exception:  # could not be tried: not shown to hold
             found[guard] = False
-    return [torch.tensor(list(json.dumps(found).encode()), dtype=torch.uint8)]
+    device = "cuda" if host["on_gpu"] else "cpu"
+    return [torch.tensor(list(json.dumps(found).encode()), dtype=torch.uint8, device=device)]
 
 
 def _is_other(kind: str, host: dict[str, Any]) -> bool:
