@@ -104,6 +104,38 @@ def test_an_ordinary_user_gets_every_guard_that_root_gets(home_of_nobody: Path):
     assert set(reported.split("+")) == set(held.split("+"))
 
 
+AS_IN_A_HARDENED_CONTAINER = f"""\
+from kernelwright.sandbox import kernel, seccomp
+kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+seccomp.install(on_gpu=True)
+{LEVEL}
+with shared("cpu").guest() as guest:
+    guest.load("import os\\ndef fused_operator():\\n    os.listdir('/proc')\\n    return []")
+    try:
+        guest.run("candidate", [], seed=0)
+    except Exception as error:
+        print(str(error).split(":")[1].strip())
+"""
+
+
+def test_what_a_machine_refuses_is_missing_and_the_rest_stays():
+    """Our own filter plays the container's: no namespaces, no mounts, no filters."""
+    done = subprocess.run(
+        [sys.executable, "-c", AS_IN_A_HARDENED_CONTAINER],
+        env={"PYTHONPATH": str(SOURCES), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    *guards, listing_proc = done.stdout.split()
+    reported, held = (set(line.split("+")) for line in guards)
+    assert listing_proc == "PermissionError"  # others' processes stay out of sight
+    assert reported == held
+    assert held == set(isolation_level().held) - {
+        "userns", "netns", "ipcns", "pidns", "procfs", "seccomp"
+    }  # fmt: skip
+
+
 # -- the filter
 
 X86_64, AARCH64 = 0, 1
