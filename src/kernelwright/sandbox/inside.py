@@ -20,6 +20,7 @@ from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
 from kernelwright.sandbox.timed import Timer, own_share
+from kernelwright.sandbox.witness import Witness
 
 Answer = tuple[dict[str, Any], list[memoryview]]
 
@@ -179,8 +180,12 @@ class Inside:
             watch.poison_allocator(self.device, poison)
         self.launches.reset(frozenset(request["skip_kernels"]))
         torch.manual_seed(request["seed"])
-        with torch.no_grad(), watch.Watch(poison, zones) as watched:
-            result = loaded.call(*inputs)
+        witness = self.launches.witness = Witness()
+        try:
+            with witness, torch.no_grad(), watch.Watch(poison, zones) as watched:
+                result = loaded.call(*inputs)
+        finally:
+            self.launches.witness = None
         self._synchronize()
         self.launches.skipped = frozenset()
         return {
@@ -188,7 +193,7 @@ class Inside:
             "launches": dict(self.launches.counts),
             "suppressed": dict(self.launches.suppressed),
             "overrun": zones is not None and zones.overrun(),
-            "operators": dict(watched.operators),
+            "operators": {**watched.operators, **witness.seen()},
             "num_threads": threading.active_count(),
         }, []
 

@@ -3,7 +3,7 @@ fresh memory is poisoned and guarded, and named kernels can be made to do nothin
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -16,6 +16,7 @@ from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta
+from kernelwright.sandbox.witness import Witness
 from kernelwright.timing.cuda_timer import event_pair
 
 _FRESH = {
@@ -45,6 +46,8 @@ class Launches:
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
         self.skipped: frozenset[str] = frozenset()
+        self.witness: Witness | None = None
+        """Of the call in progress."""
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
         self._captured: Counter[str] | None = None
@@ -64,11 +67,13 @@ class Launches:
             if not warmup and name in self.skipped:
                 self.suppressed[name] += 1
                 return None
-            if self.spans is None and not _len_torch_dispatch_stack():  # a timed call
+            witness = self.witness
+            if self.spans is None and not witness and not _len_torch_dispatch_stack():  # timed
                 result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
             else:
-                with _disable_current_modes(), self._span():  # the interpreter's own tensor work
-                    result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # is unseen
+                unseen = witness.paused() if witness else nullcontext()
+                with _disable_current_modes(), unseen, self._span():  # the interpreter's own
+                    result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # tensor work
             if not warmup:  # a launch that raises is none
                 (self.counts if self._captured is None else self._captured)[name] += 1
             return result

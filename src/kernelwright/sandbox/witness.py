@@ -1,0 +1,66 @@
+"""Guest side: a second witness of a judged call, below Python.
+
+A dispatch mode (watch.Watch) can be lifted or have its notes rewritten by Python code in the same
+process. PyTorch's own operator observer, in C++, sees every operator of the thread all the same.
+What one of the two saw counts; both would have to be deceived.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
+
+import torch
+from torch.autograd.profiler import record_function
+
+_autograd: Any = torch.autograd
+_start: Any = torch._C._autograd._enable_profiler_legacy
+_stop: Any = torch._C._autograd._disable_profiler_legacy
+_CONFIG = _autograd.ProfilerConfig(
+    _autograd.ProfilerState.CPU,
+    *[False] * 5,  # shapes, memory, stacks, FLOPs, modules
+    torch._C._profiler._ExperimentalConfig(),
+)
+
+
+STOPPED = "witness::stopped"
+"""Among the operators where somebody stopped the observer in between."""
+
+
+class Witness:
+    """While active, counts the thread's operators by name: "aten::relu"."""
+
+    def __init__(self) -> None:
+        self._operators: Counter[str] = Counter()
+        self._mark = secrets.token_hex(8)
+
+    def __enter__(self) -> Self:
+        _start(_CONFIG)
+        with record_function(self._mark):
+            pass
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._collect()
+
+    def _collect(self) -> None:
+        try:
+            events = [event.name() for thread in _stop() for event in thread]
+        except RuntimeError:  # it does not run
+            events = []
+        if self._mark not in events:
+            self._operators[STOPPED] += 1
+        self._operators.update(name for name in events if name.startswith("aten::"))
+
+    def seen(self) -> dict[str, int]:
+        return dict(self._operators)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """For work of our own, such as that of Triton's interpreter."""
+        self._collect()
+        try:
+            yield
+        finally:
+            self.__enter__()

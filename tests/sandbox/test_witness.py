@@ -1,0 +1,43 @@
+"""The observer below Python sees what a lifted or blinded dispatch mode does not."""
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from kernelwright.sandbox.watch import Watch
+from kernelwright.sandbox.witness import STOPPED, Witness
+from kernelwright.verify.dispatch import computing
+
+X = torch.randn(8)
+
+
+def test_an_operator_behind_a_lifted_mode_is_seen():
+    with Witness() as witness, Watch(0.0) as watch, _disable_current_modes():
+        torch.relu(X)
+    assert "aten.relu.default" not in watch.operators
+    assert "aten::relu" in witness.seen()
+    assert "aten::relu" in computing(witness.seen())
+
+
+def test_memory_and_views_are_no_computation():
+    with Witness() as witness:
+        torch.empty_like(X).fill_(1.0).view(2, 4)[:, ::2].t().contiguous()
+        torch.zeros(3).reshape(3, 1).expand(3, 2).clone().detach()
+        float(torch.zeros(()))
+    assert computing(witness.seen()) == []
+    assert STOPPED not in witness.seen()
+
+
+def test_an_observer_that_was_stopped_is_noticed():
+    with Witness() as witness:
+        torch._C._autograd._disable_profiler_legacy()
+        torch.relu(X)
+    assert computing(witness.seen()) == [STOPPED]
+
+
+def test_work_of_our_own_is_not_witnessed():
+    with Witness() as witness:
+        with witness.paused():
+            torch.relu(X)
+        torch.empty(3)
+    assert "aten::relu" not in witness.seen()
+    assert "aten::empty" in witness.seen()
