@@ -95,7 +95,7 @@ def test_many_calls_do_not_pile_up_memory(guest):
     for seed in range(6):
         guest.run("candidate", given, seed=seed)
         used.append(torch.cuda.memory_allocated())
-    assert used[-1] == used[1]
+    assert used[-1] <= max(used[:2])
 
 
 def test_strides_survive_in_both_directions(guest):

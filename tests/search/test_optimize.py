@@ -114,6 +114,13 @@ def test_gradients_and_other_shapes_are_refused_clearly(model):
         module(torch.randn(6, 24))
 
 
+def test_the_other_mode_is_refused_where_it_computes_something_else(model):
+    _, path, _ = model
+    module = load(path).ModelNew(24).eval()
+    with torch.no_grad(), pytest.raises(RuntimeError, match="optimized in train mode"):
+        module(torch.randn(6, 24))
+
+
 def test_in_the_interpreter_the_file_computes_what_the_original_does(model):
     file, path, _ = model
     code = f"""

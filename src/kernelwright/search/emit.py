@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import UsageError
@@ -34,6 +35,14 @@ def expect(name, tensor, shape, dtype):
         )
 '''.strip()
 
+MODE = '''
+def expect_mode(module, training):
+    """Train and eval mode compute different things here, and one of them was traced."""
+    if module.training != training:
+        was, now = ("train", "eval") if training else ("eval", "train")
+        raise RuntimeError(f"optimized in {was} mode and called in {now} mode")
+'''.strip()
+
 NEEDS_GPU = '''
 def refuse_cpu(*tensors):
     """Triton runs on a GPU, or anywhere in its interpreter."""
@@ -52,7 +61,9 @@ def constant(values, dtype, device):
 '''.strip()
 
 
-def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
+def model_file(
+    source: str, lowered: Lowered, composed: str, module: torch.nn.Module, *, is_for_one_mode: bool
+) -> str:
     """`optimized.py` for a file that defines `Model`: the same file with `ModelNew`.
 
     Everything of the original stays, constructor and constants included; only the class's name
@@ -61,11 +72,10 @@ def model_file(source: str, lowered: Lowered, composed: str, forward: Callable[.
     Args:
         source: text of the original file.
         composed: text of `fused_operator` and its kernels.
-        forward: the original's forward, for its signature.
+        module: the original, for its signature and its mode.
+        is_for_one_mode: refuse the other of train and eval mode.
     """
-    method = forward_function(
-        lowered, signature_text(forward), has_kernels="@triton.jit" in composed
-    )
+    method = forward_function(lowered, module, composed, is_for_one_mode=is_for_one_mode)
     docstring, rest = _opened(source)
     renamed = rename(rest, {"Model": "ModelNew"})
     return f"{docstring}{_with_guards(composed, method)}{_replace_forward(renamed, method)}"
@@ -81,13 +91,13 @@ def flat_file(source: str, composed: str) -> str:
     return f"{docstring}{composed}\n\n" + "\n".join(lines).strip() + "\n"
 
 
-def factory_file(spec: str, lowered: Lowered, composed: str, forward: Callable[..., Any]) -> str:
+def factory_file(
+    spec: str, lowered: Lowered, composed: str, module: torch.nn.Module, *, is_for_one_mode: bool
+) -> str:
     """`optimized.py` for `package.module:factory`: `attach(module)` gives the factory's module a
     new forward; parameters, buffers and state_dict keys stay its own. The file imports nothing of
     the user's, so the judge reads the very file that is written."""
-    method = forward_function(
-        lowered, signature_text(forward), has_kernels="@triton.jit" in composed
-    )
+    method = forward_function(lowered, module, composed, is_for_one_mode=is_for_one_mode)
     return f'''{_with_guards(composed, method)}{method}
 
 
@@ -102,6 +112,8 @@ def attach(module):
 def _with_guards(composed: str, method: str) -> str:
     """The kernels, then what the forward calls besides `fused_operator`."""
     parts = [composed.rstrip(), GUARDS]
+    if "expect_mode(" in method:
+        parts.append(MODE)
     if "refuse_cpu(" in method:
         parts.append(NEEDS_GPU)
     if "constant(" in method:
@@ -109,12 +121,15 @@ def _with_guards(composed: str, method: str) -> str:
     return "\n\n\n".join([*parts, ""])
 
 
-def forward_function(lowered: Lowered, signature: str, *, has_kernels: bool) -> str:
+def forward_function(
+    lowered: Lowered, module: torch.nn.Module, composed: str, *, is_for_one_mode: bool
+) -> str:
     """Text of a `forward(self, ...)` that gathers weights by name and calls `fused_operator`.
 
     Raises:
         UsageError: inputs, outputs or constants have no literal form.
     """
+    signature = signature_text(module.forward)
     arguments, checks = [], []
     names = _parameter_names(signature)
     users = [_user_expression(s.name, names) for s in lowered.sources if s.kind == "user"]
@@ -132,7 +147,8 @@ def forward_function(lowered: Lowered, signature: str, *, has_kernels: bool) -> 
     lines = [
         f"def forward(self{', ' if signature else ''}{signature}):",
         f"    refuse_gradients({', '.join(['self', *users])})",
-        *([f"    refuse_cpu({', '.join(users)})"] if has_kernels and users else []),
+        *([f"    expect_mode(self, {module.training})"] if is_for_one_mode else []),
+        *([f"    refuse_cpu({', '.join(users)})"] if "@triton.jit" in composed and users else []),
         *(f"    {check}" for check in checks),
         "    results = fused_operator(",
         *(f"        {argument}," for argument in arguments),

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.program import Program
+from kernelwright.programs.text import to_text
 from kernelwright.search import emit
 from kernelwright.verify.load import load_factory, load_task
 from kernelwright.verify.program_task import ProgramTask, program_task
@@ -54,11 +56,14 @@ def load_target(spec: str, device: torch.device) -> Target:
 
 def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
     module, lowered = lower_model(task, device)
+    is_for_one_mode = depends_on_mode(lowered, lambda: lower_model(task.in_other_mode(), device)[1])
     return Target(
         name=path.name,
         program=lowered.program,
         task=task,
-        write=lambda composed: emit.model_file(task.text, lowered, composed, module.forward),
+        write=lambda composed: emit.model_file(
+            task.text, lowered, composed, module, is_for_one_mode=is_for_one_mode
+        ),
     )
 
 
@@ -71,6 +76,8 @@ def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module
     try:
         with torch.device("meta"):
             module = task.build()
+            if module.training != task.training:
+                module.train(task.training)
             lowered = lower(module, tuple(task.get_inputs()))
         if not any(s.tensor is not None and s.tensor.is_meta for s in lowered.sources):
             return module, lowered
@@ -84,9 +91,31 @@ def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module
 def _factory(spec: str) -> Target:
     module, args, kwargs = load_factory(spec)
     lowered = lower(module, args, kwargs)
+    is_for_one_mode = depends_on_mode(lowered, lambda: _lower_in_other_mode(module, args, kwargs))
     return Target(
         name=spec,
         program=lowered.program,
         task=program_task(lowered.program, name=spec),
-        write=lambda composed: emit.factory_file(spec, lowered, composed, module.forward),
+        write=lambda composed: emit.factory_file(
+            spec, lowered, composed, module, is_for_one_mode=is_for_one_mode
+        ),
     )
+
+
+def depends_on_mode(lowered: Lowered, lower_other: Callable[[], Lowered]) -> bool:
+    """In the other of train and eval mode the module is another program, or none at all."""
+    try:
+        return to_text(lower_other().program) != to_text(lowered.program)
+    except UsageError:
+        return True
+
+
+def _lower_in_other_mode(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Lowered:
+    modes = {each: each.training for each in module.modules()}
+    try:
+        return lower(module.train(not module.training), args, kwargs)
+    finally:
+        for each, training in modes.items():
+            each.training = training
