@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from kernelwright.verify.compare import Expected, Precision, compare
+from kernelwright.verify.compare import Expected, Precision, compare, effective_count
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.second_look import NUDGES, effective_count, tolerant
+from kernelwright.verify.second_look import NUDGES, tolerant
 from kernelwright.verify.task import CPU, FunctionTask
 
 RULES = Rules(CPU, Precision.STRICT, "pure")

@@ -7,7 +7,7 @@ Two figures an output, both on the scale of the answer itself, so that one rule 
     rms(y - o) / rms(o)
 
 `strict` allows twice the reference's rms figure and four times its max figure, and never less than
-a floor of a few ulp (`FLOOR_ULPS`). Other answers may set the bound in the reference's place, by
+a floor of a few ulp (`FLOOR_ULPS`); where few elements carry the answer, more of the rms. Other answers may set the bound in the reference's place, by
 the same factors (`Expected.tolerated`): under `tf32` the oracle with every contraction's inputs cut
 to TF32, which is nothing more where there is no contraction; and where a first look was close, the
 oracle of inputs moved by an ulp, for computations that magnify rounding. `kernelbench` is that
@@ -70,6 +70,8 @@ FLOOR_ULPS = {
     torch.bfloat16: (0.5, 2.0),
 }
 """(rms, max) always allowed, in units of the output dtype's eps."""
+FEW = 3.0
+"""An rms error over n elements that carry the answer may be 1 + FEW / sqrt(n) times as large."""
 KERNELBENCH_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
 KERNELBENCH_HALF_TOLERANCE = 1e-2
 
@@ -258,7 +260,7 @@ def _judge_values(
             y, reference = answers[:2]
             excess = max(excess, float(((reference - y).abs() / (1 + y.abs())).max()))
     scale = rms * max(count, 1) ** 0.5
-    figures = _figures(errors, scale, output.dtype)
+    figures = _figures(errors, scale, output.dtype, effective_count(oracle))
     if precision is not Precision.KERNELBENCH:
         return figures, _why_wrong(figures)
     tolerance = KERNELBENCH_TOLERANCE.get(output.dtype, KERNELBENCH_HALF_TOLERANCE)
@@ -277,8 +279,22 @@ def _rms(native: torch.Tensor, oracle: torch.Tensor) -> tuple[float, int]:
     return max((squares / max(count, 1)) ** 0.5, torch.finfo(native.dtype).tiny), count
 
 
-def _figures(errors: Sequence[_Error], scale: float, dtype: torch.dtype) -> ErrorFigures:
-    """From the errors of the candidate, the reference, and what else is tolerated."""
+def effective_count(output: torch.Tensor) -> float:
+    """How many elements carry the energy: (sum y^2)^2 / sum y^4, from 1 to their number."""
+    squares = fourths = 0.0
+    for (y,) in _chunks(output):
+        y = y[y.isfinite()].double().square()
+        squares += float(y.sum())
+        fourths += float(y.square().sum())
+    found = squares * squares / fourths if fourths else math.inf
+    return found if math.isfinite(found) else float(max(output.numel(), 1))
+
+
+def _figures(
+    errors: Sequence[_Error], scale: float, dtype: torch.dtype, count: float
+) -> ErrorFigures:
+    """From the errors of the candidate, the reference, and what else is tolerated. An rms over few
+    elements that count is a sample of few: for one it may reach four times what many may."""
     rms_floor, max_floor = (ulps * torch.finfo(dtype).eps for ulps in FLOOR_ULPS[dtype])
     largest = [min(error.largest, _HUGE) for error in errors]
     rms = [min(error.squares**0.5 / scale, _HUGE) for error in errors]
@@ -288,7 +304,7 @@ def _figures(errors: Sequence[_Error], scale: float, dtype: torch.dtype) -> Erro
         rms_candidate=rms[0],
         rms_reference=rms[1],
         max_allowed=max(MAX_FACTOR * max(largest[1:]), max_floor),
-        rms_allowed=max(RMS_FACTOR * max(rms[1:]), rms_floor),
+        rms_allowed=max(RMS_FACTOR * max(rms[1:]), rms_floor) * (1 + FEW / count**0.5),
     )
 
 

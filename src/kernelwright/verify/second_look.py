@@ -8,9 +8,7 @@ several times where few elements count, and what the fp64 answer makes of it is 
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from kernelwright.verify.compare import Expected, Precision, share_of_allowed
+from kernelwright.verify.compare import Expected, Precision, effective_count, share_of_allowed
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import WrongOutputs
 from kernelwright.verify.task import Task
@@ -38,12 +36,3 @@ def tolerant(
         for number in range(max(1, round(NUDGES / max(fewest, 1.0))))
     )
     return replace(expected, tolerated=(*expected.tolerated, *nudged))
-
-
-def effective_count(output: torch.Tensor) -> float:
-    """How many elements carry the energy: (sum y^2)^2 / sum y^4, from 1 to their number."""
-    finite = output[output.isfinite()].double()
-    if not finite.numel() or not bool(finite.any()):
-        return float(max(output.numel(), 1))
-    squares = (finite / finite.abs().max()).square()
-    return float(squares.sum() ** 2 / squares.square().sum())
