@@ -7,10 +7,11 @@ Two figures an output, both on the scale of the answer itself, so that one rule 
     rms(y - o) / rms(o)
 
 `strict` allows twice the reference's rms figure and four times its max figure, and never less than
-a floor of a few ulp (`FLOOR_ULPS`); where few elements carry the answer, more of the rms. Other answers may set the bound in the reference's place, by
-the same factors (`Expected.tolerated`): under `tf32` the oracle with every contraction's inputs cut
-to TF32, which is nothing more where there is no contraction; and where a first look was close, the
-oracle of inputs moved by an ulp, for computations that magnify rounding. `kernelbench` is that
+a floor of a few ulp (`FLOOR_ULPS`); where few elements carry the answer, more of the rms. Other
+answers may set the bound in the reference's place, by the same factors (`Expected.tolerated`):
+under `tf32` the oracle with every contraction's inputs cut to TF32, which is nothing more where
+there is no contraction; and where a first look was close, the oracle of inputs moved by an ulp, for
+computations that magnify rounding. `kernelbench` is that
 suite's rule: |reference - y| <= tol * (1 + |y|) with tol 1e-4 for fp32 and 1e-2 for 16-bit types,
 against the reference instead of the oracle.
 
