@@ -12,6 +12,9 @@ CAPS = (512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4)
 ODD_SIZES = (1, 3, 5, 7, 11, 13, 17, 19, 31, 33, 37, 45, 63, 65, 67, 97, 100, 127, 129)
 """Primes, and neighbours of powers of two: a mask that is missing shows at these."""
 
+_SMALL = 16
+"""Sizes below are not made smaller."""
+
 _TRIES = 24
 """Draws of sizes for each variant wanted, before it is given up."""
 
@@ -141,3 +144,64 @@ def shape_variants(
         if len(found) == count:
             break
     return found
+
+
+def aligned_variants(
+    program: Program, count: int, seed: int, max_elements: int = 1 << 18
+) -> list[Program]:
+    """Up to `count` variants that the kernels compiled for `program` should serve too.
+
+    A kernel is compiled anew where a size's divisibility by 16 changes, or the power of two that a
+    tile was rounded up to. Both stay, where the number of elements allows; tails of tiles stay too,
+    as new sizes are not divisible by 32. Fewer, or none, where attributes pin every size.
+    """
+    rng = random.Random(derive(seed, "aligned_variants"))
+    brackets = _brackets(program, max_elements)
+    found: list[Program] = []
+    for attempt in range(count * _TRIES):
+        share = (1.0, 0.8, 0.5, 0.3)[attempt % 4]
+        sizes = {
+            size: rng.choice(_aligned(size, bracket))
+            for size, bracket in brackets.items()
+            if rng.random() < share or bracket < size
+        }
+        made = _resized(program, sizes, fixed_attributes=True)
+        if made is None or made == program or made in found or largest(made) > 2 * max_elements:
+            continue
+        found.append(made)
+        if len(found) == count:
+            break
+    return found
+
+
+def _brackets(program: Program, max_elements: int) -> dict[int, int]:
+    """Each free size and the power of two its variants round up to: its own, or a smaller one
+    where the program is too large; sizes that are nowhere innermost give way first."""
+    brackets = {size: 1 << (size - 1).bit_length() for size in free_sizes(program)}
+    inner = {value.type.shape[-1] for value in program.inputs if value.type.shape}
+    stuck: set[int] = set()
+    made: Program | None = program
+    while made is not None and largest(made) > max_elements and stuck != brackets.keys():
+        size = max(brackets.keys() - stuck, key=lambda s: (s not in inner, brackets[s], s))
+        if brackets[size] <= _SMALL:
+            stuck.add(size)
+            continue
+        tried = {**brackets, size: brackets[size] // 2}
+        sizes = {s: _aligned(s, b)[-1] for s, b in tried.items() if b < s}
+        if (smaller := _resized(program, sizes, fixed_attributes=True)) is None:
+            stuck.add(size)
+            continue
+        brackets, made = tried, smaller
+    return brackets
+
+
+def _aligned(size: int, bracket: int) -> list[int]:
+    """Sizes that round up to `bracket` and share the powers of two of `size`, up to 16; above 32
+    not divisible by 32. `size` itself where there are no others."""
+    common = math.gcd(size, 16)
+    found = [
+        n
+        for n in range(bracket // 2 + 1, bracket + 1)
+        if math.gcd(n, 16) == common and n != size and (n < 32 or n % 32)
+    ]
+    return found or [size if size <= bracket else bracket]

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import linecache
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 
+from kernelwright.sandbox import interpreter
 from kernelwright.sandbox.interpreter import OutOfBounds
 
 _MESSAGE_LIMIT = 2_000
@@ -48,14 +50,31 @@ def load(path: Path, init: dict[str, Any] | None) -> Loaded:
 
 
 def _import(path: Path) -> ModuleType:
-    name = f"candidate_{path.stem}"
+    name = module_name(path)
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"cannot import {path.name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # inspect and dataclasses look a module up by name
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
     return module
+
+
+def module_name(path: Path) -> str:
+    """Of the candidate in this file, in `sys.modules`."""
+    return f"candidate_{path.stem}"
+
+
+def unload(loaded: Loaded) -> None:
+    """Let go of a candidate's module and of its source."""
+    sys.modules.pop(module_name(loaded.path), None)
+    interpreter.forget(module_name(loaded.path))
+    linecache.cache.pop(str(loaded.path), None)
+    loaded.path.unlink(missing_ok=True)
 
 
 def _is_kernel(value: object) -> bool:

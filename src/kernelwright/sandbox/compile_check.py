@@ -1,11 +1,11 @@
 """Is a candidate legal on the target GPU? Answered without one, by compiling its kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.stages import stage
 
 
@@ -49,7 +49,19 @@ def compile_check(
         InfraError: our side broke.
     """
     with shared("compile").guest(limits, trusted=trusted) as guest:
-        guest.load(source, "candidate", None if init is None else init | {"device": "meta"})
+        load_to_compile(guest, "candidate", source, init)
         return CompileReport(
             {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).items()}
         )
+
+
+@stage("load")
+def load_to_compile(
+    guest: Guest, name: str, source: str, init: Mapping[str, Any] | None = None
+) -> None:
+    """Load a candidate into a guest of the "compile" server; for `Guest.compile`.
+
+    Raises:
+        GuestFault: it does not load.
+    """
+    guest.load(source, name, None if init is None else {**init, "device": "meta"})

@@ -1,6 +1,7 @@
 """What the host asks of a guest and what it gets back, as plain data."""
 
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 import torch
 
@@ -56,6 +57,34 @@ class StateEntry:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessState:
+    """What a guest's process is like, as it says: to be compared with its state at birth."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    """Process-wide switches by name."""
+    running: dict[str, int] = field(default_factory=dict)
+    """Counts of threads, processes, open files and streams with work."""
+    objects: dict[str, str] = field(default_factory=dict)
+    """Digests of functions, classes, modules and hooks by group; empty after a mere call."""
+    changed: tuple[str, ...] = ()
+    """Objects the guest itself finds changed, for the message."""
+
+    @classmethod
+    def from_json(cls, values: Any) -> Self:
+        """Read what a guest wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError, AttributeError: not a state.
+        """
+        return cls(
+            settings={str(k): str(v) for k, v in values["settings"].items()},
+            running={str(k): int(n) for k, n in values["running"].items()},
+            objects={str(k): str(v) for k, v in values.get("objects", {}).items()},
+            changed=tuple(map(str, values.get("changed", ()))),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
     """One call, as the guest reports it."""
 
@@ -74,6 +103,8 @@ class Ran:
     """Something was written just before or behind a tensor (CUDA)."""
     operators: dict[str, int] = field(default_factory=dict)
     """ATen operators that ran: "aten.add.Tensor" -> count."""
+    process: ProcessState = field(default_factory=ProcessState)
+    """Settings and what is left running, right after the call."""
     wall_ms: float = 0.0
     """On the host's clock, around the request."""
     has_changed: bool = False

@@ -82,17 +82,19 @@ def _reply(control: socket.socket, message: dict[str, Any]) -> None:
 def _preload(role: str) -> None:
     """Import and warm up what every guest would otherwise pay for (60 ms interpreted, 0.4 s
     compiled)."""
-    from kernelwright.sandbox import inside, interpreter, stub_gpu, warm_kernel  # noqa: F401
+    from kernelwright.sandbox import attest, interpreter, stub_gpu, warm_kernel
+    from kernelwright.sandbox import inside as inside  # what every guest runs
 
     if role == "cpu":
         interpreter.install()
         stub_gpu.install()
         warm_kernel.interpret()
-        return
-    with stub_gpu.active_driver():
-        warm_kernel.compile_only()
+    else:
+        with stub_gpu.active_driver():
+            warm_kernel.compile_only()
     if role == "compile":
         stub_gpu.install()
+    attest.objects()
 
 
 def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:

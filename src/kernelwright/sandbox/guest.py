@@ -21,13 +21,30 @@ import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.sandbox import wire
-from kernelwright.sandbox.contract import GuestFault, Limits, Loaded, Ran, StateEntry, Timed
+from kernelwright.sandbox.contract import (
+    GuestFault,
+    Limits,
+    Loaded,
+    ProcessState,
+    Ran,
+    StateEntry,
+    Timed,
+)
 from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
 
-__all__ = ["Guest", "GuestFault", "Limits", "Loaded", "Ran", "StateEntry", "Timed"]
+__all__ = [
+    "Guest",
+    "GuestFault",
+    "Limits",
+    "Loaded",
+    "ProcessState",
+    "Ran",
+    "StateEntry",
+    "Timed",
+]
 
 _USAGE = ("registers", "shared_bytes", "spills")
 
@@ -55,6 +72,8 @@ class Guest:
             raise
         self.isolation = "+".join(map(str, hello.get("isolation", ())))
         """Guards in force, e.g. "netns+ipcns+landlock+rlimits"."""
+        self.born = self._process_state(hello.get("born"))
+        """The process before it ran anything of a candidate's."""
 
     def __enter__(self) -> Self:
         return self
@@ -230,7 +249,22 @@ class Guest:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
 
+    def forget(self, name: str) -> None:
+        """Drop a candidate with all that belongs to it."""
+        self._request("forget", name=name)
+
+    def attest(self) -> ProcessState:
+        """What the process is like now, objects included; to compare with `born`."""
+        header, _ = self._request("attest")
+        return self._process_state(header.get("process"))
+
     # -- protocol
+
+    def _process_state(self, values: Any) -> ProcessState:
+        try:
+            return ProcessState.from_json(values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._malformed() from error
 
     def _require_gpu(self) -> None:
         if self._memory is None:
@@ -246,6 +280,7 @@ class Guest:
                 for key in ("launches", "suppressed", "operators")
             )
             structure = str(header["structure"])
+            process = ProcessState.from_json(header["process"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
         outputs, has_changed = self._fetch(metas, is_timed=is_timed)
@@ -258,6 +293,7 @@ class Guest:
             suppressed=suppressed,
             overrun=bool(header.get("overrun")),
             operators=operators,
+            process=process,
             wall_ms=wall_ms,
             has_changed=has_changed,
         )

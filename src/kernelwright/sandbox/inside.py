@@ -3,11 +3,11 @@
 Everything here runs beside hostile code in one process and decides nothing: the host judges.
 """
 
+import gc
 import os
 import secrets
 import socket
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.sandbox import candidate, watch, wire
+from kernelwright.sandbox import attest, candidate, watch, wire
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
@@ -32,7 +32,8 @@ def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> N
     if role == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]
     inside = Inside(role, folder)
-    wire.send(channel, {"isolation": held})
+    gc.freeze()
+    wire.send(channel, {"isolation": held, "born": inside.attester.full()})
     while True:
         try:
             request, payload = wire.receive(channel, max_payload_bytes=1 << 40)
@@ -40,6 +41,10 @@ def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> N
             return
         header, chunks = inside.answer(request, payload)
         wire.send(channel, {**header, "nonce": request["nonce"]}, chunks)
+
+
+_KEPT_BYTES = 1 << 30
+"""Of freed memory a guest may hold: to give it back and ask anew costs more than a small call."""
 
 
 class Inside:
@@ -58,6 +63,7 @@ class Inside:
             self.launches.install()
         # made before any candidate can replace what it uses
         self._timer = Timer() if role == "cuda" else None
+        self.attester = attest.Attester(on_gpu=role == "cuda")
 
     def answer(self, request: dict[str, Any], payload: bytearray) -> Answer:
         """Do what is asked; whatever the candidate raises comes back as data."""
@@ -75,6 +81,8 @@ class Inside:
             "share": self.kernel_time_share,
             "fetch": self.fetch,
             "compile": self.compile,
+            "forget": self.forget,
+            "attest": self.attest,
         }
         loaded = self.loaded.get(request.get("name", ""))
         path = self.folder / request["file"] if "file" in request else None
@@ -106,6 +114,22 @@ class Inside:
             loaded = candidate.load(self.folder / request["file"], init)
         self.loaded[request["name"]] = loaded
         return {"entry": loaded.entry, "kernels": loaded.kernels}, []
+
+    def forget(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Drop a candidate and what was held for it."""
+        loaded = self.loaded.pop(request["name"], None)
+        self.kept, self.used, self.outputs = [], [], []
+        if loaded is not None:
+            candidate.unload(loaded)
+        del loaded
+        gc.collect()  # what was there at birth is frozen: this sees the candidate's objects alone
+        attest.reset_conveniences()
+        return {}, []
+
+    def attest(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Report on the process as a whole."""
+        own = [candidate.module_name(each.path) for each in self.loaded.values()]
+        return {"process": self.attester.full(own)}, []
 
     def _entries(self, name: str) -> list[tuple[str, str, torch.Tensor]]:
         """(state_dict name, kind, tensor) of a candidate's parameters and buffers."""
@@ -186,6 +210,7 @@ class Inside:
                 result = loaded.call(*inputs)
         finally:
             self.launches.witness = None
+        unfinished = self.launches.unfinished()
         self._synchronize()
         self.launches.skipped = frozenset()
         return {
@@ -194,7 +219,7 @@ class Inside:
             "suppressed": dict(self.launches.suppressed),
             "overrun": zones is not None and zones.overrun(),
             "operators": {**watched.operators, **witness.seen()},
-            "num_threads": threading.active_count(),
+            "process": self.attester.brief(unfinished),
         }, []
 
     def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
@@ -252,7 +277,8 @@ class Inside:
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """What the timed call returned; its outputs can be fetched."""
-        return self._describe(self.timer.result, self.timer.inputs), []
+        described = self._describe(self.timer.result, self.timer.inputs)
+        return {**described, "process": self.attester.brief()}, []
 
     def release(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """Make room for the host and other guests."""
@@ -284,7 +310,8 @@ class Inside:
         if request["is_timed"]:
             return {"has_changed": self.timer.has_changed(outputs)}, []
         del outputs
-        torch.cuda.empty_cache()  # the host and other guests need room too
+        if torch.cuda.memory_reserved() > _KEPT_BYTES:
+            torch.cuda.empty_cache()  # the host and other guests need room too
         return {}, []
 
     def compile(self, request: dict[str, Any], _payload: bytearray) -> Answer:

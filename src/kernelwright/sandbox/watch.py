@@ -52,6 +52,7 @@ class Launches:
         """Launches that `skipped` kept from happening."""
         self._captured: Counter[str] | None = None
         self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] | None = None
+        self._streams: set[int] = set()
 
     def install(self) -> None:
         """Count every launch from here on, interpreted or on a GPU."""
@@ -76,6 +77,7 @@ class Launches:
                     result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # tensor work
             if not warmup:  # a launch that raises is none
                 (self.counts if self._captured is None else self._captured)[name] += 1
+                self._note_stream()
             return result
 
         function.run = counted
@@ -99,6 +101,7 @@ class Launches:
                 self.suppressed.update(names)
                 return None
             self.counts.update(names)
+            self._note_stream()
             return replay(captured)
 
         graph.capture_begin, graph.capture_end = begin_counted, end_counted
@@ -123,7 +126,26 @@ class Launches:
     def reset(self, skipped: frozenset[str] = frozenset()) -> None:
         self.counts.clear()
         self.suppressed.clear()
+        self._streams.clear()
         self.skipped = skipped
+
+    def _note_stream(self) -> None:
+        if self._captured is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+            self._streams.add(torch.cuda.current_stream().cuda_stream)
+
+    def unfinished(self) -> int:
+        """Streams that kernels were launched on and that still have work once the current one is
+        through: work that whoever uses the outputs does not wait for."""
+        if not self._streams:
+            return 0
+        current = torch.cuda.current_stream()
+        current.synchronize()
+        others = self._streams - {current.cuda_stream}
+        streams: list[Any] = [
+            torch.cuda.ExternalStream(each)  # type: ignore[no-untyped-call]
+            for each in others
+        ]
+        return sum(not stream.query() for stream in streams)
 
 
 class Departures(TorchFunctionMode):

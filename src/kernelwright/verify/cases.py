@@ -18,6 +18,8 @@ from kernelwright.verify.task import Answer, Task
 
 PART_CHANGED = "part changed"
 PART = 256
+OTHER_WEIGHTS = "other weights"
+"""The variant of a module in which its parameters have moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,14 @@ class Posed:
     case: Case
     inputs: list[Any]
     answer: Answer
+
+    @property
+    def num_bytes(self) -> int:
+        """Of inputs and answer."""
+        inputs = [value for value in self.inputs if isinstance(value, torch.Tensor)]
+        states = (self.answer.outputs, *self.answer.state.values())
+        answers = [group for s in states for group in (s.native, s.oracle, *s.tolerated)]
+        return sum(tensor.nbytes for group in (inputs, *answers) for tensor in group)
 
 
 @stage("pose")
@@ -125,7 +135,7 @@ class Cases:
         packs weights matters when they change, one for outliers where there are some."""
         yield self.base, self.first()
         for case in self.all():
-            tells = case.variant == "other weights" or case.family in ("spikes", "last_tile")
+            tells = case.variant == OTHER_WEIGHTS or case.family in ("spikes", "last_tile")
             if tells and (posed := self.pose_if_defined(case)) is not None:
                 yield self.variants[case.variant], posed
 

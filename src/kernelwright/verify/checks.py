@@ -3,7 +3,7 @@
 import re
 
 from kernelwright.core.verdict import Code, ErrorFigures, Stage
-from kernelwright.sandbox.guest import Ran
+from kernelwright.sandbox.guest import ProcessState, Ran
 from kernelwright.verify.compare import Expected, compare, worse
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.rejection import Rejected, WrongOutputs
@@ -11,6 +11,24 @@ from kernelwright.verify.session import Called
 from kernelwright.verify.task import Answer
 
 CONTAINERS = re.compile(r"[\[\]()]")
+
+
+def check_process(born: ProcessState, now: ProcessState) -> None:
+    """The guest's process is as it was before it ran anything of the candidate's."""
+    for name in sorted(born.settings.keys() | now.settings.keys()):
+        before, after = born.settings.get(name), now.settings.get(name)
+        if before != after:
+            message = f"{name} is {after} after the call, was {before} before"
+            raise Rejected(Stage.PROBE, Code.SETTINGS_CHANGED, message)
+    for name, count in sorted(now.running.items()):
+        if count > (before_it := born.running.get(name, 0)):
+            message = f"{name}: {count} after the call, {before_it} before"
+            raise Rejected(Stage.PROBE, Code.LEFT_RUNNING, message)
+    if now.objects and now.objects != born.objects:
+        groups = [name for name, digest in born.objects.items() if now.objects.get(name) != digest]
+        names = ", ".join((now.changed or tuple(groups))[:5])
+        message = f"objects of the process were changed: {names}"
+        raise Rejected(Stage.PROBE, Code.TAMPERED, message)
 
 
 def check_structure(ran: Ran, answer: Answer) -> None:

@@ -2,7 +2,8 @@
 
 `verify` is for what is published, served or kept: a fresh guest for the candidate, every input
 family, shape variants, all probes. `screen` ranks many candidates of our own in one guest on two
-cases; its winners are verified.
+cases; its winners are verified. `verify_many` under the grade `recycled` (verify.recycled) is for
+many candidates that are not our own.
 
 A candidate never raises here: what it does wrong is its verdict. What raises is `UsageError` (the
 task is wrong) or `InfraError` (we are).
@@ -11,9 +12,9 @@ task is wrong) or `InfraError` (we are).
 import os
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -24,20 +25,16 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, UsageError
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
-from kernelwright.sandbox.forkserver import ForkServer, shared
-from kernelwright.sandbox.guest import Guest, Limits
-from kernelwright.timing.clock import gpu_lock
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import clock, further, rounds
-from kernelwright.verify.cases import Case, Cases, Posed, case_of, pose
+from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, Posed, case_of, pose
 from kernelwright.verify.compare import Precision
+from kernelwright.verify.guests import LongLived, fitting, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
-from kernelwright.verify.program_task import (
-    ProgramTask,
-    at_other_shapes,
-    beyond_int32,
-    for_interpreter,
-)
+from kernelwright.verify.program_task import at_other_shapes, beyond_int32
+from kernelwright.verify.recycled import META, Recycled
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
@@ -45,11 +42,9 @@ from kernelwright.verify.trial import Trial
 Say = Callable[[str], None]
 
 MODES = ("pure", "hybrid")
+GRADES = ("fresh", "recycled")
 NUM_SCREEN_CASES = 2
 COMPILE_JOBS = os.cpu_count() or 1
-META = torch.device("meta")
-MAX_SCREENED = 64
-"""Candidates one guest may hold before it is replaced."""
 
 
 class Judge:
@@ -65,6 +60,8 @@ class Judge:
         large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
         times: on CUDA, `verify` times what is right; False where a clock owner does that.
+        grade: "fresh" (a guest for each candidate: what is published, served or kept) or
+            "recycled" (guests that live on, correctness only: training and wide search).
     """
 
     def __init__(
@@ -79,21 +76,25 @@ class Judge:
         large: bool = False,
         progress: Say | None = None,
         times: bool = True,
+        grade: str = "fresh",
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
+        if grade not in GRADES:
+            raise UsageError(f"no such grade: {grade}", remedy=f"one of {', '.join(GRADES)}")
         if precision not in list(Precision):
             names = ", ".join(Precision)
             raise UsageError(f"no such precision: {precision}", remedy=f"one of {names}")
         self.rules = Rules(_device(device), Precision(precision), mode)
         self.limits = limits or default_limits(self.rules.device)
+        self.grade = grade
         self.budget_s = budget_s
         self.seed = secrets.randbits(31) if seed is None else seed
         self.large = large
         self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
-        self._warm: Guest | None = None
-        self._num_screened = 0
+        self._warm = LongLived(server(self.rules.device), self.limits, trusted=True)
+        self.recycled = Recycled(self.rules, self.limits, self.seed)
 
     def __enter__(self) -> Self:
         return self
@@ -104,9 +105,8 @@ class Judge:
         _value: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        if self._warm is not None:
-            self._warm.close()
-            self._warm = None
+        self._warm.retire()
+        self.recycled.close()
 
     @property
     def on_gpu(self) -> bool:
@@ -115,12 +115,14 @@ class Judge:
     # -- one candidate, fully
 
     def verify(self, task: Task, candidate: Candidate) -> Verdict:
-        """Judge one candidate in a guest of its own.
+        """Judge one candidate: `fresh` in a guest of its own, `recycled` in one that lives on.
 
         Raises:
             UsageError: the task's reference fails.
             InfraError: a guest was lost twice for no fault of the candidate's.
         """
+        if self.grade == "recycled":
+            return next(self.recycled.judge_many([(task, candidate)]))
         trial = Trial(self.rules, candidate)
         try:
             self._verify(trial, task)
@@ -130,6 +132,18 @@ class Judge:
         self._make_room()
         return trial.verdict()
 
+    def verify_many(self, pairs: Iterable[tuple[Task, Candidate]]) -> Iterator[Verdict]:
+        """Judge one after the other; verdicts in their order. While the grade is `recycled`, the
+        next candidates are compiled while one is judged.
+
+        Raises:
+            UsageError, InfraError: as `verify`, at the candidate it happens to.
+        """
+        if self.grade == "recycled":
+            yield from self.recycled.judge_many(pairs)
+        else:
+            yield from (self.verify(task, candidate) for task, candidate in pairs)
+
     def _verify(self, trial: Trial, task: Task) -> None:
         with trial.ending():
             self._say("reading the source")
@@ -137,12 +151,12 @@ class Judge:
             if not self.on_gpu:  # a GPU compiles for itself
                 self._say("compiling for sm_90")
                 self._compile(trial, task)
-            if (small := self._fitting(task, is_generic=False)) is not task:
+            if (small := fitting(task, self.rules.device, is_generic=False)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with ExitStack() as guests:
 
                 def open_session(task: Task) -> Session:
-                    guest = guests.enter_context(self._server().guest(self.limits))
+                    guest = guests.enter_context(server(self.rules.device).guest(self.limits))
                     session = Session(task, guest, self.rules.device)
                     trial.load(session)
                     return session
@@ -164,7 +178,7 @@ class Judge:
     def _cases(self, base: Task) -> Cases:
         variants = {"base": base, **at_other_shapes(base, self.seed)}
         if isinstance(base, ModuleTask) and base.is_redrawn:  # weights can be given by name
-            variants["other weights"] = base.with_other_weights(derive(self.seed, "weights"))
+            variants[OTHER_WEIGHTS] = base.with_other_weights(derive(self.seed, "weights"))
         return Cases(variants, self.rules, self.seed)
 
     def _judge_cases(self, trial: Trial, session: Session, cases: Cases) -> None:
@@ -203,6 +217,8 @@ class Judge:
             trial.silence(sessions, cases)
             self._say("looking beyond the task")
             further.look(trial, sessions, cases)
+            trial.attest(sessions.now().guest)
+            trial.passed("process unchanged")
 
     # -- many of our own
 
@@ -217,8 +233,11 @@ class Judge:
         Raises:
             UsageError, InfraError: as `verify`.
         """
-        trials = [Trial(self.rules, c, name=f"candidate_{i}") for i, c in enumerate(candidates)]
-        small = self._fitting(task, is_generic=True)
+        trials = [
+            Trial(self.rules, c, name=f"candidate_{i}", grade="recycled")
+            for i, c in enumerate(candidates)
+        ]
+        small = fitting(task, self.rules.device, is_generic=True)
         self._compile_all(trials, task)
         posed: dict[tuple[int, Case], Posed] = {}
         for trial in trials:
@@ -272,39 +291,22 @@ class Judge:
 
     def _warm_session(self, task: Task) -> Session:
         """The guest that is at hand, a new one after a death or enough candidates."""
-        self._num_screened += 1
-        if self._warm is not None and self._num_screened > MAX_SCREENED:
-            self._warm.close()
-        if self._warm is None or not self._warm.alive or self._num_screened > MAX_SCREENED:
-            self._warm = self._server().guest(self.limits, trusted=True)
-            self._num_screened = 1
-        return Session(task, self._warm, self.rules.device)
+        return Session(task, self._warm.next(), self.rules.device)
 
     # -- parts
 
     def _compile(self, trial: Trial, task: Task, *, trusted: bool = False) -> None:
         """A compiler for the GPU must agree; tensors are described to it, not made."""
-        trial.compile(task, task.example(META), self.limits, trusted=trusted)
-
-    def _fitting(self, task: Task, *, is_generic: bool) -> Task:
-        """The interpreter judges a big program on smaller sizes of the same structure."""
-        if self.on_gpu or not isinstance(task, ProgramTask):
-            return task
-        return for_interpreter(task, is_generic=is_generic)
+        with shared("compile").guest(self.limits, trusted=trusted) as guest:
+            trial.compile(task, [task.example(META)], guest)
 
     def _sharing(self) -> AbstractContextManager[None]:
-        """Untimed work keeps off the GPU while another process has it alone to take times."""
-        if not self.on_gpu:
-            return nullcontext()
-        return gpu_lock(self.rules.device.index or 0, shared=True)
+        return sharing(self.rules.device)
 
     def _make_room(self) -> None:
         """Return cached GPU memory: the guests have allocators of their own."""
         if self.on_gpu:
             torch.cuda.empty_cache()
-
-    def _server(self) -> ForkServer:
-        return shared("cuda" if self.on_gpu else "cpu")
 
 
 def default_limits(device: torch.device) -> Limits:

@@ -8,7 +8,13 @@ import torch
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.tensors import meta_tensor
-from kernelwright.programs.variants import enlarged, num_bytes, scaled_down, shape_variants
+from kernelwright.programs.variants import (
+    aligned_variants,
+    enlarged,
+    num_bytes,
+    scaled_down,
+    shape_variants,
+)
 from kernelwright.verify.task import Call, Task
 
 NUM_SHAPES = 2
@@ -82,6 +88,19 @@ def beyond_int32(task: Task, available_bytes: int) -> ProgramTask | None:
     if large is None or LARGE_HEADROOM * num_bytes(large) > available_bytes:
         return None
     return program_task(large, name=task.name)
+
+
+def at_aligned_shapes(task: Task, seed: int) -> dict[str, Task]:
+    """One task of the same structure that the same compiled kernels should serve, by the shapes
+    of its inputs; none where the task is no program or its attributes pin every size."""
+    if not isinstance(task, ProgramTask):
+        return {}
+    variants = aligned_variants(task.program, 1, seed)
+    return {
+        shape_text(v): program_task(v, name=task.name)
+        for v in variants
+        if same_attributes(v, task.program)
+    }
 
 
 def same_attributes(one: Program, other: Program) -> bool:

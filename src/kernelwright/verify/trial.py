@@ -1,6 +1,6 @@
 """One candidate under judgement: the steps it goes through and what they found."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,8 +9,8 @@ import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
-from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.compile_check import load_to_compile
+from kernelwright.sandbox.guest import Guest
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Cases, Posed, answered, poison
@@ -27,6 +27,7 @@ class Trial:
     rules: Rules
     candidate: Candidate
     name: str = "candidate"
+    grade: str = "fresh"
     isolation: str = ""
     errors: ErrorFigures | None = None
     launches: dict[str, int] = field(default_factory=dict)
@@ -65,14 +66,15 @@ class Trial:
             raise Rejected(Stage.STATIC, first.code, message, first.line)
         self.passed("static rules")
 
-    def compile(
-        self, task: Task, inputs: list[Any], limits: Limits, *, trusted: bool = False
-    ) -> None:
-        """A real compilation for sm_90, without a GPU."""
+    @stage("compile")
+    def compile(self, task: Task, shapes: Sequence[list[Any]], guest: Guest) -> None:
+        """A real compilation for sm_90, without a GPU, for inputs of each of these shapes."""
         init = task.init() if isinstance(task, ModuleTask) else None
         try:
             with faults(Stage.COMPILE):
-                compile_check(self.candidate.source, inputs, init, limits, trusted=trusted)
+                load_to_compile(guest, self.name, self.candidate.source, init)
+                for inputs in shapes:
+                    guest.compile(inputs, self.name)
         except Rejected as rejected:
             if rejected.code is not Code.RUNTIME_ERROR:
                 raise
@@ -103,6 +105,7 @@ class Trial:
     def _judge(self, session: Session, task: Task, posed: Posed) -> None:
         case = posed.case
         called = session.call(self.name, task, posed.inputs, case.seed, case.poison)
+        checks.check_process(session.guest.born, called.ran.process)
         checks.check_structure(called.ran, posed.answer)
         try:
             self._compare(called, posed.answer.outputs)
@@ -121,6 +124,7 @@ class Trial:
         self.launches = self.launches or called.ran.launches
         self.cases.append(case.name)
         self.passed("outputs", "inputs unchanged", "no aliasing", "own kernels launched")
+        self.passed("settings unchanged", "nothing left running")
         if posed.answer.state:
             self.passed("buffers")
 
@@ -203,6 +207,13 @@ class Trial:
             return True
         return False
 
+    @stage("attest")
+    def attest(self, guest: Guest) -> None:
+        """The guest's process is as it was before it ran anything."""
+        with faults():
+            now = guest.attest()
+        checks.check_process(guest.born, now)
+
     # -- result
 
     def verdict(self) -> Verdict:
@@ -225,6 +236,7 @@ class Trial:
             library_share=self.library_share,
             cases=tuple(self.cases),
             checks=tuple(self.checks),
+            grade=self.grade,
             isolation=self.isolation,
             advice=tuple(dict.fromkeys(self.advice)),
         )

@@ -1,0 +1,277 @@
+"""The grade `recycled`: many candidates, one after the other, in guests that live on.
+
+For training and wide search, where a new process with a new GPU context for every candidate is too
+slow. Candidates of one task share its cases, inputs and answers, which are drawn anew every
+`REFRESH` candidates. A second guest, without a GPU, compiles the next candidates meanwhile.
+
+After each candidate the guest is attested: settings, what is left running, and the identity of
+objects, against its birth. It is retired on any difference, after a crash or a lost context, and
+after `guests.MAX_CANDIDATES`. An exception of a candidate's alone, in a guest that is as it was,
+does not end it: models that learn raise them all the time.
+
+What this rests on: inputs, expected values and decisions are the host's in this grade too, so a
+guest that one candidate has spoiled can make a later one fail, and cannot know what is right. What
+it could do, unseen, is compute a later candidate's outputs for it: therefore attestation, guests
+that are replaced, and `verify.audit`, which judges the best and a share of the others again,
+`fresh`.
+
+Which cases: every kind of probe that correctness needs, at the task's shapes and at one other. That
+one keeps each size's power of two and its divisibility by 16 where it can, so that the very kernels
+that were compiled for the task serve it. Other odd sizes, strided inputs and times are for `fresh`.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import GuestLost
+from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Verdict
+from kernelwright.programs.families import FAMILIES
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.verify.cases import (
+    OTHER_WEIGHTS,
+    PART_CHANGED,
+    Case,
+    Cases,
+    Posed,
+    case_of,
+    poison,
+)
+from kernelwright.verify.guests import LongLived, fitting, server, sharing
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.program_task import at_aligned_shapes
+from kernelwright.verify.rejection import Rejected, faults
+from kernelwright.verify.session import Lasting, Session
+from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.trial import Trial
+
+REFRESH = 64
+"""Candidates judged on the same inputs before others are drawn."""
+MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 4 << 30}
+"""Inputs and answers that are kept, by device."""
+MAX_TASKS = 1024
+"""Tasks whose shapes are remembered."""
+AHEAD = 2
+"""Candidates that are compiled before they are judged."""
+META = torch.device("meta")
+
+
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """A task at the sizes it is judged at."""
+
+    task: Task
+    """As it was given."""
+    variants: dict[str, Task]
+    """"base", and others by the shapes of their inputs."""
+    examples: list[list[Any]]
+    """Inputs to compile for."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A candidate that is read and compiled."""
+
+    trial: Trial
+    shapes: Shapes
+
+
+@dataclass(slots=True)
+class SharedCases(Cases):
+    """Cases that several candidates of a task are judged on; answers are kept."""
+
+    num_uses: int = 0
+    _kept: dict[Case, Posed | None] = field(default_factory=dict)
+
+    def all(self) -> Iterator[Case]:
+        """Plain values of every variant, the first ones with a part changed, the other families
+        at the last variant that differs in shapes (else the base), and plain values of the base
+        again under the other poison."""
+        shapes = [name for name in self.variants if name != OTHER_WEIGHTS]
+        kinds = [(name, "plain") for name in self.variants] + [("base", PART_CHANGED)]
+        kinds += [(shapes[-1], family) for family in FAMILIES if family != "plain"]
+        for number, kind in enumerate(kinds):
+            yield case_of(self.seed, number, *kind)
+        last = case_of(self.seed, len(kinds))
+        yield replace(last, poison=poison(last.seed, is_nan=False))
+
+    def pose_if_defined(self, case: Case) -> Posed | None:
+        if case not in self._kept:
+            self._kept[case] = Cases.pose_if_defined(self, case)
+        return self._kept[case]
+
+    @property
+    def num_bytes(self) -> int:
+        return sum(posed.num_bytes for posed in self._kept.values() if posed is not None)
+
+
+class Recycled:
+    """Judges in one long-lived guest; `prepare` may run in another thread than `judge`.
+
+    Args:
+        seed: secret; inputs derive from it.
+    """
+
+    def __init__(self, rules: Rules, limits: Limits, seed: int) -> None:
+        self.rules, self.seed = rules, seed
+        self.guests = LongLived(server(rules.device), limits)
+        self.compilers = LongLived(shared("compile"), limits)
+        self._shapes_of: OrderedDict[Task, Shapes] = OrderedDict()
+        self._cases_of: OrderedDict[Task, SharedCases] = OrderedDict()
+        self._num_drawn = 0
+
+    def close(self) -> None:
+        """End the guests; others are started when they are needed."""
+        self.guests.retire()
+        self.compilers.retire()
+
+    def judge_many(self, pairs: Iterable[tuple[Task, Candidate]]) -> Iterator[Verdict]:
+        """Verdicts in the order of the pairs; the next candidates compile meanwhile."""
+        waiting: deque[Future[Prepared]] = deque()
+        with ThreadPoolExecutor(1, "compile") as compiling:
+            try:
+                for task, candidate in pairs:
+                    shapes = self.shapes(task)
+                    waiting.append(compiling.submit(self.prepare, shapes, candidate))
+                    if len(waiting) > AHEAD:
+                        yield self.judge(waiting.popleft().result())
+                while waiting:
+                    yield self.judge(waiting.popleft().result())
+            finally:
+                for each in waiting:
+                    each.cancel()
+
+    # -- reading and compiling
+
+    def shapes(self, task: Task) -> Shapes:
+        """What to judge a task at. Not for `prepare`'s thread: the user's code runs, under seeds
+        and types that PyTorch keeps one of for all threads.
+
+        Raises:
+            UsageError: the task cannot make inputs.
+        """
+        if task not in self._shapes_of:
+            small = fitting(task, self.rules.device, is_generic=False)
+            others = at_aligned_shapes(small, self.seed)
+            examples = [each.example(META) for each in (task, *others.values())]
+            if isinstance(task, ModuleTask):
+                task.init()  # builds the module
+            self._shapes_of[task] = Shapes(task, {"base": small, **others}, examples)
+            if len(self._shapes_of) > MAX_TASKS:
+                self._shapes_of.popitem(last=False)
+        return self._shapes_of[task]
+
+    def prepare(self, shapes: Shapes, candidate: Candidate) -> Prepared:
+        """Static rules, and compilation for every shape it will be judged at.
+
+        Raises:
+            InfraError: a compile guest was lost twice for no fault of the candidate's.
+        """
+        try:
+            return Prepared(self._compiled(shapes, candidate), shapes)
+        except GuestLost:
+            return Prepared(self._compiled(shapes, candidate), shapes)
+
+    def _compiled(self, shapes: Shapes, candidate: Candidate) -> Trial:
+        trial = Trial(self.rules, candidate, grade="recycled")
+        if shapes.variants["base"] is not shapes.task:
+            trial.advice.append("judged on smaller sizes: the interpreter is slow")
+        with trial.ending():
+            trial.read(shapes.task.entry)
+            guest = self.compilers.next()
+            try:
+                trial.compile(shapes.task, shapes.examples, guest)
+            finally:
+                _found_in(self.compilers, guest, trial)  # of what it leaves there, the run decides
+        return trial
+
+    # -- running
+
+    def judge(self, prepared: Prepared) -> Verdict:
+        """Run and probe a prepared candidate.
+
+        Raises:
+            UsageError: the task's reference fails.
+            InfraError: a guest was lost twice for no fault of the candidate's.
+        """
+        trial = prepared.trial
+        if trial.rejection is None:
+            try:
+                self._judge(trial, prepared.shapes)
+            except GuestLost:
+                trial = Trial(self.rules, trial.candidate, grade="recycled")
+                self._judge(trial, prepared.shapes)
+        return trial.verdict()
+
+    def _judge(self, trial: Trial, shapes: Shapes) -> None:
+        """The guest is retired unless it is as it was at birth, whatever is raised."""
+        guest = self.guests.next()
+        with sharing(self.rules.device):
+            try:
+                with trial.ending():
+                    self._run(trial, shapes, guest)
+            except BaseException:
+                self.guests.retire()
+                raise
+            found = _found_in(self.guests, guest, trial)
+            trial.rejection = trial.rejection or found
+            if trial.rejection is None:
+                trial.passed("process unchanged")
+
+    def _run(self, trial: Trial, shapes: Shapes, guest: Guest) -> None:
+        def open_session(task: Task, guest: Guest | None = None) -> Session:
+            session = Session(task, guest or self.guests.next(), self.rules.device)
+            trial.load(session)
+            return session
+
+        session = open_session(shapes.variants["base"], guest)
+        cases = self._cases(session.tasks[trial.name], shapes.variants)
+        for case in cases.all():
+            if (posed := cases.pose_if_defined(case)) is not None:
+                trial.judge(session, cases.variants[case.variant], posed)
+        trial.silence(Lasting(session, open_session), cases)
+
+    # -- cases
+
+    def _cases(self, base: Task, shapes: dict[str, Task]) -> SharedCases:
+        """Those the last candidate of this task was judged on, unless they are worn."""
+        found = self._cases_of.pop(base, None)
+        if found is None or found.num_uses >= REFRESH:
+            self._num_drawn += 1
+            seed = derive(self.seed, "recycled", self._num_drawn)
+            variants = {**shapes, "base": base}
+            if isinstance(base, ModuleTask) and base.is_redrawn:
+                variants[OTHER_WEIGHTS] = base.with_other_weights(derive(seed, "weights"))
+            found = SharedCases(variants, self.rules, seed)
+        self._drop_oldest()
+        found.num_uses += 1
+        self._cases_of[base] = found
+        return found
+
+    def _drop_oldest(self) -> None:
+        limit = MAX_POSED_BYTES[self.rules.device.type]
+        while self._cases_of and sum(c.num_bytes for c in self._cases_of.values()) > limit:
+            self._cases_of.popitem(last=False)
+
+
+def _found_in(guests: LongLived, guest: Guest, trial: Trial) -> Rejected | None:
+    """Have the guest forget the candidate. What it left there is given, and retires the guest, as
+    does an end of it."""
+    if not guest.alive:
+        guests.retire()
+        return None
+    try:
+        with faults():
+            guest.forget(trial.name)
+        trial.attest(guest)
+    except Rejected as rejected:
+        guests.retire()
+        return rejected
+    return None

@@ -1,0 +1,167 @@
+"""The grade `recycled`: what one candidate leaves in a guest is found, and the next is not hurt."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from corpus import ROOT, entries
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Code
+from kernelwright.sandbox.guest import Limits
+from kernelwright.verify import recycled
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.load import load_task
+from kernelwright.verify.task import FunctionTask
+
+PLAIN = (ROOT / "honest" / "plain.py").read_text()
+GOOD = Candidate(source=PLAIN)
+HONEST = [entry for entry in entries("honest") if entry.mode == "pure"]
+
+
+@pytest.fixture
+def judge():
+    with Judge("cpu", grade="recycled", limits=Limits(wall_s=20.0)) as judge:
+        yield judge
+
+
+@pytest.fixture(scope="module")
+def relu():
+    return load_task(ROOT / "tasks" / "relu.py")
+
+
+def leaving(what):
+    """The good candidate, which also does `what`."""
+    source = PLAIN.replace("    return [relu(x0)]", f"    {what}\n    return [relu(x0)]")
+    return Candidate(source=f"import sys, threading, time\n{source}")
+
+
+LEFT = {
+    "a default dtype": ("torch.set_default_dtype(torch.float64)", Code.SETTINGS_CHANGED),
+    "TF32": ("torch.backends.cuda.matmul.allow_tf32 = True", Code.SETTINGS_CHANGED),
+    "a mode": ("torch.overrides.BaseTorchFunctionMode().__enter__()", Code.SETTINGS_CHANGED),
+    "a thread": ("threading.Thread(target=time.sleep, args=(60,)).start()", Code.LEFT_RUNNING),
+    "a patched function": ("torch.empty = torch.zeros", Code.TAMPERED),
+    "a patched method": ("torch.Tensor.numel = torch.Tensor.nelement", Code.TAMPERED),
+    "a module": ("sys.modules['spare'] = type(sys)('spare')", Code.TAMPERED),
+    "another module": ("sys.modules['bisect'] = sys", Code.TAMPERED),
+}
+
+
+@pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
+def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
+    judge, relu, what, code, monkeypatch
+):
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    guests = judge.recycled.guests
+    verdict = judge.verify(relu, leaving(what))
+    assert verdict.code is code, verdict.message
+    assert guests.num_started == 1
+    assert judge.verify(relu, GOOD).accepted
+    assert guests.num_started == 2
+
+
+@pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
+def test_a_fresh_guest_is_attested_too(relu, what, code, monkeypatch):
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    with Judge("cpu", limits=Limits(wall_s=20.0), budget_s=0.0) as judge:
+        verdict = judge.verify(relu, leaving(what))
+    assert verdict.code is code, verdict.message
+
+
+def test_a_changed_setting_is_named_with_both_values(judge, relu, monkeypatch):
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    message = judge.verify(relu, leaving("torch.set_default_dtype(torch.float64)")).message
+    assert "default_dtype" in message
+    assert "torch.float64" in message
+    assert "torch.float32" in message
+
+
+def test_honest_candidates_in_a_row_share_one_guest_and_are_accepted(judge):
+    pairs = [(load_task(e.task), Candidate(source=e.path.read_text())) for e in HONEST] * 2
+    assert len(pairs) >= 20
+    verdicts = list(judge.verify_many(pairs))
+    assert [v.message for v in verdicts if not v.accepted] == []
+    assert {v.grade for v in verdicts} == {"recycled"}
+    assert judge.recycled.guests.num_started == 1
+    assert judge.recycled.compilers.num_started == 1
+
+
+def test_verdicts_come_in_order_and_the_wrong_do_not_hurt_the_others(judge, relu):
+    sources = [
+        PLAIN,
+        PLAIN.replace("tl.maximum", "tl.minimum"),
+        PLAIN.replace("tl.maximum", "tl.maximal"),
+        PLAIN.replace("return [relu(x0)]", "raise ValueError('no')"),
+        PLAIN.replace("return [relu(x0)]", "return [relu(x0).fill_(1 / 0)]"),
+        PLAIN,
+    ]
+    pairs = [(relu, Candidate(source=source)) for source in sources]
+    codes = [verdict.code for verdict in judge.verify_many(iter(pairs))]
+    assert codes == [
+        Code.OK,
+        Code.WRONG_VALUES,
+        Code.COMPILE_ERROR,
+        Code.RUNTIME_ERROR,
+        Code.RUNTIME_ERROR,
+        Code.OK,
+    ]
+    assert judge.recycled.guests.num_started == 1
+
+
+def test_a_guest_that_died_is_replaced(judge, relu):
+    deadly = Candidate(
+        source=PLAIN.replace("return [relu(x0)]", "import ctypes; ctypes.string_at(0)")
+    )
+    hanging = Candidate(source=PLAIN.replace("return [relu(x0)]", "exit(3)"))
+    verdicts = list(judge.verify_many([(relu, c) for c in (deadly, GOOD, hanging, GOOD)]))
+    assert [v.accepted for v in verdicts] == [False, True, False, True]
+
+
+def test_a_guest_is_replaced_after_enough_candidates(relu, monkeypatch):
+    monkeypatch.setattr("kernelwright.verify.guests.MAX_CANDIDATES", 2)
+    with Judge("cpu", grade="recycled") as judge:
+        assert all(v.accepted for v in judge.verify_many([(relu, GOOD)] * 5))
+        assert judge.recycled.guests.num_started == 3
+
+
+def test_inputs_are_drawn_anew_every_so_many_candidates(judge, relu, monkeypatch):
+    monkeypatch.setattr(recycled, "REFRESH", 2)
+    cases = [verdict.cases for verdict in judge.verify_many([(relu, GOOD)] * 4)]
+    assert cases[0] == cases[1]
+    assert cases[2] == cases[3]
+    assert cases[1] != cases[2]
+
+
+def test_cases_hold_both_poisons_every_family_and_another_shape(judge, relu):
+    verdict = judge.verify(relu, GOOD)
+    names = [case.split("/") for case in verdict.cases]
+    base = {case[3] for case in names if case[0] == "base"}
+    assert base == {"nan poison", "finite poison"}
+    assert {case[1] for case in names} >= {"plain", "scaled", "spikes", "last_tile"}
+    assert len({case[0] for case in names}) == 2
+    assert "outputs depend on each own kernel" in verdict.checks
+    assert "process unchanged" in verdict.checks
+
+
+def test_answers_are_dropped_when_they_take_too_much_memory(judge, relu, monkeypatch):
+    monkeypatch.setattr(recycled, "MAX_POSED_BYTES", {"cpu": 0})
+    other = replace(relu, name="another")
+    pairs = [(relu, GOOD), (relu, GOOD), (other, GOOD), (relu, GOOD)]
+    cases = [verdict.cases for verdict in judge.verify_many(pairs)]
+    assert cases[0] == cases[1]
+    assert cases[0] != cases[3]
+
+
+def test_a_task_that_fails_is_the_users_at_its_place(judge, relu):
+    bad = FunctionTask(name="bad", get_inputs=lambda: [torch.ones(3)], function=lambda x: x / "y")
+    verdicts = judge.verify_many([(relu, GOOD), (bad, GOOD)])
+    assert next(verdicts).accepted
+    with pytest.raises(UsageError, match="bad"):
+        next(verdicts)
+
+
+def test_an_unknown_grade_is_refused():
+    with pytest.raises(UsageError, match="grade"):
+        Judge("cpu", grade="reused")
