@@ -17,7 +17,12 @@ from kernelwright.verify.task import FunctionTask
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 GOOD = Candidate(source=PLAIN)
-HONEST = [entry for entry in entries("honest") if entry.mode == "pure"]
+QUICK = {
+    "bare_tensor", "boolean_mask", "channels_last_output", "contiguous_inputs",
+    "dictionary_of_outputs", "double_precision_sum", "early_return_when_empty", "heuristics",
+    "packing_that_follows_updates", "plain", "returns_a_view", "running_statistics",
+}  # fmt: skip
+HONEST = [entry for entry in entries("honest") if entry.path.stem in QUICK]
 
 
 @pytest.fixture

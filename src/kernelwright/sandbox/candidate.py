@@ -38,7 +38,14 @@ class MissingEntry(Exception):
 
 def load(path: Path, init: dict[str, Any] | None) -> Loaded:
     """Import the file; construct `ModelNew` under its seed where it is the entry."""
-    module = _import(path)
+    try:
+        return _loaded(_import(path), path, init)
+    except BaseException:
+        sys.modules.pop(module_name(path), None)
+        raise
+
+
+def _loaded(module: ModuleType, path: Path, init: dict[str, Any] | None) -> Loaded:
     kernels = tuple(name for name, value in vars(module).items() if _is_kernel(value))
     if callable(entry := vars(module).get("ModelNew")) and init is not None:
         model = _construct(entry, init)
@@ -56,11 +63,7 @@ def _import(path: Path) -> ModuleType:
         raise ImportError(f"cannot import {path.name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # inspect and dataclasses look a module up by name
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
+    spec.loader.exec_module(module)
     return module
 
 
@@ -74,7 +77,6 @@ def unload(loaded: Loaded) -> None:
     sys.modules.pop(module_name(loaded.path), None)
     interpreter.forget(module_name(loaded.path))
     linecache.cache.pop(str(loaded.path), None)
-    loaded.path.unlink(missing_ok=True)
 
 
 def _is_kernel(value: object) -> bool:

@@ -63,7 +63,8 @@ class Guest:
     ) -> None:
         self._channel, self._pid, self._folder, self._limits = channel, pid, folder, limits
         self._reap, self._memory = reap, memory
-        self._files = 0
+        self._num_files = 0
+        self._sources: dict[str, Path] = {}
         self.alive = True
         try:
             hello, _ = self._receive(time.monotonic() + limits.wall_s)
@@ -110,7 +111,7 @@ class Guest:
         header, _ = self._request(
             "load",
             name=name,
-            file=self._write(source, name if name.isidentifier() else "candidate"),
+            file=self._write(source, name),
             init=None if init is None else dict(init),
         )
         try:
@@ -118,10 +119,11 @@ class Guest:
         except (KeyError, TypeError) as error:
             raise self._malformed() from error
 
-    def _write(self, source: str, stem: str) -> str:
+    def _write(self, source: str, name: str) -> str:
         """Put a candidate's file where the guest reads it and may not write; its name."""
-        self._files += 1
-        file = f"{stem}_{self._files}.py"
+        self._num_files += 1
+        file = f"{name if name.isidentifier() else 'candidate'}_{self._num_files}.py"
+        self._sources[name] = self._folder / file
         try:
             # "x" follows no link, should a guest without Landlock have left one
             with open(self._folder / file, "x", encoding="utf-8") as written:
@@ -252,6 +254,8 @@ class Guest:
     def forget(self, name: str) -> None:
         """Drop a candidate with all that belongs to it."""
         self._request("forget", name=name)
+        if name in self._sources:
+            self._sources.pop(name).unlink(missing_ok=True)
 
     def attest(self) -> ProcessState:
         """What the process is like now, objects included; to compare with `born`."""

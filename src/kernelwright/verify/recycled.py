@@ -44,7 +44,7 @@ from kernelwright.verify.cases import (
     case_of,
     poison,
 )
-from kernelwright.verify.guests import LongLived, fitting, server, sharing
+from kernelwright.verify.guests import MAX_CANDIDATES, LongLived, fitting, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import at_aligned_shapes
 from kernelwright.verify.rejection import Rejected, faults
@@ -121,6 +121,7 @@ class Recycled:
 
     def __init__(self, rules: Rules, limits: Limits, seed: int) -> None:
         self.rules, self.seed = rules, seed
+        limits = replace(limits, cpu_s=limits.cpu_s * MAX_CANDIDATES)  # of a guest's whole life
         self.guests = LongLived(server(rules.device), limits)
         self.compilers = LongLived(shared("compile"), limits)
         self._shapes_of: OrderedDict[Task, Shapes] = OrderedDict()
