@@ -35,7 +35,7 @@ SETTINGS = {
     "inference mode": "keep(torch.inference_mode())",
     "a function mode": "keep(torch.overrides.BaseTorchFunctionMode())",
     "a variable": "import os; os.environ['TRITON_DEBUG'] = '1'",
-    "the folder": "import os; os.mkdir('d'); os.chdir('d')",
+    "the folder": "import os; os.chdir(os.environ['HOME'])",
     "recursion": "import sys; sys.setrecursionlimit(4000)",
 }
 
@@ -43,7 +43,7 @@ RUNNING = {
     "a thread": "import threading, time; threading.Thread(target=time.sleep, args=(30,)).start()",
     "a thread without a name": "import _thread, time; _thread.start_new_thread(time.sleep, (30,))",
     "a process": "import os, time; os.fork() or time.sleep(30)",
-    "a file": "import os; os.open('f', os.O_CREAT | os.O_WRONLY)",
+    "a file": "import os; os.open(os.environ['HOME'] + '/f', os.O_CREAT | os.O_WRONLY)",
 }
 
 OBJECTS = {

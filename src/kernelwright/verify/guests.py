@@ -1,9 +1,10 @@
 """Where judging happens: the guests of a device, kept for a while or not, and the GPU's lock."""
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 import torch
 
+from kernelwright.core.errors import GuestLost
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.clock import gpu_lock
@@ -54,7 +55,8 @@ class LongLived:
         self._num_candidates = 0
         if self._guest is not None:
             guest, self._guest = self._guest, None
-            guest.close()
+            with suppress(GuestLost):  # gone is gone
+                guest.close()
 
 
 def server(device: torch.device) -> ForkServer:
