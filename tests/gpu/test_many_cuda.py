@@ -22,7 +22,7 @@ def gpu():
         pytest.skip("needs a CUDA device")
 
 
-@pytest.mark.parametrize("grade", ["fresh"])
+@pytest.mark.parametrize("grade", ["fresh", "recycled"])
 def test_what_is_right_is_timed_by_the_clock_owner(tmp_path, grade):
     assert FAR != GOOD
     sources = {"wrong": GOOD.replace("tl.maximum", "tl.minimum"), "far": FAR}

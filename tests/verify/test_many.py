@@ -228,17 +228,19 @@ def test_the_timed_verdict_keeps_what_correctness_rests_on():
 # -- the real thing, in Triton's interpreter
 
 
-def test_real_candidates_on_real_workers(tmp_path):
+@pytest.mark.parametrize("grade", ["fresh", "recycled"])
+def test_real_candidates_on_real_workers(tmp_path, grade):
     wrong = GOOD.replace("tl.maximum", "tl.minimum")
     sources = {"good": GOOD, "wrong": wrong, "again": GOOD, "none": "def fused_operator(x): pass"}
     jobs = [job(name, source, RELU) for name, source in sources.items()]
     jobs.append(job("broken", GOOD, RELU.replace("torch.relu", "torch.rely")))
-    recipe = Recipe(device="cpu", budget_s=5.0).resolved()
+    recipe = Recipe(device="cpu", grade=grade, budget_s=5.0).resolved()
     pools = local_pools(recipe, 2)
     assert isinstance(pools.judges, LocalExecutor)
     summary = judge_many(jobs, recipe, tmp_path, pools.judges, pools.clock)
     assert summary["codes"] == {"ok": 2, "wrong_values": 1, "no_kernel": 1}
     assert (summary["usage"], summary["infra"]) == (1, 0)
+    assert {r["verdict"]["grade"] for r in records(tmp_path, "verdict")} == {grade}
     assert {"static rules", "compile", "pose", "load", "run"} <= summary["stages_s"].keys()
 
 

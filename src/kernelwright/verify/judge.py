@@ -85,7 +85,7 @@ class Judge:
         if precision not in list(Precision):
             names = ", ".join(Precision)
             raise UsageError(f"no such precision: {precision}", remedy=f"one of {names}")
-        self.rules = Rules(_device(device), Precision(precision), mode)
+        self.rules = Rules(device_named(device), Precision(precision), mode)
         self.limits = limits or default_limits(self.rules.device)
         self.grade = grade
         self.budget_s = budget_s
@@ -317,7 +317,12 @@ def default_limits(device: torch.device) -> Limits:
     return Limits(wall_s=60.0, memory_bytes=8 << 30)
 
 
-def _device(name: str) -> torch.device:
+def device_named(name: str) -> torch.device:
+    """The device of an option: "auto", "cpu" or "cuda".
+
+    Raises:
+        UsageError: there is no such device.
+    """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda"):

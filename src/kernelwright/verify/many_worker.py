@@ -11,7 +11,8 @@ import socket
 import tempfile
 import time
 import traceback
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from kernelwright.verify import clock
 from kernelwright.verify.load import load_task
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.recycled import Prepared
 from kernelwright.verify.session import Session
 from kernelwright.verify.task import Task
 from kernelwright.verify.trial import Trial
@@ -56,15 +58,22 @@ class JudgeWorker:
         self.recipe = recipe
         self.judge = recipe.judge()
         self._tasks: OrderedDict[str, Task] = OrderedDict()
+        self._arrived: deque[Record] = deque()
+        self._compiling = ThreadPoolExecutor(1, "compile")
+        self._prepared: dict[str, Future[Prepared]] = {}
+        """By the candidate's id."""
         self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tasks-")
 
     def begin(self, job: Record) -> None:
-        """Nothing to do beforehand."""
+        """Candidates of the grade `recycled` compile while earlier ones are judged."""
+        if self.recipe.grade == "recycled":
+            self._arrived.append(job)
 
     def run(self, job: Record) -> Record:
         found = []
         for candidate in job["candidates"]:
             begin_s = time.time()
+            self._prepare_arrived()
             finding = self._finding(job["reference"], candidate)
             found.append(finding | {"begin_s": begin_s, "end_s": time.time()})
             if "infra" in finding:
@@ -73,6 +82,7 @@ class JudgeWorker:
         return {"found": found, "stages": take_spent(), "worker": worker}
 
     def close(self) -> None:
+        self._compiling.shutdown(cancel_futures=True)
         self.judge.__exit__(None, None, None)
         self._folder.cleanup()
 
@@ -87,11 +97,28 @@ class JudgeWorker:
         return {"id": candidate["id"], "verdict": verdict.to_json()}
 
     def look(self, task: Task, candidate: Record) -> Verdict:
-        return self.judge.verify(task, Candidate(source=candidate["source"], origin="file"))
+        if (prepared := self._prepared.pop(candidate["id"], None)) is not None:
+            return self.judge.recycled.judge(prepared.result())
+        return self.judge.verify(task, candidate_of(candidate))
+
+    def _prepare_arrived(self) -> None:
+        """Have what came compiled in the background. Tasks are made here, in the judge's thread:
+        a reference's code runs under settings that all threads share."""
+        while self._arrived:
+            job = self._arrived.popleft()
+            try:
+                shapes = self.judge.recycled.shapes(self._task(job["reference"]))
+            except Exception:  # it shows again, as this job's, when its candidates are judged
+                continue
+            for each in job["candidates"]:
+                self._prepared[each["id"]] = self._compiling.submit(
+                    self.judge.recycled.prepare, shapes, candidate_of(each)
+                )
 
     def _renew(self) -> None:
         """Guests and judge anew, after a failure of ours. A GPU context of this process that is
         lost raises here, and the executor replaces the process."""
+        wait(self._prepared.values())
         if self.judge.on_gpu:
             torch.cuda.synchronize()
         self.judge.__exit__(None, None, None)
@@ -117,6 +144,10 @@ class JudgeWorker:
             return load_task(path, self.judge.rules.device)
 
 
+def candidate_of(values: Record) -> Candidate:
+    return Candidate(source=values["source"], origin="file")
+
+
 class ClockWorker(JudgeWorker):
     """Times what others found right; it is alone on the GPU while it does."""
 
@@ -124,7 +155,7 @@ class ClockWorker(JudgeWorker):
         """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that
         look strange beside the errors seen before are judged in full."""
         judge = self.judge
-        trial = Trial(judge.rules, Candidate(source=candidate["source"], origin="file"))
+        trial = Trial(judge.rules, candidate_of(candidate))
         errors = candidate["errors"]  # None where nothing is floating-point
         trial.errors = errors and ErrorFigures(**errors)
         with trial.ending(), shared(judge.rules.device.type).guest(judge.limits) as guest:

@@ -4,7 +4,7 @@ It is the first record of a run's folder. A run goes on only under the recipe it
 """
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +12,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import version_of
-from kernelwright.sandbox.guest import Limits
-from kernelwright.verify.judge import Judge
+from kernelwright.verify.judge import Judge, default_limits, device_named
 
 _PACKAGE = Path(__file__).parents[1]
 _JUDGING = ("core", "ops", "programs", "timing", "sandbox", "verify")
@@ -73,19 +72,17 @@ class Recipe:
         Raises:
             UsageError: an option the judge does not know, or a device that is not there.
         """
-        if self.grade != "fresh":
-            raise UsageError(f"no such grade: {self.grade}", remedy="fresh")
-        judge = Judge(
+        limits = default_limits(device_named(self.device))
+        return Judge(
             self.device,
             self.precision,
             self.mode,
+            limits=limits if self.wall_s is None else replace(limits, wall_s=self.wall_s),
             budget_s=self.budget_s,
             seed=self.seed,
             times=False,
+            grade=self.grade,
         )
-        if self.wall_s is not None:
-            judge.limits = Limits(wall_s=self.wall_s, memory_bytes=judge.limits.memory_bytes)
-        return judge
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
