@@ -20,10 +20,17 @@ def gpu_lock(index: int = 0, *, shared: bool = False) -> Iterator[None]:
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with ExitStack() as held:
         with stage("wait for the GPU"):
-            leave_queue = held.enter_context(_file_lock(f"gpu{index}-queue", fcntl.LOCK_EX))
-            held.enter_context(_file_lock(f"gpu{index}", kind))
+            gpu = _name_for_all(index)
+            leave_queue = held.enter_context(_file_lock(f"gpu{gpu}-queue", fcntl.LOCK_EX))
+            held.enter_context(_file_lock(f"gpu{gpu}", kind))
             leave_queue()
         yield
+
+
+def _name_for_all(index: int) -> str:
+    """What every process calls a GPU that this one counts as `index` of those it is shown."""
+    shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    return shown[index].strip() or str(index) if index < len(shown) else str(index)
 
 
 @contextmanager
