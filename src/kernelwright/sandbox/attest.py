@@ -169,6 +169,12 @@ _LATE = {("torch", "manual_seed")}
 _MADE_MODULES = ("cython_runtime", "_cython_", "_remote_module_non_scriptable")
 """Modules that compiled packages and PyTorch make as they are imported, without a file."""
 
+_BUILT_MODULES = {"cuda_utils", "__triton_launcher"}
+"""Modules that Triton's driver compiles into its cache at the first launch."""
+
+_GROWING = ("CudaUtils", "CudaDriver")
+"""Classes of Triton's driver that keep their one instance as an attribute, made at first use."""
+
 
 class _Group:
     """The functions, classes and modules among one namespace's values, as they were."""
@@ -177,6 +183,7 @@ class _Group:
         self.name = name
         self.space = space
         self.is_class = isinstance(space, type)
+        self.is_fixed = self.is_class and not name.endswith(_GROWING)
         named = {
             key: value
             for key, value in vars(space).items()
@@ -198,7 +205,7 @@ class _Group:
         codes = map(attrgetter("__code__"), self.functions)
         defaults = map(attrgetter("__defaults__"), self.functions)
         bodies = (vars(kernel).get(name) for _, kernel in self.kernels for name in _BODY)
-        size = len(vars(self.space)) if self.is_class else 0
+        size = len(vars(self.space)) if self.is_fixed else 0
         return (size, *map(id, chain(found, codes, defaults, bodies)))
 
     def report(self) -> tuple[str, list[str]]:
@@ -289,7 +296,7 @@ class Objects:
         changed = [name for name, module in self._modules.items() if now.get(name) is not module]
         changed += [
             name
-            for name in now.keys() - self._modules.keys() - own
+            for name in now.keys() - self._modules.keys() - own - _BUILT_MODULES
             if not self._is_installed(now[name])
         ]
         return sorted(changed)
