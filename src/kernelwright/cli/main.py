@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import doctor, evaluate, ops, optimize, report, verify, verify_many
+from kernelwright.cli import doctor, evaluate, lint, ops, optimize, report, verify, verify_many
 from kernelwright.cli.console import err, out
 from kernelwright.core.errors import InfraError, UsageError, infra
 
@@ -22,7 +22,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (optimize, verify, verify_many, ops, doctor, report):
+for verb in (optimize, verify, verify_many, lint, ops, doctor, report):
     name = verb.__name__.rpartition(".")[2].replace("_", "-")
     app.command(name=name)(verb.command)
 app.add_typer(evaluate.app, name="eval")

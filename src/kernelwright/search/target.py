@@ -13,6 +13,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.search import emit
 from kernelwright.verify.load import load_factory, load_task
+from kernelwright.verify.lowered import lower_model
 from kernelwright.verify.program_task import ProgramTask, program_task
 from kernelwright.verify.task import ModuleTask, Task
 
@@ -65,27 +66,6 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
             task.text, lowered, composed, module, is_for_one_mode=is_for_one_mode
         ),
     )
-
-
-def lower_model(task: ModuleTask, device: torch.device) -> tuple[torch.nn.Module, Lowered]:
-    """The task's module and program; on the meta device, so that nothing large is allocated.
-
-    A forward that reads values there (`.item()`) or makes constants of them (`torch.tensor(2.0)`)
-    is lowered on `device` instead.
-    """
-    try:
-        with torch.device("meta"):
-            module = task.build()
-            if module.training != task.training:
-                module.train(task.training)
-            lowered = lower(module, tuple(task.get_inputs()))
-        if not any(s.tensor is not None and s.tensor.is_meta for s in lowered.sources):
-            return module, lowered
-    except UsageError:
-        pass  # the real run says what is wrong, if anything is
-    module = task.module(device)
-    with torch.device(device):
-        return module, lower(module, tuple(task.draw(0, device)))
 
 
 def _factory(spec: str) -> Target:

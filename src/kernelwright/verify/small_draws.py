@@ -1,0 +1,74 @@
+"""What a task's `get_inputs` draws, in a few thousand elements instead of gigabytes."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from kernelwright.verify.oracle import seeded
+from kernelwright.verify.task import CPU
+
+_CAPS = {1: 1 << 16, 2: 256, 3: 48, 4: 20}
+_CAP = 12
+"""Largest size of a dimension, by the rank of the largest input: 2 ** 18 elements at most."""
+DRAWS: tuple[Any, ...] = (
+    torch.rand,
+    torch.randn,
+    torch.ones,
+    torch.zeros,
+    torch.empty,
+    torch.randint,
+)
+
+
+class _Capped(TorchFunctionMode):
+    """Factory calls make at most `cap` elements along each dimension."""
+
+    def __init__(self, cap: int) -> None:
+        super().__init__()
+        self.cap = cap
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if func in DRAWS:
+            plain = {name: v for name, v in kwargs.items() if name != "generator"}
+            wanted = func(*args, **{**plain, "device": "meta"})
+            kwargs.pop("size", None)
+            shape = tuple(min(size, self.cap) for size in wanted.shape)
+            if func is torch.randint:
+                low, high = (kwargs.pop(name, None) for name in ("low", "high"))
+                bounds: list[Any] = [a for a in args if isinstance(a, int)]
+                bounds += [b for b in (low, high) if b is not None]
+                return torch.randint(*bounds, shape, **kwargs)
+            return func(shape, **kwargs)
+        return func(*args, **kwargs)
+
+
+def small_draw(
+    get_inputs: Callable[[], Sequence[Any]], rank: int, seed: int
+) -> list[torch.Tensor | None]:
+    """Flat values of each tensor input under this seed, all of them capped alike so that they still
+    fit together; None for what is no floating-point tensor.
+
+    Raises:
+        Whatever `get_inputs` raises at other sizes than its own.
+    """
+    with seeded(seed, CPU), _Capped(_CAPS.get(rank, _CAP)):
+        drawn = get_inputs()
+    return [
+        value.detach().reshape(-1)
+        if isinstance(value, torch.Tensor) and value.is_floating_point() and value.numel()
+        else None
+        for value in drawn
+    ]
+
+
+def resampled(values: torch.Tensor, shape: tuple[int, ...], seed: int) -> torch.Tensor:
+    """A tensor of this shape whose elements are drawn from `values`."""
+    generator = torch.Generator().manual_seed(seed)
+    picks = torch.randint(0, values.numel(), (math.prod(shape),), generator=generator)
+    return values[picks].reshape(shape)

@@ -1,0 +1,73 @@
+"""`kernelwright lint`: exit codes, folders, isolation, records."""
+
+import json
+
+import pytest
+
+from kernelwright.cli.main import main
+from kernelwright.core import record
+
+FLAT = """\
+import torch
+
+
+def get_inputs():
+    return [torch.{draw}(32, 16)]
+
+
+def fused_operator(x):
+    y = torch.relu(x)
+    return [y]
+"""
+
+
+@pytest.fixture
+def lint(capsys):
+    def command(*argv):
+        with pytest.raises(SystemExit) as ended:
+            main(["lint", *map(str, argv), "--device", "cpu", "--workers", "1"])
+        return ended.value.code or 0, capsys.readouterr()
+
+    return command
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "1_good.py").write_text(FLAT.format(draw="randn"))
+    (tmp_path / "10_bad.py").write_text(FLAT.format(draw="rand"))
+    return tmp_path
+
+
+def test_a_clean_task_exits_with_0_and_one_with_findings_with_1(lint, folder):
+    code, streams = lint(folder / "1_good.py")
+    assert (code, "clean" in streams.out) == (0, True)
+    code, streams = lint(folder / "10_bad.py")
+    assert code == 1
+    assert "identity: input 0 in place of output 0" in streams.out
+    assert "remedy" in streams.out
+
+
+def test_a_task_that_crashes_costs_itself_only(lint, folder):
+    (folder / "2_crash.py").write_text("import os\nos._exit(3)\n")
+    (folder / "3_broken.py").write_text("x = 1\n")
+    code, streams = lint(folder, "--json")
+    assert code == 2
+    lines = json.loads(streams.out)
+    assert [line["task"].rpartition("/")[2] for line in lines] == [
+        "1_good.py", "2_crash.py", "3_broken.py", "10_bad.py",
+    ]  # fmt: skip
+    assert [line.get("kind") for line in lines] == [None, "crash", "usage", None]
+    assert lines[3]["findings"][0]["id"] == "identity"
+
+
+def test_records_are_kept_and_not_made_twice(lint, folder, tmp_path):
+    out = tmp_path / "records.jsonl"
+    lint(folder / "10_bad.py", "--out", out)
+    lint(folder, "--out", out)
+    kinds = [line["record"] for line in record.read(out)]
+    assert kinds == ["run", "lint", "lint"]
+
+
+def test_what_is_not_there_is_bad_usage(lint, tmp_path):
+    code, streams = lint(tmp_path / "gone.py")
+    assert (code, "no such file" in streams.err) == (2, True)
