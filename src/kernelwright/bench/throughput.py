@@ -7,7 +7,7 @@ run would send. All of it goes through `verify.many`, as a user's jobs do.
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from kernelwright.bench.breakage import Breakage, broken
@@ -32,8 +32,8 @@ SHARES = {
 }
 """Of all candidates. An illegal address costs a guest with its GPU context, and drivers start only
 3 to 4 of these a second; a hang costs a worker `WALL_S`."""
-WALL_S = 10.0
-"""Limit of a request to a guest."""
+WALL_S = {"cuda": 10.0, "cpu": 60.0}
+"""Limit of a request to a guest, by device: the interpreter is slow."""
 GOOD = "good"
 STEADY_SHARE = 0.95
 """What is judged after this share is the run's end, when workers run out of jobs one by one."""
@@ -86,9 +86,8 @@ def measure(plan: Plan, out: Path, say: Say) -> Record:
         )
     say("drawing programs, writing candidates")
     jobs = jobs_of(plan)
-    recipe = Recipe(
-        device=plan.device, grade=plan.grade, timing=plan.timing, wall_s=WALL_S
-    ).resolved()
+    recipe = Recipe(device=plan.device, grade=plan.grade, timing=plan.timing).resolved()
+    recipe = replace(recipe, wall_s=WALL_S[recipe.device])
     pools = local_pools(recipe, plan.num_workers)
     with Load() as load:
         summary = judge_many(jobs, recipe, out, pools.judges, pools.clock, say)
