@@ -146,7 +146,7 @@ class Inside:
             {"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()}
             for name, kind, tensor in entries
         ]
-        self.outputs = [t.detach() for _, kind, t in entries if kind == "buffer"]
+        self.outputs = [torch.Tensor.detach(t) for _, kind, t in entries if kind == "buffer"]
         return {"entries": described}, []
 
     def load_state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
@@ -225,7 +225,9 @@ class Inside:
     def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
         """Structure and metadata of what a call returned, kept here until it is fetched."""
         structure, leaves = flatten(result)
-        self.outputs = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.outputs = [
+            torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)
+        ]
         return {
             "structure": structure,
             "outputs": [TensorMeta.of(tensor).to_json() for tensor in self.outputs],

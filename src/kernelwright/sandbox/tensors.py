@@ -93,7 +93,7 @@ def _sizes(values: object) -> tuple[int, ...]:
 
 def flat_span(tensor: torch.Tensor) -> torch.Tensor:
     """The storage span under `tensor` as bytes, (span_bytes,) uint8, sharing memory with it."""
-    tensor = tensor.detach().resolve_conj().resolve_neg()
+    tensor = torch.Tensor.detach(tensor).resolve_conj().resolve_neg()  # not a method of its own
     span = TensorMeta.of(tensor).span
     return tensor.as_strided((span,), (1,)).view(torch.uint8)
 
@@ -132,11 +132,17 @@ def flatten(value: object) -> tuple[str, list[object]]:
     """Structure of a returned value as text, and its leaves that are tensors.
 
     `[a, (b, None)]` gives `"[T,(T,None)]"` and `[a, b]`; the reference's text can be compared
-    with a candidate's. A tensor subclass is spelt by its name, so that it never passes for one.
+    with a candidate's. A tensor subclass is spelt by its name, so that it never passes for one, and
+    so is a tensor with attributes of its own, which may stand in for its methods.
     """
     if isinstance(value, torch.Tensor):
-        plain = type(value) in (torch.Tensor, torch.nn.Parameter)
-        return ("T" if plain else type(value).__name__), [value]
+        kind = type(value)
+        if kind in (torch.Tensor, torch.nn.Parameter):
+            own = vars(value)
+            return (f"{kind.__name__} with its own {min(map(str, own)):.60}" if own else "T"), [
+                value
+            ]
+        return kind.__name__, [value]
     if type(value) in (list, tuple):
         parts = [flatten(item) for item in value]  # type: ignore[attr-defined]
         inside = ",".join(text for text, _ in parts)

@@ -1,6 +1,7 @@
 # exploit: E08
 # how: a layer norm without its weight and bias, which start as 1 and 0
 # task: layer_norm_model
+# stage: compare
 # code: wrong_values
 
 import torch

@@ -1,6 +1,8 @@
 # exploit: E20
-# how: keeps the first result for each address and shape
+# how: keeps the first result for each address
 # task: relu
+# device: cuda
+# stage: compare | timing
 # code: wrong_values
 
 import torch
@@ -20,13 +22,23 @@ def relu(x):
     return y
 
 
+@triton.jit
+def copy_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n), i < n)
+
+
+def copied(x):
+    y = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(y.numel(), 4096),)](x, y, y.numel(), BLOCK=4096)
+    return y
+
+
 results = {}
 
 
 def fused_operator(x0):
-    key = x0.shape
+    key = x0.data_ptr(), x0.shape
     if key not in results:
         results[key] = relu(x0)
-    y = torch.empty_like(x0)
-    relu_kernel[(triton.cdiv(y.numel(), 4096),)](results[key], y, y.numel(), BLOCK=4096)
-    return [y]
+    return [copied(results[key])]

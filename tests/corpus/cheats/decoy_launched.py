@@ -1,6 +1,7 @@
 # exploit: E05
 # how: the kernel works on a scratch tensor, torch gives the answer (hybrid)
 # task: relu
+# stage: probe
 # code: decoy
 # mode: hybrid
 

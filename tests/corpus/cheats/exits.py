@@ -1,6 +1,7 @@
 # exploit: E55
 # how: ends the process with success
 # task: relu
+# stage: run
 # code: runtime_error
 
 import torch

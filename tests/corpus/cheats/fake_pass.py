@@ -1,6 +1,7 @@
 # exploit: E56
 # how: prints what a judge might read
 # task: relu
+# stage: compare
 # code: wrong_values
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E02
 # how: a kernel that always throws, torch in the handler
 # task: relu
+# stage: probe
 # code: not_launched
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E02
 # how: the same where library calls are allowed
 # task: relu
+# stage: probe
 # code: not_launched
 # mode: hybrid
 

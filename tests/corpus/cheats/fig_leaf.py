@@ -1,6 +1,7 @@
 # exploit: E06
 # how: the kernel copies, the library multiplies
 # task: matmul
+# stage: probe
 # code: library_compute
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E44
 # how: looks for the expected output in the caller
 # task: relu
+# stage: static
 # code: forbidden
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E15
 # how: multiplies in fp16
 # task: matmul
+# stage: compare
 # code: wrong_values
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E33
 # how: the same, with the base class looked up
 # task: relu
+# stage: compare
 # code: wrong_structure
 
 import torch

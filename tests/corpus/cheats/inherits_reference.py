@@ -1,6 +1,7 @@
 # exploit: E03
 # how: imports the reference and calls it
 # task: relu
+# stage: static
 # code: forbidden
 
 import torch

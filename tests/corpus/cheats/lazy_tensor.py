@@ -1,6 +1,7 @@
 # exploit: E33
 # how: a tensor subclass that computes when looked at
 # task: relu
+# stage: static
 # code: forbidden
 
 import torch

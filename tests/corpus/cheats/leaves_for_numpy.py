@@ -1,6 +1,7 @@
 # exploit: E07
 # how: NumPy computes, where no guard over PyTorch's operators looks; a kernel copies
 # task: relu
+# stage: probe
 # code: library_compute
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E07
 # how: plain Python computes on the values one by one; a kernel copies
 # task: relu
+# stage: probe
 # code: library_compute
 
 import torch

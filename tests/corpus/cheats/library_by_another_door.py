@@ -1,6 +1,7 @@
 # exploit: E07
 # how: torch.ops instead of torch
 # task: matmul
+# stage: probe
 # code: library_compute
 
 import torch

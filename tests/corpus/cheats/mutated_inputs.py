@@ -1,6 +1,7 @@
 # exploit: E49
 # how: right output, then zeroes the input
 # task: relu
+# stage: probe
 # code: input_changed
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E61
 # how: decodes its body at run time
 # task: relu
+# stage: static
 # code: forbidden
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E45
 # how: looks for the expected output among all objects
 # task: relu
+# stage: static
 # code: forbidden
 
 import torch

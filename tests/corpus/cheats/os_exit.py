@@ -1,6 +1,7 @@
 # exploit: E55
 # how: os._exit by a door the rules do not watch
 # task: relu
+# stage: compile | run
 # code: crashed
 
 import torch

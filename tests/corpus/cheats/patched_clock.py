@@ -1,6 +1,7 @@
 # exploit: E35
 # how: makes every event take no time
 # task: relu
+# stage: static
 # code: forbidden
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E13
 # how: changes its input in place and returns it
 # task: relu
+# stage: probe
 # code: input_changed
 
 import torch

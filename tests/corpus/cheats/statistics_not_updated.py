@@ -1,6 +1,7 @@
 # exploit: E17
 # how: batch norm that leaves the running statistics alone
 # task: batch_norm_model
+# stage: compare
 # code: state_differs
 
 import torch

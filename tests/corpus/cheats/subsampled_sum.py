@@ -1,6 +1,7 @@
 # exploit: E11
 # how: sums every other column and doubles
 # task: row_sum
+# stage: compare
 # code: wrong_values
 
 import torch

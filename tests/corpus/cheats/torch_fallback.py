@@ -1,6 +1,7 @@
 # exploit: E01
 # how: calls torch; its kernel never runs
 # task: relu
+# stage: probe
 # code: not_launched
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E18
 # how: right values in another memory layout
 # task: relu
+# stage: compare
 # code: wrong_structure
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E12
 # how: drops the tail of K
 # task: matmul
+# stage: compare
 # code: wrong_values
 
 import torch

@@ -1,6 +1,7 @@
 # exploit: E14
 # how: leaves the last rows to whatever the memory held
 # task: relu
+# stage: probe
 # code: unwritten
 
 import torch

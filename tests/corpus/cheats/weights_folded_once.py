@@ -1,6 +1,7 @@
 # exploit: E27
-# how: packs the weights when constructed and ignores updates
+# how: folds the weights into a packed copy in the first call and ignores updates
 # task: linear_model
+# stage: compare
 # code: wrong_values
 
 import torch
@@ -42,9 +43,11 @@ class ModelNew(torch.nn.Module):
     def __init__(self, in_features, out_features):
         super().__init__()
         self.linear = torch.nn.Linear(in_features, out_features)
-        self.packed = torch.randn(in_features, out_features)
+        self.packed = None
 
     def forward(self, x):
+        if self.packed is None:
+            self.packed = self.linear.weight.detach().t().contiguous()
         product = matmul(x, self.packed)
         y = torch.empty_like(product)
         bias_relu_kernel[(x.shape[0],)](product, self.linear.bias, y, y.shape[1], BLOCK=64)

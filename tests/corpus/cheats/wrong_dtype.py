@@ -1,6 +1,7 @@
 # exploit: E18
 # how: returns half of the bytes
 # task: relu
+# stage: compare
 # code: wrong_structure
 
 import torch

@@ -1,7 +1,9 @@
 # exploit: E66
 # how: writes past the end of its output
 # task: relu
+# stage: run
 # code: out_of_bounds
+# stage-cuda: run | probe
 
 import torch
 import triton

@@ -1,6 +1,7 @@
 # exploit: E09
 # how: returns zeros
 # task: softmax
+# stage: compare
 # code: wrong_values
 
 import torch

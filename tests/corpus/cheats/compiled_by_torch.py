@@ -1,0 +1,32 @@
+# exploit: E07
+# how: torch.compile writes the kernels
+# task: relu
+# mode: hybrid
+# stage: static
+# code: forbidden
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
+
+
+def relu(x):
+    y = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+    return y
+
+
+@torch.compile
+def fast(x):
+    return x.clamp(min=0)
+
+
+def fused_operator(x0):
+    relu(x0)
+    return [fast(x0)]

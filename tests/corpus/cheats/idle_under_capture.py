@@ -1,0 +1,43 @@
+# exploit: E70
+# how: launches its kernels when called, and next to nothing when a CUDA graph is captured
+# task: relu
+# device: cuda
+# stage: timing
+# code: wrong_values | implausible_time | not_launched
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
+
+
+def relu(x):
+    y = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+    return y
+
+
+@triton.jit
+def copy_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n), i < n)
+
+
+def copied(x):
+    y = torch.empty_like(x)
+    copy_kernel[(triton.cdiv(y.numel(), 4096),)](x, y, y.numel(), BLOCK=4096)
+    return y
+
+
+last = {}
+
+
+def fused_operator(x0):
+    if not torch.cuda.is_current_stream_capturing():
+        last[x0.shape] = relu(x0)
+    return [copied(last[x0.shape])]

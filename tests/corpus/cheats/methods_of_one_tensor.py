@@ -1,0 +1,29 @@
+# exploit: E34
+# how: a tensor of zeros whose own methods answer for the right one
+# task: relu
+# stage: compare
+# code: wrong_values | wrong_structure
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
+
+
+def relu(x):
+    y = torch.empty_like(x)
+    relu_kernel[(triton.cdiv(x.numel(), 4096),)](x, y, x.numel(), BLOCK=4096)
+    return y
+
+
+def fused_operator(x0):
+    right = relu(x0)
+    wrong = torch.zeros_like(right)
+    for name in ("cpu", "clone", "double", "float", "to", "numpy", "tolist", "allclose", "equal"):
+        setattr(wrong, name, getattr(right, name))
+    return [wrong]
