@@ -45,7 +45,8 @@ def test_a_skipped_kernel_leaves_its_output_poisoned(guest):
 
 def test_aten_operators_are_recorded(call):
     ran = call("def fused_operator(x):\n    return [torch.relu(x) @ x]\n", torch.randn(4, 4))
-    assert ran.operators == {"aten.relu.default": 1, "aten.mm.default": 1}
+    by_watch = {name: n for name, n in ran.operators.items() if "::" not in name}
+    assert by_watch == {"aten.relu.default": 1, "aten.mm.default": 1}
 
 
 @pytest.mark.parametrize("poison", [math.nan, 123.0], ids=["nan", "finite"])

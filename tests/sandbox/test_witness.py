@@ -1,10 +1,12 @@
 """The observer below Python sees what a lifted or blinded dispatch mode does not."""
 
+import threading
+
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from kernelwright.sandbox.watch import Watch
-from kernelwright.sandbox.witness import STOPPED, Witness
+from kernelwright.sandbox.watch import Launches, Watch
+from kernelwright.sandbox.witness import STARTED, STOPPED, Witness, count_thread_starts
 from kernelwright.verify.dispatch import computing
 
 X = torch.randn(8)
@@ -41,3 +43,43 @@ def test_work_of_our_own_is_not_witnessed():
         torch.empty(3)
     assert "aten::relu" not in witness.seen()
     assert "aten::empty" in witness.seen()
+
+
+def test_a_thread_that_has_ended_is_noticed():
+    count_thread_starts()
+    with Witness() as witness:
+        worker = threading.Thread(target=torch.relu, args=(X,))
+        worker.start()
+        worker.join()
+    assert computing(witness.seen()) == [STARTED]
+    with Witness() as witness:
+        torch.empty(3)
+    assert STARTED not in witness.seen()
+
+
+class Graph:
+    """Stands in for a CUDA graph: what is captured runs at once, and a replay runs nothing."""
+
+    def capture_begin(self):
+        pass
+
+    def capture_end(self):
+        pass
+
+    def replay(self):
+        pass
+
+
+def test_what_a_graph_captured_out_of_sight_counts_when_it_is_replayed():
+    class Wrapped(Graph):
+        pass
+
+    launches, graph = Launches(), Wrapped()
+    launches._wrap_graphs(Wrapped)
+    graph.capture_begin()
+    torch.relu(X)
+    graph.capture_end()
+    launches.reset()
+    assert computing(launches.operators) == []
+    graph.replay()
+    assert "aten::relu" in computing(launches.operators)

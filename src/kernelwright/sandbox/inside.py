@@ -20,7 +20,7 @@ from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
 from kernelwright.sandbox.timed import Timer, own_share
-from kernelwright.sandbox.witness import Witness
+from kernelwright.sandbox.witness import Witness, count_thread_starts
 
 Answer = tuple[dict[str, Any], list[memoryview]]
 
@@ -61,6 +61,7 @@ class Inside:
         self.launches = watch.Launches()
         if role != "compile":
             self.launches.install()
+            count_thread_starts()
         # made before any candidate can replace what it uses
         self._timer = Timer() if role == "cuda" else None
         self.attester = attest.Attester(on_gpu=role == "cuda")
@@ -218,7 +219,7 @@ class Inside:
             "launches": dict(self.launches.counts),
             "suppressed": dict(self.launches.suppressed),
             "overrun": zones is not None and zones.overrun(),
-            "operators": {**watched.operators, **witness.seen()},
+            "operators": {**watched.operators, **witness.seen(), **self.launches.operators},
             "process": self.attester.brief(unfinished),
         }, []
 

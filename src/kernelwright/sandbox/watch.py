@@ -50,6 +50,9 @@ class Launches:
         """Of the call in progress."""
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
+        self.operators: Counter[str] = Counter()
+        """What ran where the call's watch does not look: in graphs captured outside of it, and in
+        functions that the interpreter calls."""
         self._captured: Counter[str] | None = None
         self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] | None = None
         self._streams: set[int] = set()
@@ -62,19 +65,23 @@ class Launches:
 
     def _wrap(self, function: Any) -> None:
         run = function.run
+        is_interpreted = function is InterpretedFunction
 
         def counted(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             name = kernel.fn.__name__
             if not warmup and name in self.skipped:
                 self.suppressed[name] += 1
                 return None
-            witness = self.witness
-            if self.spans is None and not witness and not _len_torch_dispatch_stack():  # timed
+            if is_interpreted and (self.witness or _len_torch_dispatch_stack()):
+                unseen = self.witness.paused() if self.witness else nullcontext()
+                grid = self._witnessed(grid)
+                with _disable_current_modes(), unseen:  # the interpreter's own tensor work
+                    result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            elif self.spans is None:
                 result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
             else:
-                unseen = witness.paused() if witness else nullcontext()
-                with _disable_current_modes(), unseen, self._span():  # the interpreter's own
-                    result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)  # tensor work
+                with self._span():
+                    result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
             if not warmup:  # a launch that raises is none
                 (self.counts if self._captured is None else self._captured)[name] += 1
                 self._note_stream()
@@ -86,17 +93,25 @@ class Launches:
         """A replay launches what its graph captured, or nothing where that is to be skipped."""
         begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
         kernels: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
+        witnesses: WeakKeyDictionary[Any, Witness] = WeakKeyDictionary()
 
         def begin_counted(captured: Any, *args: Any, **kwargs: Any) -> Any:
+            result = begin(captured, *args, **kwargs)
             self._captured = kernels[captured] = Counter()
-            return begin(captured, *args, **kwargs)
+            if self.witness is None:
+                witnesses[captured] = Witness().__enter__()
+            return result
 
         def end_counted(captured: Any) -> Any:
             self._captured = None
+            if captured in witnesses:
+                witnesses[captured].__exit__()
             return end(captured)
 
         def replay_counted(captured: Any) -> Any:
             names = kernels.get(captured, Counter())
+            if captured in witnesses:
+                self.operators.update(witnesses[captured].seen())
             if names.keys() & self.skipped:
                 self.suppressed.update(names)
                 return None
@@ -106,6 +121,19 @@ class Launches:
 
         graph.capture_begin, graph.capture_end = begin_counted, end_counted
         graph.replay = replay_counted
+
+    def _witnessed(self, grid: Any) -> Any:
+        """A grid that the candidate computes, under a witness of its own."""
+        if not callable(grid):
+            return grid
+
+        def computed(meta: Any) -> Any:
+            with Witness() as witness:
+                result = grid(meta)
+            self.operators.update(witness.seen())
+            return result
+
+        return computed
 
     @contextmanager
     def _span(self) -> Iterator[None]:
@@ -127,6 +155,7 @@ class Launches:
         self.counts.clear()
         self.suppressed.clear()
         self._streams.clear()
+        self.operators.clear()
         self.skipped = skipped
 
     def _note_stream(self) -> None:

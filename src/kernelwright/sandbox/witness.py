@@ -2,13 +2,17 @@
 
 A dispatch mode (watch.Watch) can be lifted or have its notes rewritten by Python code in the same
 process. PyTorch's own operator observer, in C++, sees every operator of the thread all the same.
-What one of the two saw counts; both would have to be deceived.
+What one of the two saw counts; both would have to be deceived. Neither sees another thread, so the
+start of one counts as well.
 """
 
+import _thread
 import secrets
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Self
 
 import torch
@@ -27,6 +31,29 @@ _CONFIG = _autograd.ProfilerConfig(
 STOPPED = "witness::stopped"
 """Among the operators where somebody stopped the observer in between."""
 
+STARTED = "witness::thread"
+"""Among the operators where a thread was started."""
+
+_STARTERS = ("start_new_thread", "start_new", "start_joinable_thread")
+_starts: list[None] = []
+
+
+@cache
+def count_thread_starts() -> None:
+    """From here on, in this process. (Python raises audit events for them from 3.12 on only.)"""
+    for name in _STARTERS:
+        start = getattr(_thread, name, None)
+        if start is None:
+            continue
+
+        def counted(*args: Any, start: Any = start, **kwargs: Any) -> Any:
+            _starts.append(None)
+            return start(*args, **kwargs)
+
+        setattr(_thread, name, counted)
+        if hasattr(threading, f"_{name}"):  # its own reference
+            setattr(threading, f"_{name}", counted)
+
 
 class Witness:
     """While active, counts the thread's operators by name: "aten::relu"."""
@@ -34,6 +61,7 @@ class Witness:
     def __init__(self) -> None:
         self._operators: Counter[str] = Counter()
         self._mark = secrets.token_hex(8)
+        self._num_started = len(_starts)
 
     def __enter__(self) -> Self:
         _start(_CONFIG)
@@ -51,6 +79,8 @@ class Witness:
             events = []
         if self._mark not in events:
             self._operators[STOPPED] += 1
+        if len(_starts) != self._num_started:
+            self._operators[STARTED] += 1
         self._operators.update(name for name in events if name.startswith("aten::"))
 
     def seen(self) -> dict[str, int]:

@@ -4,7 +4,6 @@
 # device: cuda
 # stage: run | probe | timing
 # code: tampered
-# open: guests are not attested yet
 
 import torch
 import triton

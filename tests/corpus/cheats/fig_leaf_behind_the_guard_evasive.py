@@ -3,7 +3,6 @@
 # task: matmul
 # stage: probe
 # code: library_compute
-# open: the dispatch guard sees one thread, from Python
 
 import torch
 import triton

@@ -4,7 +4,6 @@
 # device: cuda
 # stage: probe
 # code: library_compute
-# open: the dispatch guard sees one thread, from Python
 
 import torch
 import triton

@@ -3,7 +3,6 @@
 # task: relu
 # stage: run | probe
 # code: left_running
-# open: guests are not attested yet
 
 import torch
 import triton

@@ -3,7 +3,6 @@
 # task: relu
 # stage: run | probe
 # code: tampered
-# open: guests are not attested yet
 
 import torch
 import triton

@@ -3,7 +3,6 @@
 # task: relu
 # stage: run | probe
 # code: settings_changed
-# open: guests are not attested yet
 
 import torch
 import triton
