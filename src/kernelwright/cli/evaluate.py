@@ -1,5 +1,6 @@
 """`kernelwright eval`: benchmark suites through the whole product, as records."""
 
+import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -122,6 +123,44 @@ def throughput(
     for label, text in lines_of(found):
         table.add_row(label, Text(text))
     out.print(table)
+
+
+@app.command("corpus")
+def corpus(
+    results: Annotated[Path, typer.Option("--out", help="JSONL file, written anew.")],
+    root: Annotated[Path, typer.Option(help="Folder with cheats/, honest/ and tasks/.")] = Path(
+        "tests/corpus"
+    ),
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Judges at once.", show_default="one a core")
+    ] = None,
+    kernelbench: Annotated[
+        Path | None,
+        typer.Option(metavar="CHECKOUT", help="KernelBench's checker reads the files as well."),
+    ] = None,
+    grade: GradeOption = Grade.FRESH,
+    device: DeviceOption = Device.AUTO,
+) -> None:
+    """Judge cheats and honest kernels; `report --matrix` makes the page from the records."""
+    from kernelwright.bench.corpus import Plan, run_corpus
+
+    plan = Plan(
+        root=root,
+        out=results,
+        device=device.value,
+        jobs=jobs or os.cpu_count() or 1,
+        kernelbench=kernelbench,
+        grade=grade.value,
+    )
+    with progress("corpus") as say:
+        found = run_corpus(plan, say)
+    cases = [line for line in found if line["record"] == "corpus_case"]
+    for case in cases:
+        if case["accepted"] != (case["kind"] == "honest"):
+            text = f"{case['kind']}/{case['name']}: {case['code']}: {case.get('message', '')}"
+            out.print(text, markup=False, soft_wrap=True)
+    right = sum(case["accepted"] == (case["kind"] == "honest") for case in cases)
+    out.print(f"{right} of {len(cases)} judged as they should be", markup=False)
 
 
 def _options(

@@ -9,9 +9,12 @@ from kernelwright.cli.console import err, out, print_json
 from kernelwright.cli.options import JsonOption
 from kernelwright.cli.result import results_table
 from kernelwright.core.errors import UsageError
+from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
 from kernelwright.report.run import read_run
 from kernelwright.report.summary import write_summary
+
+MATRIX = Path("docs", "verifier-matrix.md")
 
 FoldersArgument = Annotated[
     list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders that `optimize` wrote.")
@@ -23,6 +26,13 @@ SummaryOption = Annotated[
         help="Folder of benchmark records: writes its summary.json and the README's table.",
     ),
 ]
+MatrixOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RESULTS",
+        help="Folder of corpus records: writes docs/verifier-matrix.md from them.",
+    ),
+]
 ReadmeOption = Annotated[Path, typer.Option(help="The README that --summary updates.")]
 
 
@@ -30,11 +40,15 @@ def command(
     folders: FoldersArgument = None,
     summary: SummaryOption = None,
     readme: ReadmeOption = Path("README.md"),
+    matrix: MatrixOption = None,
     json: JsonOption = False,
 ) -> None:
     """Write report.html of each DIR from its records.jsonl, and print their summary table."""
-    if not folders and summary is None:
+    if not folders and summary is None and matrix is None:
         raise UsageError("nothing to report", remedy="name folders, or give --summary RESULTS")
+    if matrix is not None:
+        write_matrix(matrix, MATRIX)
+        err.print(f"matrix  {MATRIX}", markup=False)
     if summary is not None:
         if not (summary.is_dir() and readme.is_file()):
             raise UsageError(f"needs the folder {summary} and the file {readme}")

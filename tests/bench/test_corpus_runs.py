@@ -1,0 +1,70 @@
+"""A corpus through the judge, and another checker beside it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kernelwright.bench.corpus import CHECKER, Plan, read_corpus, run_corpus
+from kernelwright.core.errors import UsageError
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+THEIRS = """
+def validate_kernel_static(code, backend, precision):
+    assert backend == "triton"
+    errors = ["no sleeping"] if "sleep" in code else []
+    warnings = ["torch"] if "zeros" in code else []
+    return not errors, errors, warnings
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Three files of the corpus: a cheat, an honest kernel, one that needs a GPU."""
+    for name in (
+        "cheats/zeros.py",
+        "honest/plain.py",
+        "honest/inline_assembly.py",
+        "tasks/softmax.py",
+        "tasks/relu.py",
+    ):
+        path = tmp_path / "corpus" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text((CORPUS / name).read_text())
+    return tmp_path / "corpus"
+
+
+def test_every_file_the_device_can_judge_becomes_a_record(root, tmp_path):
+    checkout = tmp_path / "checkout"
+    (checkout / CHECKER).parent.mkdir(parents=True)
+    (checkout / CHECKER).write_text(THEIRS)
+    plan = Plan(root=root, out=tmp_path / "out.jsonl", device="cpu", kernelbench=checkout)
+    said = []
+    found = run_corpus(plan, said.append)
+    assert [json.loads(line) for line in plan.out.read_text().splitlines()] == found
+    cases = {line["name"]: line for line in found if line["record"] == "corpus_case"}
+    assert cases.keys() == {"zeros", "plain"}
+    assert (cases["zeros"]["stage"], cases["zeros"]["code"]) == ("compare", "wrong_values")
+    assert cases["zeros"]["exploit"] == "E09"
+    assert cases["plain"]["accepted"]
+    theirs = {line["name"]: line for line in found if line["record"] == "corpus_kernelbench"}
+    assert theirs.keys() == {"zeros", "plain", "inline_assembly"}
+    assert (theirs["zeros"]["strict"], theirs["zeros"]["warned"]) == (False, True)
+    assert len(said) == 2
+
+
+def test_a_file_without_its_task_is_named(root):
+    (root / "tasks" / "relu.py").unlink()
+    with pytest.raises(UsageError, match=r"inline_assembly.py"):
+        read_corpus(root)
+
+
+def test_a_folder_without_a_corpus_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no corpus"):
+        read_corpus(tmp_path)
+
+
+def test_a_checkout_without_the_checker_is_refused(root, tmp_path):
+    plan = Plan(root=root, out=tmp_path / "out.jsonl", device="cpu", kernelbench=tmp_path)
+    with pytest.raises(UsageError, match="no KernelBench"):
+        run_corpus(plan, print)
