@@ -42,6 +42,8 @@ _ENVIRONMENT = [
     "CC",
 ]
 """What guests see of the host's environment."""
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+"""Libraries that start threads at the first large product, which would pass for the candidate's."""
 
 
 class ForkServer:
@@ -183,6 +185,7 @@ class ForkServer:
             f"main({theirs.fileno()}, {self.device!r})"
         )
         environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
+        environment |= dict.fromkeys(_ONE_THREAD, "1")
         if self.device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
         with theirs:
