@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.sandbox.forkserver import _ENVIRONMENT, ForkServer, shared
+from kernelwright.sandbox.forkserver import _ENVIRONMENT, _ONE_THREAD, ForkServer, shared
 from kernelwright.sandbox.guest import GuestFault, Limits
 from kernelwright.sandbox.probe import GUARDS, isolation_level
 
@@ -205,7 +205,7 @@ def test_the_environment_is_scrubbed(monkeypatch: pytest.MonkeyPatch):
     assert not secret
     assert is_home_inside
     own = {"HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
-    known = {*_ENVIRONMENT, *own, "TRITON_INTERPRET"}
+    known = {*_ENVIRONMENT, *_ONE_THREAD, *own, "TRITON_INTERPRET"}
     assert set(bytes(names.tolist()).decode().split()) <= known
 
 
