@@ -83,22 +83,28 @@ _HUGE = 1e300
 
 
 def compare(outputs: Sequence[torch.Tensor], expected: Expected, precision: str) -> Comparison:
-    """The worst error figures over all outputs and the first reason to reject, if any."""
+    """The worst error figures over all outputs and the first reason to reject, if any.
+
+    On a GPU everything is queued and waited for once: beside many other judges, waiting is what
+    takes the time.
+    """
     mismatch = structure_mismatch(outputs, expected.native)
     if mismatch:
         return Comparison(None, mismatch)
+    queued = [_sums(i, output, expected) for i, output in enumerate(outputs)]
+    read = torch.cat([sums.to(queued[0].device) for sums in queued]).tolist() if queued else []
     errors: ErrorFigures | None = None
-    for i, output in enumerate(outputs):
+    for i, (output, sums) in enumerate(zip(outputs, queued, strict=True)):
+        values, read = read[: len(sums)], read[len(sums) :]
         where = f"output {i}" if len(outputs) > 1 else "the output"
-        native, oracle = expected.native[i], expected.oracle[i]
         if not output.dtype.is_floating_point:
-            mismatch = mismatch or _exact_mismatch(output, native, oracle, where)
+            mismatch = mismatch or _exact_mismatch(values, output, where)
             continue
-        stray = _stray_mismatch(output, native, oracle, where)
+        sizes = _Sizes(*values)
+        stray = _stray_mismatch(sizes, output, where)
         if stray:
             return Comparison(errors, stray)
-        tolerated = [native, *(answer[i] for answer in expected.tolerated)]
-        found, wrong = _judge_values(output, oracle, tolerated, Precision(precision))
+        found, wrong = _judge_values(sizes, output, Precision(precision))
         errors = worse(errors, found)
         if wrong:
             mismatch = mismatch or Mismatch(Code.WRONG_VALUES, f"{where}: {wrong}")
@@ -187,125 +193,138 @@ def _chunks(*tensors: torch.Tensor) -> Iterator[Tensors]:
         yield tuple(t[start : start + size].to(device) for t in flat)
 
 
-def _exact_mismatch(
-    output: torch.Tensor, native: torch.Tensor, oracle: torch.Tensor, where: str
-) -> Mismatch | None:
+def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
+    """What has to be known of output `i`, float64 on its device: for integers the number of
+    elements that differ, else the fields of `_Sizes`."""
+    native, oracle = expected.native[i], expected.oracle[i]
+    if not output.dtype.is_floating_point:
+        return _num_differing(output, native, oracle)
+    tolerated = [native, *(answer[i] for answer in expected.tolerated)]
+    oracle = oracle.to(output.device)
+    scale = torch.zeros(5, dtype=torch.float64, device=output.device)
+    for o, y, n in _chunks(oracle, output, native):
+        scale += torch.stack([*_stray(y, n, o), *_energy(o, n)])
+    squares, count = scale[2], scale[4]
+    rms = (squares / count.clamp(min=1)).sqrt().clamp(min=torch.finfo(native.dtype).tiny)
+    total = torch.zeros(1 + len(tolerated), dtype=torch.float64, device=output.device)
+    largest, excess = torch.zeros_like(total), torch.zeros_like(rms)
+    for o, *answers in _chunks(oracle, output, *tolerated):
+        valid = o.isfinite() & answers[1].isfinite()
+        off = torch.stack([torch.where(valid, a.double() - o, 0.0).abs() for a in answers])
+        total += off.square().sum(dim=1)
+        relative = torch.where(valid, off / (o.double().abs() + rms), 0.0)
+        largest = torch.maximum(largest, relative.amax(dim=1))
+        y, reference = answers[0].double(), answers[1].double()
+        beyond = torch.where(valid, (reference - y).abs() / (1 + y.abs()), 0.0)
+        excess = torch.maximum(excess, beyond.amax())
+    return torch.cat([scale, rms.view(1), excess.view(1), total, largest])
+
+
+class _Sizes:
+    """Counts, sums and largest values of one floating-point output."""
+
+    def __init__(self, stray: float, missing: float, squares: float, fourths: float, *rest: float):
+        self.num_stray, self.num_missing = int(stray), int(missing)
+        self.count, self.rms, self.excess, *errors = rest
+        self.effective = _effective(squares, fourths, max(self.count, 1.0))
+        half = len(errors) // 2
+        self.squares, self.largest = errors[:half], errors[half:]
+        """By answer: the candidate's, the reference's, what else is tolerated."""
+
+
+def _num_differing(
+    output: torch.Tensor, native: torch.Tensor, oracle: torch.Tensor
+) -> torch.Tensor:
     """Integers and booleans; an argmax that rounding decides may follow reference or oracle."""
-    wrong = sum(int(((y != n) & (y != o)).sum()) for y, n, o in _chunks(output, native, oracle))
-    if not wrong:
+    wrong = torch.zeros(1, dtype=torch.float64, device=output.device)
+    for y, n, o in _chunks(output, native, oracle):
+        wrong += ((y != n) & (y != o)).sum()
+    return wrong
+
+
+def _exact_mismatch(values: list[float], output: torch.Tensor, where: str) -> Mismatch | None:
+    if not values[0]:
         return None
-    return Mismatch(
-        Code.WRONG_VALUES, f"{where}: {wrong} of {output.numel()} {output.dtype} elements differ"
-    )
+    wrong = f"{int(values[0])} of {output.numel()} {output.dtype} elements differ"
+    return Mismatch(Code.WRONG_VALUES, f"{where}: {wrong}")
 
 
-def _stray_mismatch(
-    output: torch.Tensor, native: torch.Tensor, oracle: torch.Tensor, where: str
-) -> Mismatch | None:
-    """NaN and infinity: as the reference or the oracle has them; none where both are finite.
+def _stray(y: torch.Tensor, n: torch.Tensor, o: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Numbers of elements that are NaN or infinite where both answers are finite, and that do not
+    follow their NaN and infinity.
 
     A reference that overflows its own dtype may be matched or bettered.
     """
-    stray = missing = 0
-    for y, n, o in _chunks(output, native, oracle):
-        y_finite, n_finite, o_finite = y.isfinite(), n.isfinite(), o.isfinite()
-        stray += int((~y_finite & n_finite & o_finite).sum())
-        settled = y_finite | _same_special(y, n) | _same_special(y, o)
-        missing += int(((y_finite & ~n_finite & ~o_finite) | ~(settled | n_finite)).sum())
-    if stray:
-        message = f"{where}: {stray} of {output.numel()} elements are NaN or infinite"
-        return Mismatch(Code.NOT_FINITE, f"{message} where the reference is finite")
-    if missing:
-        message = f"{where}: {missing} of {output.numel()} elements do not follow the reference's"
-        return Mismatch(Code.NOT_FINITE, f"{message} NaN and infinity")
-    return None
+    y_finite, n_finite, o_finite = y.isfinite(), n.isfinite(), o.isfinite()
+    settled = y_finite | _same_special(y, n) | _same_special(y, o)
+    missing = (y_finite & ~n_finite & ~o_finite) | ~(settled | n_finite)
+    return (~y_finite & n_finite & o_finite).sum(), missing.sum()
+
+
+def _energy(o: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sums of squares and of fourth powers of the oracle where both answers are finite, and the
+    number of such elements."""
+    valid = o.isfinite() & n.isfinite()
+    squares = torch.where(valid, o.double(), 0.0).square()
+    return squares.sum(), squares.square().sum(), valid.sum()
 
 
 def _same_special(y: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return (y.isnan() & other.isnan()) | (y.isinf() & (y.double() == other.double()))
 
 
-@dataclass(slots=True)
-class _Error:
-    """Running error of one tensor against the oracle."""
-
-    largest: float = 0.0
-    squares: float = 0.0
-
-    def add(self, values: torch.Tensor, oracle: torch.Tensor, rms: float) -> None:
-        difference = (values.double() - oracle).abs()
-        self.squares += float((difference * difference).sum())
-        if difference.numel():
-            self.largest = max(self.largest, float((difference / (oracle.abs() + rms)).max()))
+def _stray_mismatch(sizes: _Sizes, output: torch.Tensor, where: str) -> Mismatch | None:
+    if sizes.num_stray:
+        message = f"{where}: {sizes.num_stray} of {output.numel()} elements are NaN or infinite"
+        return Mismatch(Code.NOT_FINITE, f"{message} where the reference is finite")
+    if sizes.num_missing:
+        message = f"{where}: {sizes.num_missing} of {output.numel()} elements do not follow the"
+        return Mismatch(Code.NOT_FINITE, f"{message} reference's NaN and infinity")
+    return None
 
 
 def _judge_values(
-    output: torch.Tensor,
-    oracle: torch.Tensor,
-    tolerated: Sequence[torch.Tensor],
-    precision: Precision,
+    sizes: _Sizes, output: torch.Tensor, precision: Precision
 ) -> tuple[ErrorFigures, str]:
-    """Error figures of one floating-point output, and what is wrong with it ("" if nothing).
-
-    `tolerated` are the answers that set the bound, the reference's own first.
-    """
-    rms, count = _rms(tolerated[0], oracle)
-    errors = [_Error() for _ in (output, *tolerated)]
-    excess = 0.0
-    for o, *answers in _chunks(oracle.to(output.device), output, *tolerated):
-        valid = o.isfinite() & answers[1].isfinite()
-        o, *answers = (values[valid].double() for values in (o, *answers))
-        for error, values in zip(errors, answers, strict=True):
-            error.add(values, o, rms)
-        if o.numel():
-            y, reference = answers[:2]
-            excess = max(excess, float(((reference - y).abs() / (1 + y.abs())).max()))
-    scale = rms * max(count, 1) ** 0.5
-    figures = _figures(errors, scale, output.dtype, effective_count(oracle))
+    """Error figures of one floating-point output, and what is wrong with it ("" if nothing)."""
+    figures = _figures(sizes, output.dtype)
     if precision is not Precision.KERNELBENCH:
         return figures, _why_wrong(figures)
     tolerance = KERNELBENCH_TOLERANCE.get(output.dtype, KERNELBENCH_HALF_TOLERANCE)
     figures = replace(figures, max_allowed=tolerance, rms_allowed=tolerance)
-    wrong = f"|reference - y| reaches {excess:.1e} * (1 + |y|), allowed {tolerance:.0e}"
-    return figures, wrong if not excess <= tolerance else ""
-
-
-def _rms(native: torch.Tensor, oracle: torch.Tensor) -> tuple[float, int]:
-    """rms of the oracle over elements finite in both, never 0; and their number."""
-    squares, count = 0.0, 0
-    for o, n in _chunks(oracle, native):
-        o = o[o.isfinite() & n.isfinite()].double()
-        squares += float((o * o).sum())
-        count += o.numel()
-    return max((squares / max(count, 1)) ** 0.5, torch.finfo(native.dtype).tiny), count
+    wrong = f"|reference - y| reaches {sizes.excess:.1e} * (1 + |y|), allowed {tolerance:.0e}"
+    return figures, wrong if not sizes.excess <= tolerance else ""
 
 
 def effective_count(output: torch.Tensor) -> float:
     """How many elements carry the energy: (sum y^2)^2 / sum y^4, from 1 to their number."""
-    squares = fourths = 0.0
+    found = torch.zeros(3, dtype=torch.float64, device=output.device)
     for (y,) in _chunks(output):
-        y = y[y.isfinite()].double().square()
-        squares += float(y.sum())
-        fourths += float(y.square().sum())
+        found += torch.stack(_energy(y, y))
+    squares, fourths, _ = found.tolist()
+    return _effective(squares, fourths, float(max(output.numel(), 1)))
+
+
+def _effective(squares: float, fourths: float, count: float) -> float:
     found = squares * squares / fourths if fourths else math.inf
-    return found if math.isfinite(found) else float(max(output.numel(), 1))
+    return found if math.isfinite(found) else count
 
 
-def _figures(
-    errors: Sequence[_Error], scale: float, dtype: torch.dtype, count: float
-) -> ErrorFigures:
-    """From the errors of the candidate, the reference, and what else is tolerated. An rms over few
-    elements that count is a sample of few: for one it may reach four times what many may."""
+def _figures(sizes: _Sizes, dtype: torch.dtype) -> ErrorFigures:
+    """An rms over few elements that count is a sample of few: for one it may reach four times what
+    many may."""
     rms_floor, max_floor = (ulps * torch.finfo(dtype).eps for ulps in FLOOR_ULPS[dtype])
-    largest = [min(error.largest, _HUGE) for error in errors]
-    rms = [min(error.squares**0.5 / scale, _HUGE) for error in errors]
+    scale = sizes.rms * max(sizes.count, 1.0) ** 0.5
+    largest = [min(error, _HUGE) for error in sizes.largest]
+    rms = [min(squares**0.5 / scale, _HUGE) for squares in sizes.squares]
+    few = 1 + FEW / sizes.effective**0.5
     return ErrorFigures(
         max_candidate=largest[0],
         max_reference=largest[1],
         rms_candidate=rms[0],
         rms_reference=rms[1],
         max_allowed=max(MAX_FACTOR * max(largest[1:]), max_floor),
-        rms_allowed=max(RMS_FACTOR * max(rms[1:]), rms_floor) * (1 + FEW / count**0.5),
+        rms_allowed=max(RMS_FACTOR * max(rms[1:]), rms_floor) * few,
     )
 
 
