@@ -34,6 +34,7 @@ SETTINGS = {
     "anomaly mode": "torch.autograd.set_detect_anomaly(True)",
     "inference mode": "keep(torch.inference_mode())",
     "a function mode": "keep(torch.overrides.BaseTorchFunctionMode())",
+    "a switch of Triton": "triton.knobs.compilation.always_compile = True",
     "a variable": "import os; os.environ['TRITON_DEBUG'] = '1'",
     "the folder": "import os; os.chdir(os.environ['HOME'])",
     "recursion": "import sys; sys.setrecursionlimit(4000)",

@@ -16,8 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, is_
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -78,6 +77,11 @@ _CUDA_SETTINGS: dict[str, Callable[[], object]] = {
 }
 
 
+_KNOBS = [
+    "autotuning", "build", "cache", "compilation", "language", "nvidia", "runtime",
+]  # fmt: skip
+"""Groups of Triton's own switches; what was assigned shows among a group's variables."""
+
 _LATE_VARIABLES = ("TORCHINDUCTOR_",)
 """Variables that PyTorch sets for itself when a submodule is first imported."""
 
@@ -86,12 +90,17 @@ def settings(*, on_gpu: bool) -> dict[str, str]:
     """Process-wide switches of PyTorch and Python, as text, the environment's variables too."""
     getters = _SETTINGS | _CUDA_SETTINGS if on_gpu else _SETTINGS
     found = {name: _text(getter) for name, getter in getters.items()}
+    knob_values = {
+        f"triton.knobs.{group}.{name}": f"{value!s:.100}"
+        for group in _KNOBS
+        for name, value in vars(getattr(knobs, group)).items()
+    }
     variables = {
         f"environment {name}": value
         for name, value in os.environ.items()
         if not name.startswith(_LATE_VARIABLES)
     }
-    return found | variables
+    return found | knob_values | variables
 
 
 def _text(getter: Callable[[], object]) -> str:
@@ -160,6 +169,8 @@ _MODULES = [
     "triton.compiler.code_generator", "triton.testing", "triton.backends.nvidia.compiler",
     "triton.backends.nvidia.driver", "kernelwright.sandbox.attest",
     "kernelwright.sandbox.candidate", "kernelwright.sandbox.inside",
+    "kernelwright.sandbox.interpreter", "kernelwright.sandbox.kernel_cache",
+    "kernelwright.sandbox.red_zones", "kernelwright.sandbox.witness",
     "kernelwright.sandbox.tensors", "kernelwright.sandbox.watch", "kernelwright.sandbox.wire",
 ]  # fmt: skip
 
@@ -193,31 +204,36 @@ class _Group:
         """Values are held, so that no identity is used again."""
         self.owners, self.functions = _functions(named)
         self.kernels = [(name, value) for name, value in named.items() if _is_kernel(value)]
-        self.before = self._fingerprint()
+        self.before = self._now()
+        self.digest = f"{hash(tuple(map(id, self.before))):x}"
 
     def _is_tracked(self, value: object) -> bool:
         if self.is_class:
             return callable(value) or hasattr(value, "__get__")
         return callable(value) or isinstance(value, ModuleType)
 
-    def _fingerprint(self) -> tuple[int, ...]:
+    def _now(self) -> list[object]:
         found = map(vars(self.space).get, self.keys)
         codes = map(attrgetter("__code__"), self.functions)
         defaults = map(attrgetter("__defaults__"), self.functions)
         bodies = (vars(kernel).get(name) for _, kernel in self.kernels for name in _BODY)
-        size = len(vars(self.space)) if self.is_fixed else 0
-        return (size, *map(id, chain(found, codes, defaults, bodies)))
+        names = tuple(sorted(vars(self.space))) if self.is_fixed else ()
+        return [*found, *codes, *defaults, *bodies, *names]
 
     def report(self) -> tuple[str, list[str]]:
         """(digest, names that are not what they were)."""
-        now = self._fingerprint()
-        digest = f"{hash(now):x}"
-        if now == self.before:
-            return digest, []
+        now = self._now()
+        if len(now) == len(self.before) and all(map(is_, now, self.before)):
+            return self.digest, []
         kernels = [name for name, _ in self.kernels for _ in _BODY]
-        names = ("(its size)", *self.keys, *self.owners, *self.owners, *kernels)
-        pairs = zip(names, self.before, now, strict=True)
-        return digest, [f"{self.name}.{name}" for name, old, new in pairs if old != new]
+        names = (*self.keys, *self.owners, *self.owners, *kernels)
+        changed = [
+            name for name, old, new in zip(names, self.before, now, strict=False) if old is not new
+        ]
+        attributes = len(names)
+        changed += sorted(set(map(str, now[attributes:])) ^ set(map(str, self.before[attributes:])))
+        digest = f"{hash(tuple(map(id, now))):x}"
+        return digest, [f"{self.name}.{name}" for name in changed]
 
 
 _BODY = ("fn", "_src", "run", "src")
@@ -294,11 +310,11 @@ class Objects:
         """Modules that were replaced or removed, or that come from nowhere we know."""
         now = sys.modules.copy()
         changed = [name for name, module in self._modules.items() if now.get(name) is not module]
-        changed += [
-            name
-            for name in now.keys() - self._modules.keys() - own - _BUILT_MODULES
-            if not self._is_installed(now[name])
-        ]
+        for name in now.keys() - self._modules.keys() - own - _BUILT_MODULES:
+            if self._is_installed(now[name]):
+                self._modules[name] = now[name]  # from now on it must stay
+            else:
+                changed.append(name)
         return sorted(changed)
 
     def _is_installed(self, module: Any) -> bool:

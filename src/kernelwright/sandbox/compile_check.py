@@ -51,7 +51,7 @@ def compile_check(
     with shared("compile").guest(limits, trusted=trusted) as guest:
         load_to_compile(guest, "candidate", source, init)
         return CompileReport(
-            {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).items()}
+            {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).usage.items()}
         )
 
 

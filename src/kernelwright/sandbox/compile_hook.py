@@ -18,16 +18,17 @@ from kernelwright.sandbox.tensors import TensorMeta
 Kernels = dict[str, dict[str, int]]
 
 
-def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
+def collect(loaded: Loaded, inputs: list[dict[str, Any]], *, measures: bool) -> dict[str, Any]:
     """Call the candidate with meta tensors; every launch compiles and returns.
 
-    Gives registers, spilled bytes and shared memory of each kernel, the worst where one is
-    compiled more than once.
+    Gives the types of each kernel's arguments and, where it `measures`, registers, spilled bytes
+    and shared memory, the worst where one is compiled more than once.
 
     Raises:
         what Triton raises for an illegal kernel; OutOfResources above the shared memory of a block.
     """
     compiled: Kernels = {}
+    signatures: list[list[Any]] = []
     run: Any = JITFunction.run
 
     def compile_only(kernel: Any, *args: Any, grid: Any, **kwargs: Any) -> Any:
@@ -37,7 +38,9 @@ def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
         made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         if made.metadata.shared > MAX_SHARED_BYTES:
             raise OutOfResources(made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
-        _note(compiled, kernel.fn.__name__, _usage(made))
+        signatures.append(list(made.src.signature.values()))
+        if measures:
+            _note(compiled, kernel.fn.__name__, _usage(made))
         return made
 
     JITFunction.run = compile_only
@@ -46,7 +49,7 @@ def collect(loaded: Loaded, inputs: list[dict[str, Any]]) -> Kernels:
             loaded.call(*[_described(item) for item in inputs])
     finally:
         JITFunction.run = run
-    return compiled
+    return {"kernels": compiled, "signatures": signatures}
 
 
 def _described(item: dict[str, Any]) -> Any:

@@ -46,6 +46,16 @@ class Loaded:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiled:
+    """What compiling a candidate for some inputs gave."""
+
+    usage: dict[str, dict[str, int]]
+    """Kernel -> registers, shared_bytes, spills; empty unless measured."""
+    signatures: tuple[object, ...]
+    """Of the kernels, as the guest writes them: see `launchers.plain_signature`."""
+
+
+@dataclass(frozen=True, slots=True)
 class StateEntry:
     """A parameter or buffer of a loaded `ModelNew`."""
 

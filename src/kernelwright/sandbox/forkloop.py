@@ -84,6 +84,7 @@ def _preload(role: str) -> None:
     compiled)."""
     from kernelwright.sandbox import attest, interpreter, stub_gpu, warm_kernel
     from kernelwright.sandbox import inside as inside  # what every guest runs
+    from kernelwright.sandbox import kernel_cache as kernel_cache
 
     if role == "cpu":
         interpreter.install()
@@ -125,7 +126,7 @@ def _children() -> set[int]:
 
 def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces) -> None:
     """In the forked child: confine it, serve the host, never return."""
-    from kernelwright.sandbox import inside
+    from kernelwright.sandbox import inside, kernel_cache
 
     try:
         channel_fd = _keep_only(channel_fd)
@@ -136,6 +137,11 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: N
             os.environ[name] = str(scratch)
         tempfile.tempdir = str(scratch)  # the server's answer is remembered otherwise
         os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
+        kernel_cache.install(
+            Path(os.environ["TRITON_CACHE_DIR"]),
+            [Path(each) for each in message["ours"]],
+            is_shared=bool(message["cache"]),
+        )
         held = guards.confine(
             guards.Confinement(
                 folder=folder,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import GuestLost, InfraError
-from kernelwright.sandbox import wire
+from kernelwright.sandbox import launchers, wire
 from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, SCRATCH, START_FAILURE
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.stages import stage
@@ -84,8 +84,6 @@ class ForkServer:
         assert root is not None
         folder = Path(tempfile.mkdtemp(dir=root, prefix="guest-"))
         (folder / SCRATCH).mkdir()
-        if self.device == "cuda" and not trusted:  # on CPU it may not read outside its folder
-            _link_compiled(_trusted_cache(os.getpid()), folder / SCRATCH / "cache")
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _CHANNEL_BYTES)
@@ -93,6 +91,7 @@ class ForkServer:
             "op": "fork",
             "folder": str(folder),
             "cache": str(_trusted_cache(os.getpid())) if trusted else "",
+            "ours": self._ours(),
             "memory_bytes": limits.memory_bytes,
             "cpu_s": limits.cpu_s,
         }
@@ -124,6 +123,13 @@ class ForkServer:
             self._process.kill()
             self._process.wait()
         self._process = self._control = None
+
+    def _ours(self) -> list[str]:
+        """Folders of what is compiled already (a kernel 0.1 to 5 s, a launcher 0.5 s of gcc).
+        Without CUDA guests read their own folder only."""
+        if self.device != "cuda":
+            return []
+        return [str(_trusted_cache(os.getpid())), str(launchers.folder())]
 
     def _memory(self) -> Any:
         if self.device != "cuda":
@@ -216,13 +222,6 @@ def _trusted_cache(_process_id: int) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-cache-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
-
-
-def _link_compiled(trusted_cache: Path, own_cache: Path) -> None:
-    """Give a guest what is compiled already (a kernel 0.1 to 5 s, a launcher 0.5 s of gcc)."""
-    own_cache.mkdir()
-    for entry in trusted_cache.iterdir():
-        (own_cache / entry.name).symlink_to(entry)
 
 
 @cache

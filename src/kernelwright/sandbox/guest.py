@@ -22,6 +22,7 @@ import torch
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.sandbox import wire
 from kernelwright.sandbox.contract import (
+    Compiled,
     GuestFault,
     Limits,
     Loaded,
@@ -30,12 +31,14 @@ from kernelwright.sandbox.contract import (
     StateEntry,
     Timed,
 )
+from kernelwright.sandbox.forkloop import SCRATCH
 from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
 
 __all__ = [
+    "Compiled",
     "Guest",
     "GuestFault",
     "Limits",
@@ -65,6 +68,7 @@ class Guest:
         self._reap, self._memory = reap, memory
         self._num_files = 0
         self._sources: dict[str, Path] = {}
+        self._caches: dict[str, str] = {}
         self.alive = True
         try:
             hello, _ = self._receive(time.monotonic() + limits.wall_s)
@@ -99,7 +103,11 @@ class Guest:
     # -- requests
 
     def load(
-        self, source: str, name: str = "candidate", init: Mapping[str, Any] | None = None
+        self,
+        source: str,
+        name: str = "candidate",
+        init: Mapping[str, Any] | None = None,
+        kernels: Path | None = None,
     ) -> Loaded:
         """Import a candidate; construct its `ModelNew` where `init` is given.
 
@@ -107,12 +115,16 @@ class Guest:
             init: None for a `fused_operator`. Otherwise a mapping with `arguments`, the text of a
                 literal `([args], {kwargs})`, or `reference`, source whose `get_init_inputs` is
                 called; `seed` of the construction (0); `train` (True).
+            kernels: what `take_kernels` gave for the same source (guests with a GPU).
         """
+        self._caches[name] = f"cache_{secrets.token_hex(8)}"
         header, _ = self._request(
             "load",
             name=name,
             file=self._write(source, name),
             init=None if init is None else dict(init),
+            cache=self._caches[name],
+            kernels=None if kernels is None else str(kernels),
         )
         try:
             return Loaded(name, str(header["entry"]), tuple(map(str, header["kernels"])))
@@ -239,17 +251,38 @@ class Guest:
             raise self._malformed()
         return share
 
-    def compile(self, inputs: Sequence[Any], name: str = "candidate") -> dict[str, dict[str, int]]:
+    def compile(
+        self, inputs: Sequence[Any], name: str = "candidate", *, measures: bool = True
+    ) -> Compiled:
         """Call a loaded candidate with its kernels compiled instead of launched (guests of the
-        "compile" server); name -> registers, shared_bytes, spills of each kernel."""
-        header, _ = self._request("compile", name=name, inputs=_described(inputs))
+        "compile" server).
+
+        Args:
+            measures: find out what each kernel uses, too (10 ms a launch).
+        """
+        header, _ = self._request(
+            "compile", name=name, inputs=_described(inputs), measures=measures
+        )
         try:
-            return {
-                str(kernel): {key: int(usage[key]) for key in _USAGE}
-                for kernel, usage in header["kernels"].items()
+            usage = {
+                str(kernel): {key: int(used[key]) for key in _USAGE}
+                for kernel, used in header["kernels"].items()
             }
+            signatures = tuple(header["signatures"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
+        return Compiled(usage, signatures)
+
+    def take_kernels(self, name: str) -> Path | None:
+        """What was compiled of a candidate, moved to where no guest can change it; None where
+        nothing was. Whoever takes it removes it."""
+        made = self._folder / SCRATCH / self._caches[name]
+        taken = self._folder.parent / made.name.replace("cache", "kernels")
+        try:
+            os.rename(made, taken)
+        except OSError:
+            return None
+        return taken
 
     def forget(self, name: str) -> None:
         """Drop a candidate with all that belongs to it."""

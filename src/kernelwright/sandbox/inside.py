@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.sandbox import attest, candidate, watch, wire
+from kernelwright.sandbox import attest, candidate, kernel_cache, watch, wire
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
@@ -111,6 +111,7 @@ class Inside:
         init = request["init"]
         if init is not None:
             init = {"device": str(self.device), **init}
+        kernel_cache.renew(request["cache"], request["kernels"])
         with torch.no_grad():
             loaded = candidate.load(self.folder / request["file"], init)
         self.loaded[request["name"]] = loaded
@@ -123,7 +124,8 @@ class Inside:
         if loaded is not None:
             candidate.unload(loaded)
         del loaded
-        gc.collect()  # what was there at birth is frozen: this sees the candidate's objects alone
+        gc.collect()  # what was there before is frozen: this sees the candidate's objects alone
+        gc.freeze()
         attest.reset_conveniences()
         return {}, []
 
@@ -321,7 +323,7 @@ class Inside:
         from kernelwright.sandbox import compile_hook
 
         loaded = self.loaded[request["name"]]
-        return {"kernels": compile_hook.collect(loaded, request["inputs"])}, []
+        return compile_hook.collect(loaded, request["inputs"], measures=request["measures"]), []
 
 
 def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, int]]:

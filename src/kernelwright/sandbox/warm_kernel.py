@@ -19,5 +19,6 @@ def interpret() -> None:
 
 
 def compile_only() -> None:
-    """Needs an active driver, no GPU."""
+    """Needs an active driver, no GPU. Tensors without memory import SymPy at the first operator."""
+    torch.empty_like(torch.empty(2, device="meta"))
     _double.warmup(torch.float32, torch.float32, 16, BLOCK=16, grid=(1,))

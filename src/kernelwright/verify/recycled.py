@@ -20,6 +20,7 @@ one keeps each size's power of two and its divisibility by 16 where it can, so t
 that were compiled for the task serve it. Other odd sizes, strided inputs and times are for `fresh`.
 """
 
+import shutil
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -189,6 +190,8 @@ class Recycled:
             guest = self.compilers.next()
             try:
                 trial.compile(shapes.task, shapes.examples, guest)
+                if self.rules.device.type == "cuda":
+                    trial.kernels = guest.take_kernels(trial.name)
             finally:
                 _found_in(self.compilers, guest, trial)  # of what it leaves there, the run decides
         return trial
@@ -203,13 +206,18 @@ class Recycled:
             InfraError: a guest was lost twice for no fault of the candidate's.
         """
         trial = prepared.trial
-        if trial.rejection is None:
-            try:
-                self._judge(trial, prepared.shapes)
-            except GuestLost:
-                trial = Trial(self.rules, trial.candidate, grade="recycled")
-                self._judge(trial, prepared.shapes)
-        return trial.verdict()
+        try:
+            if trial.rejection is None:
+                try:
+                    self._judge(trial, prepared.shapes)
+                except GuestLost:
+                    kernels = trial.kernels
+                    trial = Trial(self.rules, trial.candidate, grade="recycled", kernels=kernels)
+                    self._judge(trial, prepared.shapes)
+            return trial.verdict()
+        finally:
+            if trial.kernels is not None:
+                shutil.rmtree(trial.kernels, ignore_errors=True)
 
     def _judge(self, trial: Trial, shapes: Shapes) -> None:
         """The guest is retired unless it is as it was at birth, whatever is raised."""

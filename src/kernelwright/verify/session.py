@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -35,13 +36,14 @@ class Session:
     """Candidate -> buffers to set before each call, where weights cannot be given by name."""
 
     @stage("load")
-    def load(self, name: str, source: str) -> None:
+    def load(self, name: str, source: str, kernels: Path | None = None) -> None:
+        """Load a candidate; from `kernels`, what was compiled of it before."""
         with faults(Stage.COMPILE):
             if not isinstance(self.task, ModuleTask):
-                self.guest.load(source, name)
+                self.guest.load(source, name, kernels=kernels)
                 self.tasks[name] = self.task
                 return
-            self.guest.load(source, name, self.task.init())
+            self.guest.load(source, name, self.task.init(), kernels)
             entries = self.guest.state(name, values=True)
         wanted = self.task.state(self.device)
         shapes = {n: tuple(e.meta.shape) for n, e in entries.items()}

@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
+from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
 from kernelwright.sandbox.guest import Guest
 from kernelwright.timing.stages import stage
@@ -28,6 +30,8 @@ class Trial:
     candidate: Candidate
     name: str = "candidate"
     grade: str = "fresh"
+    kernels: Path | None = None
+    """A folder of kernels compiled from this candidate before."""
     isolation: str = ""
     errors: ErrorFigures | None = None
     launches: dict[str, int] = field(default_factory=dict)
@@ -68,23 +72,30 @@ class Trial:
 
     @stage("compile")
     def compile(self, task: Task, shapes: Sequence[list[Any]], guest: Guest) -> None:
-        """A real compilation for sm_90, without a GPU, for inputs of each of these shapes."""
+        """A real compilation for sm_90, without a GPU, for inputs of each of these shapes; for a
+        GPU, launchers too."""
         init = task.init() if isinstance(task, ModuleTask) else None
         try:
             with faults(Stage.COMPILE):
                 load_to_compile(guest, self.name, self.candidate.source, init)
-                for inputs in shapes:
-                    guest.compile(inputs, self.name)
+                signatures = [
+                    launchers.plain_signature(signature)
+                    for inputs in shapes
+                    for signature in guest.compile(inputs, self.name, measures=False).signatures
+                ]
         except Rejected as rejected:
             if rejected.code is not Code.RUNTIME_ERROR:
                 raise
             # Host code that looks at values may fail on untouched memory: the run decides.
             self.advice.append(f"not compiled for sm_90: {rejected.message}")
             return
+        if self.rules.device.type == "cuda":
+            for signature in {each for each in signatures if each is not None}:
+                launchers.make(signature)
         self.passed("compiles for sm_90")
 
     def load(self, session: Session) -> None:
-        session.load(self.name, self.candidate.source)
+        session.load(self.name, self.candidate.source, self.kernels)
         self.isolation = session.guest.isolation
         self.passed("loads")
         if not session.matches_by_name(self.name):
