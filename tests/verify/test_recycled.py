@@ -9,10 +9,13 @@ from corpus import ROOT, entries
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
+from kernelwright.programs.text import parse
 from kernelwright.sandbox.guest import Limits
+from kernelwright.teacher.writer import write
 from kernelwright.verify import recycled
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
+from kernelwright.verify.program_task import program_task
 from kernelwright.verify.task import FunctionTask
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
@@ -170,3 +173,17 @@ def test_a_task_that_fails_is_the_users_at_its_place(judge, relu):
 def test_an_unknown_grade_is_refused():
     with pytest.raises(UsageError, match="grade"):
         Judge("cpu", grade="reused")
+
+
+def test_a_large_dot_in_the_interpreter_leaves_no_threads(judge):
+    text = (
+        "import torch\nimport torch.nn.functional as F\n\n\n"
+        "def get_inputs():\n    x0 = torch.randn((256, 64), dtype=torch.bfloat16)\n"
+        "    x1 = torch.randn((256, 64), dtype=torch.bfloat16)\n    return [x0, x1]\n\n\n"
+        "def fused_operator(x0, x1):\n"
+        "    t0 = F.linear(x0, x1)\n    return [t0]\n"
+    )
+    program = parse(text)
+    large = next(c for c in write(program, limit=24) if "BLOCK_M=128 BLOCK_N=256" in c.schedule)
+    verdict = judge.verify(program_task(program), large)
+    assert verdict.accepted, verdict.message
