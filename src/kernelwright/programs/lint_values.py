@@ -91,7 +91,7 @@ class _Look:
     def __init__(self, subject: Subject) -> None:
         self.subject, self.num_draws = subject, 1
         self.inputs = subject.draw(0)
-        self.outputs = subject.call(self.inputs, 0)
+        self.outputs: Outputs = subject.call(self.inputs, 0)
         self.findings = list(_random_or_stateful(subject, self.inputs, self.outputs))
         self.fits = [_fits(output, self.inputs, subject.exempt) for output in self.outputs]
         self.saturation = [_Saturation() for _ in self.outputs]
@@ -102,6 +102,7 @@ class _Look:
         self._look()
 
     def draw_again(self, seed: int) -> None:
+        self.outputs = ()  # large ones are let go before the next are made
         before, self.inputs = self.inputs, self.subject.draw(seed)
         self.outputs = self.subject.call(self.inputs, seed)
         self.num_draws += 1
@@ -321,7 +322,7 @@ def _single_value(tensor: torch.Tensor) -> float | None:
 def _stray_share(output: torch.Tensor) -> float:
     if not output.is_floating_point() or bool(output.sum(dtype=torch.float32).isfinite()):
         return 0.0
-    return 1.0 - float(output.isfinite().float().mean())
+    return int((~output.isfinite()).sum()) / output.numel()
 
 
 def _strays(shares: list[float]) -> Iterator[Finding]:

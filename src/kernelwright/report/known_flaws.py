@@ -138,6 +138,7 @@ def flaws_of(level: int, number: int) -> Iterator[Flaw]:
 
 WHY_NOT: dict[tuple[int, int] | str, str] = {
     "wasteful reference": "how well a reference is written is not judged, only what it leaves open",
+    (2, 28): "the norm runs over the features that the bias tells apart, so it does not cancel",
     (3, 35): "the random states have no effect that outlives the sequence; the report notes them",
     (3, 36): "the call that is discarded does not reach the exported program",
     (3, 37): "the call that is discarded does not reach the exported program",

@@ -7,6 +7,7 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
 from kernelwright.sandbox.executor import Factory
 from kernelwright.sandbox.local_executor import LocalExecutor
 from kernelwright.verify.lint_task import task_name
@@ -74,15 +75,18 @@ def lint_files(
 def _lines(
     todo: Sequence[str], device: str, budget_s: float, timeout_s: float, num_workers: int
 ) -> Iterator[Record]:
-    """Records as they come; tasks that found too little memory are tried again alone."""
+    """Records as they come; tasks that found too little memory are tried again alone.
+
+    Their order is mixed: large tasks, which often lie in one folder, wait for each other.
+    """
+    todo = sorted(todo, key=lambda spec: derive(0, task_name(spec)))
     alone: list[str] = []
     with tempfile.TemporaryDirectory(prefix="kernelwright-lint-") as folder:
-        lock = str(Path(folder) / "large")
         for specs, workers in ((todo, min(num_workers, len(todo))), (alone, 1)):
             if not specs:
                 continue
             arguments = {
-                "device": device, "budget_s": budget_s, "num_workers": workers, "lock": lock,
+                "device": device, "budget_s": budget_s, "num_workers": workers, "memory": folder,
             }  # fmt: skip
             factory = Factory("kernelwright.verify.lint_worker:lints", arguments)
             jobs = [(spec, {"spec": spec}) for spec in specs]

@@ -16,7 +16,6 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelwright.core.errors import KernelwrightError, UsageError
-from kernelwright.core.seed import derive
 from kernelwright.programs.lint import (
     BUDGET_S,
     check_parts,
@@ -30,13 +29,12 @@ from kernelwright.programs.lint_operators import is_random
 from kernelwright.programs.lint_values import NUM_DRAWS, Outputs, Subject, Values, check_values
 from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.program import Program
-from kernelwright.programs.reference import make_inputs
 from kernelwright.programs.variants import scaled_down
 from kernelwright.verify.load import available_bytes, load_task
 from kernelwright.verify.lowered import lower_model
 from kernelwright.verify.oracle import run_in_double, seeded
 from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.small_draws import resampled, small_draw
+from kernelwright.verify.small_draws import SmallDraws
 from kernelwright.verify.task import CPU, ModuleTask, Task, tensors_of
 
 META = torch.device("meta")
@@ -47,9 +45,11 @@ SCALED_ELEMENTS = 1 << 16
 NOT_A_BUFFER = "which is not a buffer"
 """In what the tracer says of a tensor attribute that forward changes."""
 ANY_NUMBER = 1 << 62
-MEMORY_FACTOR = 8
-"""Memory the checks need, as a multiple of inputs and outputs: two draws, a copy, two answers, what
-the reference makes in between."""
+WHOLE_FACTOR = 5
+"""Memory that calling the task needs, as a multiple of inputs and outputs: two draws, a copy, two
+answers, and what the reference makes in between."""
+PARTS_FACTOR = 2.5
+"""Memory that probing operators needs, as a multiple of all values of one run: two runs."""
 
 Room = Callable[[int], AbstractContextManager[object]]
 """(bytes that will be needed) -> held while they are: the caller's way to run large tasks apart."""
@@ -122,7 +122,7 @@ def _lint_called(
     spec: str | Path, sketch: Task, device: torch.device, budget_s: float, room: Room
 ) -> LintReport:
     """A module, or a function that is more than a program."""
-    captured = _captured(sketch)
+    captured = _captured(sketch, device)
     lowered = captured.lowered
     if lowered is not None and not _fits(lowered.program, device):
         report = _lint_scaled(sketch, lowered, budget_s)
@@ -149,13 +149,13 @@ class _Captured:
     not_checked: tuple[str, ...] = ()
 
 
-def _captured(sketch: Task) -> _Captured:
+def _captured(sketch: Task, device: torch.device) -> _Captured:
     """The task's program, or what cannot be checked without one."""
     if not isinstance(sketch, ModuleTask):
         reason = "operators and algebra: fused_operator is more than a flat program"
         return _Captured(not_checked=(reason,))
     try:
-        lowered = lower_model(sketch, CPU)[1]
+        lowered = lower_model(sketch, device)[1]
         return _Captured(lowered, tuple(check_algebra(lowered.program)))
     except (KernelwrightError, RuntimeError, MemoryError) as error:
         reason = error.message if isinstance(error, UsageError) else str(error).splitlines()[0]
@@ -186,7 +186,8 @@ def _is_small(program: Program) -> bool:
 
 
 def _needed_bytes(program: Program) -> int:
-    return MEMORY_FACTOR * program.bytes_fused()
+    """Device memory at most, from experience: for calling the whole, and for probing its parts."""
+    return max(WHOLE_FACTOR * program.bytes_fused(), int(PARTS_FACTOR * _values_bytes(program)))
 
 
 def _values_bytes(program: Program) -> int:
@@ -213,7 +214,9 @@ def _lint_at_size(
     )
     if lowered is None or not isinstance(task, ModuleTask):
         return report
-    if 2.5 * _values_bytes(lowered.program) > available_bytes(device):
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    if PARTS_FACTOR * _values_bytes(lowered.program) > available_bytes(device):
         reason = "operators: not enough memory for all values of two runs"
         return replace(report, not_checked=(*report.not_checked, reason))
     findings, not_checked = _check_parts(_Bound(task, device, lowered), values, budget_s)
@@ -338,7 +341,7 @@ def _lint_scaled(sketch: Task, lowered: Lowered, budget_s: float) -> LintReport:
     small = scaled_down(lowered.program, SCALED_ELEMENTS)
     report = LintReport(task=sketch.name, device=CPU.type, scaled=True, num_draws=NUM_DRAWS)
     if _is_small(small):
-        draws = _SmallDraws(sketch, small, lowered)
+        draws = SmallDraws(sketch, small, lowered)
         values = check_values(program_subject(small, draws), time.monotonic() + budget_s)
         num_outputs = sum(kind == "output" for kind, _ in lowered.user_outputs)
         findings, left_out = check_parts(
@@ -359,40 +362,3 @@ def _lint_scaled(sketch: Task, lowered: Lowered, budget_s: float) -> LintReport:
         )
     reason = "values and operators: too large for this machine, and sizes are pinned"
     return replace(report, not_checked=(reason,), num_draws=0)
-
-
-class _SmallDraws:
-    """Seed -> inputs of the scaled program: values as `get_inputs` draws them; parameters, and what
-    does not say how it is drawn, as the program chooses."""
-
-    def __init__(self, task: ModuleTask, program: Program, lowered: Lowered) -> None:
-        self.task, self.program = task, program
-        self.positions = {
-            i: source.position for i, source in enumerate(lowered.sources) if source.kind == "user"
-        }
-        self.rank = max((program.inputs[i].type.rank for i in self.positions), default=1)
-        self.is_own = True
-
-    def __call__(self, seed: int) -> list[torch.Tensor]:
-        tensors = make_inputs(self.program, seed)
-        parameters = make_inputs(self.program, 0)  # one construction, several draws
-        try:
-            drawn = small_draw(self.task.get_inputs, self.rank, seed)
-        except (KernelwrightError, RuntimeError, TypeError):
-            drawn, self.is_own = [], False
-        for i, value in enumerate(self.program.inputs):
-            if i not in self.positions:
-                tensors[i] = parameters[i]
-                continue
-            position = self.positions[i]
-            values = drawn[position] if position < len(drawn) else None
-            if values is not None:
-                picked = resampled(values, value.type.shape, derive(seed, "resample", i))
-                tensors[i] = picked.to(tensors[i].dtype)
-        return tensors
-
-    def notes(self) -> tuple[str, ...]:
-        notes = ["scaled down: findings that rest on values may differ at the task's own sizes"]
-        if not self.is_own:
-            notes.append("get_inputs does not run at smaller sizes: values are standard draws")
-        return tuple(notes)

@@ -6,10 +6,12 @@ own), "memory" (it may fit when it is alone) or "infra" (ours).
 
 import fcntl
 import gc
+import math
 import os
+import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -19,22 +21,22 @@ from kernelwright.core.record import Record
 from kernelwright.verify.lint_task import lint, task_name
 
 
-def lints(device: str, budget_s: float, num_workers: int, lock: str) -> "LintWorker":
+def lints(device: str, budget_s: float, num_workers: int, memory: str) -> "LintWorker":
     """The factory of the workers.
 
     Args:
         budget_s: seconds for one task's values and operators.
         num_workers: that share the device and the cores.
-        lock: a file; who holds it runs a task too large to run beside others of its size.
+        memory: an empty folder, in which they agree on who has how much of the GPU's memory.
     """
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // num_workers))
-    return LintWorker(device, budget_s, num_workers, Path(lock))
+    return LintWorker(device, budget_s, num_workers, Path(memory))
 
 
 class LintWorker:
-    def __init__(self, device: str, budget_s: float, num_workers: int, lock: Path) -> None:
+    def __init__(self, device: str, budget_s: float, num_workers: int, memory: Path) -> None:
         self.device, self.budget_s, self.num_workers = device, budget_s, num_workers
-        self.lock = lock
+        self.memory = memory
 
     def begin(self, job: Record) -> None:
         """Nothing to do beforehand."""
@@ -61,17 +63,49 @@ class LintWorker:
 
     @contextmanager
     def _room(self, needed_bytes: int) -> Iterator[None]:
-        """Tasks that need more than their share of the device's memory run one at a time."""
+        """Hold a part of the GPU's memory; wait while others hold too much of it."""
         if not torch.cuda.is_available() or self.num_workers == 1:
             yield
             return
-        share = torch.cuda.get_device_properties(0).total_memory / (2 * self.num_workers)
-        if needed_bytes <= share:
+        total = torch.cuda.get_device_properties(0).total_memory
+        with reserved(self.memory, min(math.ceil(NUM_SLOTS * needed_bytes / total), NUM_SLOTS)):
             yield
-            return
-        with self.lock.open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
+
+
+NUM_SLOTS = 16
+"""Parts that the device's memory is given out in."""
+POLL_S = 0.02
+
+
+@contextmanager
+def reserved(folder: Path, num_slots: int) -> Iterator[None]:
+    """Hold so many of the slots that processes share by locks on files of this folder.
+
+    Who waits for slots keeps the gate, so that two never wait for each other.
+    """
+    with ExitStack() as held:
+        with (folder / "gate").open("a") as gate:
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            num_held = 0
+            while num_held < num_slots:
+                for i in range(NUM_SLOTS):
+                    if num_held < num_slots and _take(folder / f"slot-{i}", held):
+                        num_held += 1
+                if num_held < num_slots:
+                    time.sleep(POLL_S)
+        yield
+
+
+def _take(slot: Path, held: ExitStack) -> bool:
+    """Lock a slot's file until `held` is closed; False where somebody has it."""
+    file = slot.open("a")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return False
+    held.enter_context(file)
+    return True
 
 
 def _without_place(error: UsageError, spec: str) -> str:

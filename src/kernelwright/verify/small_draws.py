@@ -7,8 +7,13 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.seed import derive
+from kernelwright.programs.lowering import Lowered
+from kernelwright.programs.program import Program
+from kernelwright.programs.reference import make_inputs
 from kernelwright.verify.oracle import seeded
-from kernelwright.verify.task import CPU
+from kernelwright.verify.task import CPU, ModuleTask
 
 _CAPS = {1: 1 << 16, 2: 256, 3: 48, 4: 20}
 _CAP = 12
@@ -72,3 +77,40 @@ def resampled(values: torch.Tensor, shape: tuple[int, ...], seed: int) -> torch.
     generator = torch.Generator().manual_seed(seed)
     picks = torch.randint(0, values.numel(), (math.prod(shape),), generator=generator)
     return values[picks].reshape(shape)
+
+
+class SmallDraws:
+    """Seed -> inputs of the scaled program: values as `get_inputs` draws them; parameters, and what
+    does not say how it is drawn, as the program chooses."""
+
+    def __init__(self, task: ModuleTask, program: Program, lowered: Lowered) -> None:
+        self.task, self.program = task, program
+        self.positions = {
+            i: source.position for i, source in enumerate(lowered.sources) if source.kind == "user"
+        }
+        self.rank = max((program.inputs[i].type.rank for i in self.positions), default=1)
+        self.is_own = True
+
+    def __call__(self, seed: int) -> list[torch.Tensor]:
+        tensors = make_inputs(self.program, seed)
+        parameters = make_inputs(self.program, 0)  # one construction, several draws
+        try:
+            drawn = small_draw(self.task.get_inputs, self.rank, seed)
+        except (KernelwrightError, RuntimeError, TypeError):
+            drawn, self.is_own = [], False
+        for i, value in enumerate(self.program.inputs):
+            if i not in self.positions:
+                tensors[i] = parameters[i]
+                continue
+            position = self.positions[i]
+            values = drawn[position] if position < len(drawn) else None
+            if values is not None:
+                picked = resampled(values, value.type.shape, derive(seed, "resample", i))
+                tensors[i] = picked.to(tensors[i].dtype)
+        return tensors
+
+    def notes(self) -> tuple[str, ...]:
+        notes = ["scaled down: findings that rest on values may differ at the task's own sizes"]
+        if not self.is_own:
+            notes.append("get_inputs does not run at smaller sizes: values are standard draws")
+        return tuple(notes)
