@@ -1,5 +1,7 @@
 """Programs at other sizes: the same structure, accepted by the shape rules and by PyTorch."""
 
+import math
+
 import pytest
 import torch
 from drawing import programs
@@ -15,6 +17,7 @@ from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import parse, to_text
 from kernelwright.programs.variants import (
     ODD_SIZES,
+    aligned_variants,
     enlarged,
     largest,
     scaled_down,
@@ -142,3 +145,38 @@ def test_a_program_is_enlarged_at_the_size_that_costs_least():
     assert made.inputs[0].type.shape[1] == 8  # a longer inner dimension makes no result larger
     assert any(size % 2 for size in made.inputs[0].type.shape + made.inputs[1].type.shape)
     assert enlarged(program, 16) is None
+
+
+ROW_SUM = """
+def get_inputs():
+    return [torch.randn(({rows}, {columns}), dtype=torch.float32)]
+
+def fused_operator(x0):
+    t0 = torch.sum(x0, dim=[1])
+    return [t0]
+"""
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(128, 1024), (4096, 768), (37, 100), (24, 4104)])
+def test_aligned_variants_keep_what_a_kernel_is_compiled_for(rows, columns):
+    program = parse(ROW_SUM.format(rows=rows, columns=columns))
+    (variant,) = aligned_variants(program, 1, seed=3)
+    assert variant != program
+    changed = variant.inputs[0].type.shape
+    for before, after in zip((rows, columns), changed, strict=True):
+        assert math.gcd(after, 16) == math.gcd(before, 16)
+    assert (changed[1] - 1).bit_length() == (columns - 1).bit_length()
+    assert changed[1] % 32
+
+
+def test_aligned_variants_of_a_large_program_are_smaller():
+    program = parse(ROW_SUM.format(rows=1 << 16, columns=4096))
+    (variant,) = aligned_variants(program, 1, seed=3, max_elements=1 << 18)
+    assert largest(variant) <= 1 << 19
+    rows, columns = variant.inputs[0].type.shape
+    assert (columns - 1).bit_length() == 12
+    assert rows % 16 == 0
+
+
+def test_sizes_without_room_stay_as_they_are():
+    assert aligned_variants(parse(ROW_SUM.format(rows=2, columns=3)), 1, seed=3) == []

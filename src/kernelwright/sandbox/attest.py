@@ -145,12 +145,13 @@ def _count() -> dict[str, int]:
 
 
 def _is_file(descriptor: str) -> bool:
-    """A file or socket, rather than what the driver opens: devices, pipes, event counters."""
+    """A file of the file system, rather than what the driver opens: devices, pipes, sockets, memory
+    by name. Guests cannot connect sockets."""
     try:
         target = os.readlink(f"/proc/self/fd/{descriptor}")
     except OSError:
         return False
-    return not target.startswith(("/dev/", "/proc/", "anon_inode:", "pipe:"))
+    return target.startswith("/") and not target.startswith(("/dev/", "/proc/", "/memfd:"))
 
 
 # -- objects

@@ -31,6 +31,8 @@ def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> N
     torch.set_num_threads(1)
     if role == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]
+        torch.zeros(1, device="cuda")  # the context, whose threads and files are not a candidate's
+        torch.cuda.synchronize()
     inside = Inside(role, folder)
     gc.freeze()
     wire.send(channel, {"isolation": held, "born": inside.attester.full()})

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.sandbox import wire
+from kernelwright.sandbox import launchers, wire
 from kernelwright.sandbox.executor import IN_FLIGHT, Done, Factory, Feed, Job, Ledger
 
 _POLL_S = 0.01
@@ -43,6 +43,7 @@ class LocalExecutor:
         self._failed_starts = 0
 
     def __enter__(self) -> Self:
+        launchers.folder()  # one for all of them
         self._processes = [_Process(self._factory) for _ in range(self.num_workers)]
         return self
 

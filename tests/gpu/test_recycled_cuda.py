@@ -1,0 +1,142 @@
+"""The grade `recycled` on a GPU: one context for many candidates, kernels that come compiled."""
+
+import time
+
+import pytest
+import torch
+
+from corpus import ROOT, entries
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Code
+from kernelwright.programs.text import parse
+from kernelwright.sandbox import launchers
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import Limits
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.load import load_task
+from kernelwright.verify.program_task import program_task
+
+PLAIN = (ROOT / "honest" / "plain.py").read_text()
+GOOD = Candidate(source=PLAIN)
+RELU = program_task(
+    parse((ROOT / "tasks" / "relu.py").read_text().replace("(37, 100)", "(512, 768)"))
+)
+IN_A_GUEST_OF_ITS_OWN = """
+import torch
+import triton
+import triton.language as tl
+
+kept = []
+
+
+@triton.jit
+def busy(x, n, BLOCK: tl.constexpr):
+    for _ in range(n):
+        tl.store(x + tl.arange(0, BLOCK), tl.load(x + tl.arange(0, BLOCK)) + 1)
+
+
+def fused_operator(x):
+    side = torch.cuda.Stream()
+    kept.append(side)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        busy[(1,)](x, 2000000, BLOCK=32)
+    {after}
+    return [torch.empty_like(x)]
+"""
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture
+def judge():
+    with Judge("cuda", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+        yield judge
+
+
+def different(number):
+    """The good candidate with a kernel that no cache knows."""
+    return Candidate(source=PLAIN.replace("n, BLOCK", f"n, BLOCK, N: tl.constexpr = {number}"))
+
+
+def test_candidates_in_a_row_are_accepted_in_one_guest(judge):
+    verdicts = list(judge.verify_many([(RELU, different(i)) for i in range(20)]))
+    assert [v.message for v in verdicts if not v.accepted] == []
+    assert judge.recycled.guests.num_started == 1
+    assert judge.recycled.compilers.num_started == 1
+
+
+def test_kernels_and_launchers_come_compiled():
+    source = different(time.time_ns()).source
+    example = [torch.empty(512, 768, device="meta")]
+    with shared("compile").guest(Limits()) as compiler, shared("cuda").guest(Limits()) as guest:
+        compiler.load(source)
+        for signature in compiler.compile(example, measures=False).signatures:
+            launchers.make(launchers.plain_signature(signature))
+        kernels = compiler.take_kernels("candidate")
+        guest.load(source, kernels=kernels)
+        ran = guest.run("candidate", [torch.randn(512, 768, device="cuda")], seed=1)
+        assert ran.launches == {"relu_kernel": 1}
+        guest.forget("candidate")
+        own = [path for path in guest._folder.rglob("*") if path.suffix in (".cubin", ".so")]
+        assert own == []
+
+
+def test_a_candidate_that_leaves_something_is_found_and_the_next_is_not_hurt(judge, monkeypatch):
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+
+    def leaving(what):
+        call = PLAIN.replace("    return [relu(x0)]", f"    {what}\n    return [relu(x0)]")
+        return Candidate(source=f"import sys, threading, time\n{call}")
+
+    left = {
+        "torch.backends.cuda.matmul.allow_tf32 = True": Code.SETTINGS_CHANGED,
+        "torch.cuda.set_stream(torch.cuda.Stream())": Code.SETTINGS_CHANGED,
+        "threading.Thread(target=time.sleep, args=(60,)).start()": Code.LEFT_RUNNING,
+        "torch.cuda.synchronize = print": Code.TAMPERED,
+    }
+    for number, (what, code) in enumerate(left.items()):
+        verdict = judge.verify(RELU, leaving(what))
+        assert verdict.code is code, f"{what}: {verdict.code} {verdict.message}"
+        assert judge.verify(RELU, GOOD).accepted
+        assert judge.recycled.guests.num_started == number + 2
+
+
+@pytest.mark.parametrize(
+    ("after", "count"), [("torch.cuda.current_stream().wait_stream(side)", 0), ("pass", 1)]
+)
+def test_work_on_a_stream_nobody_waits_for_is_counted(after, count):
+    with shared("cuda").guest(Limits()) as guest:
+        guest.load(IN_A_GUEST_OF_ITS_OWN.format(after=after))
+        x = torch.zeros(32, dtype=torch.int32, device="cuda")
+        guest.run("candidate", [x], seed=1)  # the first call compiles
+        assert guest.run("candidate", [x], seed=1).process.running["streams with work"] == count
+
+
+def test_an_illegal_address_costs_one_guest(judge):
+    outside = PLAIN.replace("tl.load(x + i, i < n)", "tl.load(x + i + (1 << 40), i < n)")
+    assert outside != PLAIN
+    verdicts = list(judge.verify_many([(RELU, c) for c in (GOOD, Candidate(source=outside), GOOD)]))
+    assert [v.accepted for v in verdicts] == [True, False, True]
+    assert judge.recycled.guests.num_started == 2
+
+
+@pytest.mark.parametrize("mode", ["pure", "hybrid"])
+def test_the_honest_corpus_passes_twice_without_a_new_guest(mode):
+    chosen = [entry for entry in entries("honest") if entry.mode == mode] * 2
+    with Judge("cuda", mode=mode, grade="recycled") as judge:
+        pairs = [(load_task(e.task, judge.rules.device), e) for e in chosen]
+        found = judge.verify_many(
+            (task, Candidate(source=entry.path.read_text())) for task, entry in pairs
+        )
+        refused = {
+            entry.path.stem: f"{verdict.code}: {verdict.message}"
+            for (_, entry), verdict in zip(pairs, found, strict=True)
+            if not verdict.accepted
+        }
+        assert refused == {}
+        assert judge.recycled.guests.num_started <= 1 + len(pairs) // 64
