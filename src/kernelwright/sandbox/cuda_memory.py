@@ -8,13 +8,17 @@ and no other tensor of the host's may lie in one.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
 
 import torch
 
 from kernelwright.core.errors import infra
-from kernelwright.sandbox.tensors import TensorMeta, flat_span
+from kernelwright.sandbox.tensors import TensorMeta, flat_span, fresh_copy
+
+_ALIGNMENT = 512
+"""Bytes, as of the caching allocator's blocks."""
 
 _BYTES_FIELDS = ("handle", "counter", "event")
 """Fields of a handle that are bytes; they travel as hexadecimal text."""
@@ -37,40 +41,36 @@ class DeviceMemory:
         return cls()
 
     @contextmanager
-    def lend(self, tensors: Sequence[torch.Tensor]) -> Iterator[list[dict[str, Any]]]:
-        """Handles of copies of `tensors`, valid until the block is left.
+    def lend(self, tensors: Sequence[torch.Tensor]) -> Iterator["Shared"]:
+        """A handle of copies of `tensors`, side by side, valid until the block is left.
 
         Raises:
-            InfraError: a tensor cannot be shared. There is no other way in.
+            InfraError: they cannot be shared. There is no other way in.
         """
         with infra("sharing device memory with a guest"):
-            spans = []
-            for tensor in tensors:
-                span = self._allocate(TensorMeta.of(tensor).span_bytes)
-                spans.append(span.copy_(flat_span(tensor)))
+            begins, total = _side_by_side([TensorMeta.of(tensor) for tensor in tensors])
+            spans = [self._allocate(total)]
+            for begin, tensor in zip(begins, tensors, strict=True):
+                flat = flat_span(tensor)
+                spans[0][begin : begin + flat.numel()].copy_(flat)
             torch.cuda.synchronize()
-            handles = [_share(span) for span in spans]
+            shared = Shared(_share(spans[0]), begins)
         try:
-            yield handles
+            yield shared
         finally:
             self._take_back(spans)
 
     @contextmanager
-    def land(
-        self, metas: Sequence[TensorMeta]
-    ) -> Iterator[tuple[list[dict[str, Any]], list[torch.Tensor]]]:
-        """Handles of memory for tensors of these shapes, and the host's view of it, valid until
+    def land(self, metas: Sequence[TensorMeta]) -> Iterator[tuple["Shared", list[torch.Tensor]]]:
+        """A handle of memory for tensors of these shapes, and the host's view of it, valid until
         the block is left. Clone what is to be kept."""
         with infra("sharing device memory with a guest"):
-            spans = [self._allocate(meta.span_bytes) for meta in metas]
-            torch.cuda.synchronize()
-            handles = [_share(span) for span in spans]
-        landings = [
-            span.view(meta.dtype).as_strided(meta.shape, meta.strides)
-            for span, meta in zip(spans, metas, strict=True)
-        ]
+            begins, total = _side_by_side(metas)
+            spans = [self._allocate(total)]
+            shared = Shared(_share(spans[0]), begins)
+        landings = [_view(spans[0], begin, meta) for begin, meta in zip(begins, metas, strict=True)]
         try:
-            yield handles, landings
+            yield shared, landings
         finally:
             torch.cuda.synchronize()
             del landings
@@ -86,22 +86,46 @@ class DeviceMemory:
         torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
 
 
-def take(shared: dict[str, Any], meta: TensorMeta) -> torch.Tensor:
-    """Guest side: a copy of a lent tensor, with its strides."""
-    span = _open(shared).clone() if shared else _nothing()
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Memory that both sides see, and where in it each tensor begins."""
+
+    handle: dict[str, Any]
+    begins: list[int]
+    """In bytes."""
+
+
+def take(handle: dict[str, Any], begins: list[int], metas: list[TensorMeta]) -> list[torch.Tensor]:
+    """Guest side: copies of the lent tensors, each with its strides and a storage of its own."""
+    whole = _open(handle)
+    taken = [
+        fresh_copy(_view(whole, begin, meta)) for begin, meta in zip(begins, metas, strict=True)
+    ]
     torch.cuda.synchronize()
-    return span.view(meta.dtype).as_strided(meta.shape, meta.strides)
+    return taken
 
 
-def deliver(shared: dict[str, Any], tensor: torch.Tensor) -> None:
-    """Guest side: copy a tensor into the host's memory."""
-    if shared:
-        _open(shared).copy_(flat_span(tensor))
-        torch.cuda.synchronize()
+def deliver(handle: dict[str, Any], begins: list[int], tensors: list[torch.Tensor]) -> None:
+    """Guest side: copy tensors into the host's memory."""
+    whole = _open(handle)
+    for begin, tensor in zip(begins, tensors, strict=True):
+        flat = flat_span(tensor)
+        whole[begin : begin + flat.numel()].copy_(flat)
+    torch.cuda.synchronize()
 
 
-def _nothing() -> torch.Tensor:
-    return torch.empty(0, dtype=torch.uint8, device="cuda")
+def _side_by_side(metas: Sequence[TensorMeta]) -> tuple[list[int], int]:
+    """Where each tensor begins, aligned as an allocation of its own would be, and the length."""
+    begins, total = [], 0
+    for meta in metas:
+        begins.append(total)
+        total += -(-meta.span_bytes // _ALIGNMENT) * _ALIGNMENT
+    return begins, total
+
+
+def _view(whole: torch.Tensor, begin: int, meta: TensorMeta) -> torch.Tensor:
+    part = whole[begin : begin + meta.span_bytes]
+    return part.view(meta.dtype).as_strided(meta.shape, meta.strides)
 
 
 def _share(span: torch.Tensor) -> dict[str, Any]:
@@ -116,6 +140,8 @@ def _share(span: torch.Tensor) -> dict[str, Any]:
 
 
 def _open(shared: dict[str, Any]) -> torch.Tensor:
+    if not shared:
+        return torch.empty(0, dtype=torch.uint8, device="cuda")
     values = [
         bytes.fromhex(shared[name]) if name in _BYTES_FIELDS else int(shared[name])
         for name in _FIELDS

@@ -192,6 +192,24 @@ class Guest:
         )
         return self._ran(header, wall_ms)
 
+    def run_many(self, name: str, calls: Sequence[tuple[Sequence[Any], int, float]]) -> list[Ran]:
+        """Call a loaded candidate in a row under watch, as `run` does, in one request: beside many
+        other guests on a GPU, waiting for each call would take most of the time.
+
+        Args:
+            calls: (inputs, seed, poison) of each.
+        """
+        self._put([value for inputs, _, _ in calls for value in inputs])
+        described = [
+            {"num_inputs": len(inputs), "seed": seed, "poison": repr(poison)}
+            for inputs, seed, poison in calls
+        ]
+        header, wall_ms = self._request("run_many", name=name, calls=described)
+        answers = header.get("calls")
+        if not isinstance(answers, list) or len(answers) != len(calls):
+            raise self._malformed()
+        return self._all_ran(answers, wall_ms)
+
     def prepare(
         self,
         name: str,
@@ -308,32 +326,28 @@ class Guest:
             raise InfraError("speed is measured on CUDA only, never in the interpreter")
 
     def _ran(self, header: wire.Header, wall_ms: float, *, is_timed: bool = False) -> Ran:
+        return self._all_ran([header], wall_ms, is_timed=is_timed)[0]
+
+    def _all_ran(
+        self, answers: Sequence[Any], wall_ms: float, *, is_timed: bool = False
+    ) -> list[Ran]:
+        """Read what the guest says of each call, and bring their outputs over together."""
         try:
-            metas = [TensorMeta.from_json(meta) for meta in header["outputs"]]
-            changed = tuple(int(i) for i in header["changed"])
-            aliases = tuple((int(i), int(j)) for i, j in header["aliases"])
-            launches, suppressed, operators = (
-                {str(k): int(n) for k, n in header.get(key, {}).items()}
-                for key in ("launches", "suppressed", "operators")
-            )
-            structure = str(header["structure"])
-            process = ProcessState.from_json(header["process"])
+            metas = [[TensorMeta.from_json(m) for m in answer["outputs"]] for answer in answers]
+            facts = [_facts(answer) for answer in answers]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
-        outputs, has_changed = self._fetch(metas, is_timed=is_timed)
-        return Ran(
-            outputs=tuple(outputs),
-            structure=structure,
-            changed_inputs=changed,
-            aliases=aliases,
-            launches=launches,
-            suppressed=suppressed,
-            overrun=bool(header.get("overrun")),
-            operators=operators,
-            process=process,
-            wall_ms=wall_ms,
-            has_changed=has_changed,
-        )
+        outputs, has_changed = self._fetch([m for each in metas for m in each], is_timed=is_timed)
+        rest = iter(outputs)
+        return [
+            Ran(
+                outputs=tuple(next(rest) for _ in each),
+                **fact,
+                wall_ms=wall_ms,
+                has_changed=has_changed,
+            )
+            for each, fact in zip(metas, facts, strict=True)
+        ]
 
     def _put(self, inputs: Sequence[Any]) -> None:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
@@ -342,11 +356,7 @@ class Guest:
             self._request("put", [chunk(tensor) for tensor in tensors], inputs=described)
             return
         with self._memory.lend(tensors) as shared:
-            handles = iter(shared)
-            for item in described:
-                if "literal" not in item:
-                    item["shared"] = next(handles)
-            self._request("put", inputs=described)
+            self._request("put", inputs=described, shared=shared.handle, begins=shared.begins)
 
     def _fetch(
         self, metas: Sequence[TensorMeta], *, is_timed: bool = False
@@ -362,8 +372,10 @@ class Guest:
                 return from_payload(metas, self._request_payload("fetch", total)), False
             except (ValueError, RuntimeError) as error:
                 raise self._malformed() from error
-        with self._memory.land(metas) as (handles, landings):
-            header, _ = self._request("fetch", landings=handles, is_timed=is_timed)
+        with self._memory.land(metas) as (shared, landings):
+            header, _ = self._request(
+                "fetch", shared=shared.handle, begins=shared.begins, is_timed=is_timed
+            )
             copies = [fresh_copy(landing) for landing in landings]
         return copies, bool(header.get("has_changed"))
 
@@ -461,6 +473,22 @@ class Guest:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return status
+
+
+def _facts(answer: dict[str, Any]) -> dict[str, Any]:
+    """Fields of `Ran` from what a guest says of one call."""
+    counts = {
+        key: {str(k): int(n) for k, n in answer.get(key, {}).items()}
+        for key in ("launches", "suppressed", "operators")
+    }
+    return {
+        **counts,
+        "structure": str(answer["structure"]),
+        "changed_inputs": tuple(int(i) for i in answer["changed"]),
+        "aliases": tuple((int(i), int(j)) for i, j in answer["aliases"]),
+        "overrun": bool(answer.get("overrun")),
+        "process": ProcessState.from_json(answer["process"]),
+    }
 
 
 def _described(inputs: Sequence[Any]) -> list[dict[str, Any]]:

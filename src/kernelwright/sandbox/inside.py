@@ -9,6 +9,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,7 @@ class Inside:
             "load_state": self.load_state,
             "put": self.put,
             "run": self.run,
+            "run_many": self.run_many,
             "prepare": self.prepare,
             "capture": self.capture,
             "time": self.time,
@@ -175,21 +177,18 @@ class Inside:
         if self.role == "cuda":
             from kernelwright.sandbox import cuda_memory
 
-            taken = [
-                cuda_memory.take(item["shared"], meta)
-                for item, meta in zip(described, metas, strict=True)
-            ]
+            taken = cuda_memory.take(request["shared"], request["begins"], metas)
         else:
             taken = tensors_from_payload(metas, payload)
         tensors = iter(taken)
         self.kept = [item["literal"] if "literal" in item else next(tensors) for item in items]
         return {}, []
 
-    def _fresh_inputs(self, zones: RedZones | None = None) -> list[Any]:
+    def _fresh_inputs(self, kept: list[Any], zones: RedZones | None = None) -> list[Any]:
         """Copies of the inputs at addresses the previous call did not use."""
         padding = torch.empty(512 * (1 + secrets.randbelow(64)), device=self.device)
         copy = fresh_copy if zones is None else zones.copy
-        fresh = [copy(v) if isinstance(v, torch.Tensor) else v for v in self.kept]
+        fresh = [copy(v) if isinstance(v, torch.Tensor) else v for v in kept]
         del padding
         self.used = fresh
         return fresh
@@ -200,32 +199,59 @@ class Inside:
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """One watched call."""
-        loaded = self.loaded[request["name"]]
-        poison = float(request["poison"])
         self.outputs = []
+        called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
+        self._synchronize()
+        answer = called.answer(called.flags.tolist(), self.attester.brief(called.num_unfinished))
+        self.outputs = called.outputs
+        return answer, []
+
+    def run_many(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Watched calls in a row. What each returns is copied before the next; the GPU is waited
+        for once."""
+        self.outputs = []
+        given, calls = iter(self.kept), []
+        for each in request["calls"]:
+            kept = [next(given) for _ in range(each["num_inputs"])]
+            called = self._call({**each, "name": request["name"]}, kept, frozenset())
+            called.outputs = [fresh_copy(output) for output in called.outputs]
+            calls.append(called)
+        self._synchronize()
+        process = self.attester.brief(sum(called.num_unfinished for called in calls))
+        flags = iter(torch.cat([called.flags for called in calls]).tolist())
+        answers = [called.answer([next(flags) for _ in called.flags], process) for called in calls]
+        self.outputs = [output for called in calls for output in called.outputs]
+        return {"calls": answers}, []
+
+    def _call(self, request: dict[str, Any], kept: list[Any], skipped: frozenset[str]) -> "Called":
+        """One watched call on copies of `kept`; nothing is waited for."""
+        loaded, poison = self.loaded[request["name"]], float(request["poison"])
         zones = RedZones(self.device) if self.role == "cuda" else None
-        inputs = self._fresh_inputs(zones)
+        inputs = self._fresh_inputs(kept, zones)
         if self.role == "cuda":
             watch.poison_allocator(self.device, poison)
-        self.launches.reset(frozenset(request["skip_kernels"]))
+        self.launches.reset(skipped)
         torch.manual_seed(request["seed"])
         witness = self.launches.witness = Witness()
         try:
             with witness, torch.no_grad(), watch.Watch(poison, zones) as watched:
                 result = loaded.call(*inputs)
         finally:
-            self.launches.witness = None
-        unfinished = self.launches.unfinished()
-        self._synchronize()
-        self.launches.skipped = frozenset()
-        return {
-            **self._describe(result, inputs),
-            "launches": dict(self.launches.counts),
-            "suppressed": dict(self.launches.suppressed),
-            "overrun": zones is not None and zones.overrun(),
-            "operators": {**watched.operators, **witness.seen(), **self.launches.operators},
-            "process": self.attester.brief(unfinished),
-        }, []
+            self.launches.witness, self.launches.skipped = None, frozenset()
+        structure, leaves = flatten(result)
+        outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        overrun = torch.zeros((), dtype=torch.bool) if zones is None else zones.overrun()
+        return Called(
+            outputs=outputs,
+            flags=torch.stack([overrun, *_changed(kept, inputs, self.device)]),
+            num_unfinished=self.launches.unfinished(),
+            facts={
+                **_described(structure, outputs, inputs),
+                "launches": dict(self.launches.counts),
+                "suppressed": dict(self.launches.suppressed),
+                "operators": {**watched.operators, **witness.seen(), **self.launches.operators},
+            },
+        )
 
     def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
         """Structure and metadata of what a call returned, kept here until it is fetched."""
@@ -233,19 +259,11 @@ class Inside:
         self.outputs = [
             torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)
         ]
+        changed = torch.stack(_changed(self.kept, inputs, self.device) or [torch.tensor(False)])
         return {
-            "structure": structure,
-            "outputs": [TensorMeta.of(tensor).to_json() for tensor in self.outputs],
-            "changed": self._changed(inputs),
-            "aliases": _aliases(self.outputs, inputs),
+            **_described(structure, self.outputs, inputs),
+            "changed": _indices(changed.tolist()),
         }
-
-    def _changed(self, inputs: list[Any]) -> list[int]:
-        return [
-            i
-            for i, (kept, used) in enumerate(zip(self.kept, inputs, strict=True))
-            if isinstance(kept, torch.Tensor) and not torch.equal(flat_span(kept), flat_span(used))
-        ]
 
     # -- timed calls
 
@@ -263,7 +281,7 @@ class Inside:
         if request["is_replay"]:
             self.timer.ready_to_replay(self.kept)
         else:
-            self.timer.ready(self.loaded[request["name"]].call, self._fresh_inputs())
+            self.timer.ready(self.loaded[request["name"]].call, self._fresh_inputs(self.kept))
         watch.poison_allocator(self.device, float(request["poison"]))
         torch.manual_seed(request["seed"])
         self._synchronize()
@@ -274,7 +292,7 @@ class Inside:
         self.outputs = []
         self.timer.forget()
         torch.manual_seed(request["seed"])
-        call, inputs = self.loaded[request["name"]].call, self._fresh_inputs()
+        call, inputs = self.loaded[request["name"]].call, self._fresh_inputs(self.kept)
         return {"refused": self.timer.capture(call, inputs, self.kept)}, []
 
     def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
@@ -296,7 +314,7 @@ class Inside:
 
     def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Share of a call's GPU time in kernels this process launched through Triton, or None."""
-        call = partial(self.loaded[request["name"]].call, *self._fresh_inputs())
+        call = partial(self.loaded[request["name"]].call, *self._fresh_inputs(self.kept))
         try:
             return {"share": own_share(call, self.launches.watch_spans)}, []
         finally:
@@ -312,8 +330,7 @@ class Inside:
             return {}, [chunk(tensor) for tensor in outputs]
         from kernelwright.sandbox import cuda_memory
 
-        for shared, tensor in zip(request["landings"], outputs, strict=True):
-            cuda_memory.deliver(shared, tensor)
+        cuda_memory.deliver(request["shared"], request["begins"], outputs)
         if request["is_timed"]:
             return {"has_changed": self.timer.has_changed(outputs)}, []
         del outputs
@@ -326,6 +343,44 @@ class Inside:
 
         loaded = self.loaded[request["name"]]
         return compile_hook.collect(loaded, request["inputs"], measures=request["measures"]), []
+
+
+@dataclass(slots=True)
+class Called:
+    """A call that was made, and what cannot be told before the GPU is through."""
+
+    outputs: list[torch.Tensor]
+    flags: torch.Tensor
+    """Something was written beside a tensor; and of each input, whether it was changed."""
+    num_unfinished: int
+    facts: dict[str, Any]
+
+    def answer(self, flags: list[bool], process: dict[str, Any]) -> dict[str, Any]:
+        overrun, *changed = flags
+        found = {"overrun": overrun, "changed": _indices(changed), "process": process}
+        return {**self.facts, **found}
+
+
+def _described(structure: str, outputs: list[torch.Tensor], inputs: list[Any]) -> dict[str, Any]:
+    return {
+        "structure": structure,
+        "outputs": [TensorMeta.of(tensor).to_json() for tensor in outputs],
+        "aliases": _aliases(outputs, inputs),
+    }
+
+
+def _changed(kept: list[Any], used: list[Any], device: torch.device) -> list[torch.Tensor]:
+    """Of each input, whether its bytes are others now; nothing is waited for."""
+    return [
+        (flat_span(mine) != flat_span(given)).any()
+        if isinstance(mine, torch.Tensor)
+        else torch.zeros((), dtype=torch.bool, device=device)
+        for mine, given in zip(kept, used, strict=True)
+    ]
+
+
+def _indices(flags: list[bool]) -> list[int]:
+    return [i for i, flag in enumerate(flags) if flag]
 
 
 def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, int]]:

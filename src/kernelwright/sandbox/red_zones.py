@@ -46,11 +46,12 @@ class RedZones:
         flat_span(made).copy_(flat_span(tensor))
         return made
 
-    def overrun(self) -> bool:
-        """Something wrote into a zone."""
-        return any(
-            bool((zone != _PATTERN).any()) for whole in self._whole for zone in _zones(whole)
-        )
+    def overrun(self) -> torch.Tensor:
+        """Whether something wrote into a zone, a boolean scalar; nothing is waited for."""
+        zones = [zone for whole in self._whole for zone in _zones(whole)]
+        if not zones:
+            return torch.zeros((), dtype=torch.bool, device=self.device)
+        return (torch.cat(zones) != _PATTERN).any()
 
 
 def _zones(whole: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -168,8 +168,10 @@ class Launches:
         if not self._streams:
             return 0
         current = torch.cuda.current_stream()
-        current.synchronize()
         others = self._streams - {current.cuda_stream}
+        if not others:
+            return 0
+        current.synchronize()
         streams: list[Any] = [
             torch.cuda.ExternalStream(each)  # type: ignore[no-untyped-call]
             for each in others
