@@ -83,28 +83,58 @@ _HUGE = 1e300
 
 
 def compare(outputs: Sequence[torch.Tensor], expected: Expected, precision: str) -> Comparison:
-    """The worst error figures over all outputs and the first reason to reject, if any.
+    """The worst error figures over all outputs and the first reason to reject, if any."""
+    return compare_all([(outputs, expected)], precision)[0]
+
+
+def compare_all(
+    answers: Sequence[tuple[Sequence[torch.Tensor], Expected]], precision: str
+) -> list[Comparison]:
+    """One comparison for each (outputs, expected).
 
     On a GPU everything is queued and waited for once: beside many other judges, waiting is what
     takes the time.
     """
-    mismatch = structure_mismatch(outputs, expected.native)
-    if mismatch:
-        return Comparison(None, mismatch)
-    queued = [_sums(i, output, expected) for i, output in enumerate(outputs)]
-    read = torch.cat([sums.to(queued[0].device) for sums in queued]).tolist() if queued else []
+    structures = [structure_mismatch(outputs, expected.native) for outputs, expected in answers]
+    queued = [
+        [] if structure else [_sums(i, y, expected) for i, y in enumerate(outputs)]
+        for structure, (outputs, expected) in zip(structures, answers, strict=True)
+    ]
+    values = iter(_read([sums for each in queued for sums in each]))
+    found = zip(structures, queued, answers, strict=True)
+    return [
+        Comparison(None, structure)
+        if structure
+        else _decide(outputs, [next(values) for _ in sums], Precision(precision))
+        for structure, sums, (outputs, _) in found
+    ]
+
+
+def _read(queued: Sequence[torch.Tensor]) -> Iterator[list[float]]:
+    """The values of each tensor, brought over together."""
+    if not queued:
+        return
+    values = torch.cat([sums.to(queued[0].device) for sums in queued]).tolist()
+    for sums in queued:
+        yield values[: len(sums)]
+        values = values[len(sums) :]
+
+
+def _decide(
+    outputs: Sequence[torch.Tensor], values: Sequence[list[float]], precision: Precision
+) -> Comparison:
     errors: ErrorFigures | None = None
-    for i, (output, sums) in enumerate(zip(outputs, queued, strict=True)):
-        values, read = read[: len(sums)], read[len(sums) :]
+    mismatch: Mismatch | None = None
+    for i, (output, sums) in enumerate(zip(outputs, values, strict=True)):
         where = f"output {i}" if len(outputs) > 1 else "the output"
         if not output.dtype.is_floating_point:
-            mismatch = mismatch or _exact_mismatch(values, output, where)
+            mismatch = mismatch or _exact_mismatch(sums, output, where)
             continue
-        sizes = _Sizes(*values)
+        sizes = _Sizes(*sums)
         stray = _stray_mismatch(sizes, output, where)
         if stray:
             return Comparison(errors, stray)
-        found, wrong = _judge_values(sizes, output, Precision(precision))
+        found, wrong = _judge_values(sizes, output, precision)
         errors = worse(errors, found)
         if wrong:
             mismatch = mismatch or Mismatch(Code.WRONG_VALUES, f"{where}: {wrong}")

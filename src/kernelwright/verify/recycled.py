@@ -59,6 +59,8 @@ MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 4 << 30}
 """Inputs and answers that are kept, by device."""
 MAX_TASKS = 1024
 """Tasks whose shapes are remembered."""
+MAX_TOGETHER_BYTES = 1 << 28
+"""Inputs and answers of cases that go to a guest in one request."""
 AHEAD = 2
 """Candidates that are compiled before they are judged."""
 META = torch.device("meta")
@@ -242,10 +244,15 @@ class Recycled:
 
         session = open_session(shapes.variants["base"], guest)
         cases = self._cases(session.tasks[trial.name], shapes.variants)
-        for case in cases.all():
-            if (posed := cases.pose_if_defined(case)) is not None:
-                trial.judge(session, cases.variants[case.variant], posed)
-        trial.silence(Lasting(session, open_session), cases)
+        has_state = isinstance(shapes.task, ModuleTask)
+        sessions = Lasting(session, open_session)
+        first, *rest = filter(None, map(cases.pose_if_defined, cases.all()))
+        trial.judge(session, cases.base, first)
+        for group in _groups(rest):
+            if has_state or not trial.judge_together(sessions.now(), group):
+                for posed in group:
+                    trial.judge(sessions.now(), cases.variants[posed.case.variant], posed)
+        trial.silence(sessions, cases)
 
     # -- cases
 
@@ -268,6 +275,18 @@ class Recycled:
         limit = MAX_POSED_BYTES[self.rules.device.type]
         while self._cases_of and sum(c.num_bytes for c in self._cases_of.values()) > limit:
             self._cases_of.popitem(last=False)
+
+
+def _groups(posed: Iterable[Posed]) -> Iterator[list[Posed]]:
+    """Cases in a row whose tensors fit into one request."""
+    group: list[Posed] = []
+    for each in posed:
+        if group and sum(p.num_bytes for p in group) + each.num_bytes > MAX_TOGETHER_BYTES:
+            yield group
+            group = []
+        group.append(each)
+    if group:
+        yield group
 
 
 def _found_in(guests: LongLived, guest: Guest, trial: Trial) -> Rejected | None:

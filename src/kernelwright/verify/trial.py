@@ -16,7 +16,7 @@ from kernelwright.sandbox.guest import Guest
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Cases, Posed, answered, poison
-from kernelwright.verify.compare import Expected, Precision, worse
+from kernelwright.verify.compare import Expected, Precision, compare_all, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Called, Lasting, Session
@@ -122,6 +122,35 @@ class Trial:
             self._compare(called, posed.answer.outputs)
         except WrongOutputs as wrong:
             self._look_again(session, task, posed, called, wrong)
+        self._check_beside_values(session, called, posed)
+
+    @stage("run together")
+    def judge_together(self, session: Session, posed: Sequence[Posed]) -> bool:
+        """Several cases of a task without state in one request. False, and nothing noted, where
+        one is not plainly right: they are to be judged one by one, for the reason and its case."""
+        aside = Trial(self.rules, self.candidate, name=self.name)
+        calls = [(p.inputs, p.case.seed, p.case.poison) for p in posed]
+        try:
+            with faults():
+                rans = session.guest.run_many(self.name, calls)
+            answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
+            comparisons = compare_all(answers, self.rules.precision)
+            for ran, p, comparison in zip(rans, posed, comparisons, strict=True):
+                checks.check_process(session.guest.born, ran.process)
+                checks.check_structure(ran, p.answer)
+                if comparison.mismatch is not None:
+                    return False
+                aside.errors = worse(aside.errors, comparison.errors)
+                aside._check_beside_values(session, Called(ran), p)
+        except Rejected:
+            return False
+        self.errors = worse(self.errors, aside.errors)
+        self.cases += aside.cases
+        self.passed(*aside.checks)
+        return True
+
+    def _check_beside_values(self, session: Session, called: Called, posed: Posed) -> None:
+        case = posed.case
         by_name = session.matches_by_name(self.name)
         precision = self.rules.precision
         found = checks.check_state(called, posed.answer, precision, by_name=by_name)
