@@ -29,7 +29,8 @@ _FRESH = {
 }
 """Operators that return memory nobody has written."""
 
-_INTEGER_POISON = 0x5A
+_INTEGER_POISON, _INTEGER_POISONS = 0x5A, 37
+"""The least of them, and how many there are: all fit into eight bits."""
 _LEAVING = {"numpy", "__array__", "__dlpack__", "tolist"}
 _TO_SCALAR = "aten._local_scalar_dense.default"
 MAX_DEPARTING = 16
@@ -254,13 +255,15 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def poison(tensor: torch.Tensor, value: float) -> None:
-    """Fill memory nobody has written with what no kernel would leave there by chance."""
+    """Fill memory nobody has written with what no kernel would leave there by chance: where the
+    value is finite, booleans and integers follow it, so that nobody can know them either."""
+    whole = 0 if value != value else int(value)
     if tensor.dtype is torch.bool:
-        tensor.fill_(True)
+        tensor.fill_(whole % 2 == 0)
     elif tensor.dtype.is_floating_point or tensor.dtype.is_complex:
         tensor.fill_(value)
     else:
-        tensor.fill_(_INTEGER_POISON)
+        tensor.fill_(_INTEGER_POISON + whole % _INTEGER_POISONS)
 
 
 def poison_allocator(device: torch.device, value: float) -> None:

@@ -229,14 +229,21 @@ class Trial:
     def _matters(
         self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...]
     ) -> bool:
-        """The outputs are wrong when these do nothing; also where they would not run at all in
-        this call, having done their work in an earlier one."""
-        case = posed.case
+        """The outputs are wrong when these do nothing, whatever memory holds; also where they would
+        not run at all in this call, having done their work in an earlier one."""
         if not any(output.numel() for output in posed.answer.outputs.native):
             return True
-        filler = poison(case.seed + 1, is_nan=False)
+        filler = poison(posed.case.seed + 1, is_nan=False)
+        fillers = (filler, filler + 1)  # an odd and an even one: booleans are the other way round
+        return any(self._is_wrong(session, task, posed, kernels, each) for each in fillers)
+
+    def _is_wrong(
+        self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...], filler: float
+    ) -> bool:
+        """In this case, without these kernels."""
+        seed = posed.case.seed
         try:
-            called = session.call(self.name, task, posed.inputs, case.seed, filler, kernels)
+            called = session.call(self.name, task, posed.inputs, seed, filler, kernels)
             if len(kernels) < len(self.launches) and not called.ran.suppressed:
                 return True
             checks.check_structure(called.ran, posed.answer)
