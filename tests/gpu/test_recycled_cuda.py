@@ -15,6 +15,7 @@ from kernelwright.sandbox.guest import Limits
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
 from kernelwright.verify.program_task import program_task
+from kernelwright.verify.recycled import MAX_CANDIDATES
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 GOOD = Candidate(source=PLAIN)
@@ -139,4 +140,4 @@ def test_the_honest_corpus_passes_twice_without_a_new_guest(mode):
             if not verdict.accepted
         }
         assert refused == {}
-        assert judge.recycled.guests.num_started <= 1 + len(pairs) // 64
+        assert judge.recycled.guests.num_started <= 1 + len(pairs) // MAX_CANDIDATES

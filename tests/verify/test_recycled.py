@@ -128,7 +128,7 @@ def test_a_guest_that_died_is_replaced(judge, relu):
 
 
 def test_a_guest_is_replaced_after_enough_candidates(relu, monkeypatch):
-    monkeypatch.setattr("kernelwright.verify.guests.MAX_CANDIDATES", 2)
+    monkeypatch.setattr("kernelwright.verify.recycled.MAX_CANDIDATES", 2)
     with Judge("cpu", grade="recycled") as judge:
         assert all(v.accepted for v in judge.verify_many([(relu, GOOD)] * 5))
         assert judge.recycled.guests.num_started == 3

@@ -11,14 +11,12 @@ from kernelwright.timing.clock import gpu_lock
 from kernelwright.verify.program_task import ProgramTask, for_interpreter
 from kernelwright.verify.task import Task
 
-MAX_CANDIDATES = 64
-"""Candidates one guest may run, or hold, before it is replaced."""
-
 
 class LongLived:
     """One guest for candidates in a row: the same until it is dead, retired or worn.
 
     Args:
+        max_candidates: it may run, or hold, before it is replaced.
         trusted: as for `ForkServer.guest`.
     """
 
@@ -26,10 +24,12 @@ class LongLived:
         self,
         server: ForkServer,
         limits: Limits,
+        max_candidates: int,
         *,
         trusted: bool = False,
     ) -> None:
         self._server, self._limits, self._trusted = server, limits, trusted
+        self._max_candidates = max_candidates
         self._guest: Guest | None = None
         self._num_candidates = 0
         self.num_started = 0
@@ -41,7 +41,7 @@ class LongLived:
         Raises:
             InfraError: none can be started.
         """
-        worn = self._num_candidates >= MAX_CANDIDATES
+        worn = self._num_candidates >= self._max_candidates
         if self._guest is not None and (worn or not self._guest.alive):
             self.retire()
         if self._guest is None:

@@ -42,6 +42,8 @@ from kernelwright.verify.trial import Trial
 Say = Callable[[str], None]
 
 MODES = ("pure", "hybrid")
+MAX_SCREENED = 64
+"""Candidates one guest holds before it is replaced."""
 GRADES = ("fresh", "recycled")
 NUM_SCREEN_CASES = 2
 COMPILE_JOBS = os.cpu_count() or 1
@@ -93,7 +95,7 @@ class Judge:
         self.large = large
         self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
-        self._warm = LongLived(server(self.rules.device), self.limits, trusted=True)
+        self._warm = LongLived(server(self.rules.device), self.limits, MAX_SCREENED, trusted=True)
         self.recycled = Recycled(self.rules, self.limits, self.seed)
 
     def __enter__(self) -> Self:

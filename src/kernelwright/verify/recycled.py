@@ -6,7 +6,7 @@ slow. Candidates of one task share its cases, inputs and answers, which are draw
 
 After each candidate the guest is attested: settings, what is left running, and the identity of
 objects, against its birth. It is retired on any difference, after a crash or a lost context, and
-after `guests.MAX_CANDIDATES`. An exception of a candidate's alone, in a guest that is as it was,
+after `MAX_CANDIDATES`. An exception of a candidate's alone, in a guest that is as it was,
 does not end it: models that learn raise them all the time.
 
 What this rests on: inputs, expected values and decisions are the host's in this grade too, so a
@@ -45,7 +45,7 @@ from kernelwright.verify.cases import (
     case_of,
     poison,
 )
-from kernelwright.verify.guests import MAX_CANDIDATES, LongLived, fitting, server, sharing
+from kernelwright.verify.guests import LongLived, fitting, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import at_aligned_shapes
 from kernelwright.verify.rejection import Rejected, faults
@@ -53,6 +53,8 @@ from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
 
+MAX_CANDIDATES = 128
+"""Candidates a guest runs before it is replaced. A GPU starts 3 to 4 contexts a second."""
 REFRESH = 64
 """Candidates judged on the same inputs before others are drawn."""
 MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 4 << 30}
@@ -125,8 +127,8 @@ class Recycled:
     def __init__(self, rules: Rules, limits: Limits, seed: int) -> None:
         self.rules, self.seed = rules, seed
         limits = replace(limits, cpu_s=limits.cpu_s * MAX_CANDIDATES)  # of a guest's whole life
-        self.guests = LongLived(server(rules.device), limits)
-        self.compilers = LongLived(shared("compile"), limits)
+        self.guests = LongLived(server(rules.device), limits, MAX_CANDIDATES)
+        self.compilers = LongLived(shared("compile"), limits, MAX_CANDIDATES)
         self._shapes_of: OrderedDict[Task, Shapes] = OrderedDict()
         self._cases_of: OrderedDict[Task, SharedCases] = OrderedDict()
         self._num_drawn = 0
