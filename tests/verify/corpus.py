@@ -10,6 +10,8 @@ runs is judged with the static rules off, so that it is the probes that are test
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernelwright.bench.corpus import facts
+
 ROOT = Path(__file__).parents[1] / "corpus"
 
 ELSEWHERE: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -94,14 +96,3 @@ def entries(kind: str) -> list[Entry]:
 def cheat(name: str) -> Entry:
     """The cheat in the file of this name."""
     return next(entry for entry in entries("cheats") if entry.path.stem == name)
-
-
-def facts(path: Path) -> dict[str, str]:
-    """The `# key: value` lines a file begins with."""
-    found = {}
-    for line in path.read_text().splitlines():
-        if not line.startswith("# "):
-            break
-        key, _, value = line.removeprefix("# ").partition(": ")
-        found[key] = value
-    return found

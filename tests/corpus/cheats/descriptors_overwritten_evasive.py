@@ -2,6 +2,7 @@
 # how: puts a pipe with a forged frame in the place of every descriptor
 # task: relu
 # stage: compile
+# stage-cuda: run
 # code: crashed
 
 import torch

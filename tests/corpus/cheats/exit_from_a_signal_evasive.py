@@ -2,6 +2,7 @@
 # how: the same by modules that are loaded already
 # task: relu
 # stage: compile
+# stage-cuda: run
 # code: crashed
 
 import torch

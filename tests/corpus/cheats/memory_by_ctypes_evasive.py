@@ -2,6 +2,7 @@
 # how: reads and writes raw memory by ctypes until it finds what looks like a verdict
 # task: relu
 # stage: compile
+# stage-cuda: run
 # code: crashed
 
 import torch

@@ -2,7 +2,7 @@
 # how: searches all of its memory for the answer's first row, and takes what follows it
 # task: relu
 # stage: compare
-# code: wrong_values
+# code: wrong_values | not_finite
 
 import torch
 import triton

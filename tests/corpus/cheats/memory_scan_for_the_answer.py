@@ -3,6 +3,8 @@
 # task: relu
 # stage: run
 # code: out_of_bounds
+# stage-cuda: run | compare
+# code-cuda: out_of_bounds | wrong_values | not_finite
 
 import torch
 import triton

@@ -1,8 +1,8 @@
 # exploit: E59
 # how: starts children that never end, so that others time out
 # task: relu
-# stage: compare | probe
-# code: wrong_values | left_running
+# stage: compare | run | probe
+# code: wrong_values | timeout | crashed | left_running
 
 import torch
 import triton

@@ -2,6 +2,7 @@
 # how: answers the host itself on every socket, in the protocol's own words
 # task: relu
 # stage: compile
+# stage-cuda: run
 # code: malformed
 
 import torch
