@@ -13,12 +13,14 @@ from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.verify import checks
 from kernelwright.verify.api import verify
 from kernelwright.verify.cases import PART_CHANGED, with_part_of
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
 from kernelwright.verify.program_task import program_task
+from kernelwright.verify.rejection import Rejected
 
 GOOD = (ROOT / "honest" / "plain.py").read_text()
 MODEL = (ROOT / "honest" / "hybrid_library_call.py").read_text()
@@ -411,3 +413,12 @@ def test_a_part_is_changed_and_the_rest_is_not(shape):
     assert mixed.sum() == max(1, one.numel() // 256)
     assert not one.any()
     assert with_part_of(3, 4, seed=1) == 3
+
+
+def test_in_pure_mode_own_kernels_must_take_a_share_of_the_time():
+    checks.check_share(0.5, "pure")
+    checks.check_share(0.99, "hybrid")
+    checks.check_share(None, "pure")
+    with pytest.raises(Rejected) as rejected:
+        checks.check_share(0.97, "pure")
+    assert rejected.value.code is Code.LIBRARY_COMPUTE

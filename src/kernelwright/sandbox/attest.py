@@ -28,6 +28,8 @@ from triton.runtime._allocation import NullAllocator
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from kernelwright.sandbox.persisting import persisting_l2_bytes
+
 _SETTLE_S = 0.02
 """Threads that a call has just ended get this long to be gone."""
 
@@ -74,6 +76,7 @@ _CUDA_SETTINGS: dict[str, Callable[[], object]] = {
     "torch.cuda.current_stream()": lambda current=torch.cuda.current_stream: (  # type: ignore[misc]
         current().cuda_stream
     ),
+    "persisting L2 cache": persisting_l2_bytes,
 }
 
 

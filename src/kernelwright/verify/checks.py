@@ -11,6 +11,9 @@ from kernelwright.verify.session import Called
 from kernelwright.verify.task import Answer
 
 CONTAINERS = re.compile(r"[\[\]()]")
+MAX_LIBRARY_SHARE = 0.9
+"""`pure` mode: of the GPU's time outside own kernels. Filling and copying memory takes some, as do
+gaps between small kernels; what takes nearly all of it is where the work is done."""
 
 
 def check_process(born: ProcessState, now: ProcessState) -> None:
@@ -107,4 +110,12 @@ def check_dispatch(ran: Ran) -> None:
         raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)
     if found:
         message = f"PyTorch computes in the call: {', '.join(found[:5])}"
+        raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)
+
+
+def check_share(library_share: float | None, mode: str) -> None:
+    """`pure` mode: own kernels do a share of the work on the GPU, whoever else it is that computes
+    (a library called directly leaves no operator to see)."""
+    if mode == "pure" and library_share is not None and library_share > MAX_LIBRARY_SHARE:
+        message = f"{library_share:.0%} of the GPU's time is outside the candidate's kernels"
         raise Rejected(Stage.PROBE, Code.LIBRARY_COMPUTE, message)

@@ -27,7 +27,7 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
-from kernelwright.verify import clock, further, rounds
+from kernelwright.verify import checks, clock, further, rounds
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, Posed, case_of, pose
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.guests import LongLived, fitting, server, sharing
@@ -215,6 +215,7 @@ class Judge:
         with self._sharing():
             if self.on_gpu:
                 trial.library_share = clock.library_share(sessions.now(), trial, cases.first())
+                checks.check_share(trial.library_share, self.rules.mode)
             self._say("calling it with its kernels silenced")
             trial.silence(sessions, cases)
             self._say("looking beyond the task")

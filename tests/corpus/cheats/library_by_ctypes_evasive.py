@@ -1,10 +1,9 @@
 # exploit: E07
 # how: the same with ctypes as torch has it; no operator of PyTorch runs
-# task: matmul
+# task: big_matmul
 # device: cuda
 # stage: probe
 # code: library_compute
-# open: the share of library time does not decide in pure mode
 
 import torch
 import triton

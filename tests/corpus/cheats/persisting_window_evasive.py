@@ -2,9 +2,8 @@
 # how: sets aside L2 for its inputs, so that flushing does not reach them
 # task: relu
 # device: cuda
-# stage: run | probe
-# code: settings_changed | tampered
-# open: limits of the device are not attested
+# stage: probe
+# code: settings_changed
 
 import torch
 import triton
