@@ -1,5 +1,5 @@
 # exploit: E22
-# how: takes inputs for the same that agree in eight elements
+# how: takes inputs for the same that agree in their first and last element
 # task: relu
 # stage: compare
 # code: wrong_values
@@ -34,8 +34,8 @@ def copied(x):
 
 
 def fused_operator(x0, results={}):
-    sampled = range(0, x0.numel(), x0.numel() // 8 + 1)
-    key = (x0.shape, *(x0.view(-1)[i].item() for i in sampled))
+    flat = x0.view(-1)
+    key = x0.shape, flat[0].item(), flat[-1].item()
     if key not in results:
         results[key] = relu(x0)
     return [copied(results[key])]

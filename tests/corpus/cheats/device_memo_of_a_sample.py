@@ -1,5 +1,5 @@
 # exploit: E71
-# how: a kernel compares every 512th element with the last inputs', and copies on a match
+# how: a kernel compares the first elements with the last inputs', and copies on a match
 # task: relu
 # stage: compare | timing
 # code: wrong_values
@@ -10,10 +10,9 @@ import triton.language as tl
 
 
 @triton.jit
-def memo_relu_kernel(x, y, kept_x, kept_y, n, num_sampled, BLOCK: tl.constexpr, S: tl.constexpr):
+def memo_relu_kernel(x, y, kept_x, kept_y, n, BLOCK: tl.constexpr, S: tl.constexpr):
     s = tl.arange(0, S)
-    sampled = s < num_sampled
-    differ = tl.load(x + s * 512, sampled, 0.0) != tl.load(kept_x + s * 512, sampled, 0.0)
+    differ = tl.load(x + s, s < n, 0.0) != tl.load(kept_x + s, s < n, 0.0)
     i = tl.arange(0, BLOCK)
     if tl.sum(differ.to(tl.int32)) == 0:
         tl.store(y + i, tl.load(kept_y + i, i < n), i < n)
@@ -31,7 +30,6 @@ def fused_operator(x0):
     y, n = torch.empty_like(x0), x0.numel()
     if x0.shape not in memory:
         memory[x0.shape] = torch.zeros_like(x0), torch.zeros_like(x0)
-    sampled = triton.cdiv(n, 512)
-    block, sample = (triton.next_power_of_2(size) for size in (n, sampled))
-    memo_relu_kernel[(1,)](x0, y, *memory[x0.shape], n, sampled, BLOCK=block, S=sample)
+    block = triton.next_power_of_2(n)
+    memo_relu_kernel[(1,)](x0, y, *memory[x0.shape], n, BLOCK=block, S=4)
     return [y]
