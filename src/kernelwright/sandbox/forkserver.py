@@ -194,8 +194,6 @@ class ForkServer:
         environment |= dict.fromkeys(_ONE_THREAD, "1")
         if self.device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
-            # NumPy's products in a guest: its helper threads would look like the candidate's.
-            environment["OPENBLAS_NUM_THREADS"] = "1"
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],
