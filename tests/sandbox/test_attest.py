@@ -3,6 +3,7 @@
 from contextlib import suppress
 
 import pytest
+import torch
 from sample_candidates import ADD, HEADER
 
 from kernelwright.sandbox.forkserver import shared
@@ -163,3 +164,10 @@ def test_a_candidate_that_did_not_load_leaves_no_module(guest):
         guest.load(HEADER + "raise ValueError('no')\n", "first")
     guest.forget("first")
     assert guest.attest().objects == guest.born.objects
+
+
+def test_inputs_that_cannot_be_taken_are_the_fault_of_who_broke_that(guest):
+    guest.load(HEADER + "torch.frombuffer = None\ndef fused_operator(x):\n    return x\n")
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", [torch.ones(3)], seed=1)
+    assert caught.value.kind == "tampered"

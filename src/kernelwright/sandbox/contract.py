@@ -13,8 +13,8 @@ GIB = 1 << 30
 class GuestFault(Exception):
     """What a candidate did wrong, for the judge to turn into a verdict. Never our fault.
 
-    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds (the
-    guest lives on), crashed, timeout, malformed (it is dead).
+    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds,
+    tampered (the guest lives on), crashed, timeout, malformed (it is dead).
     """
 
     def __init__(

@@ -422,13 +422,15 @@ class Guest:
 
     def _raise_fault(self, header: wire.Header, op: str) -> None:
         """The candidate raised; a lost CUDA context ends the guest. Taking inputs runs nothing of
-        the candidate's, so a failure there is ours."""
+        the candidate's, so a failure there is ours, unless it changed what is used for that."""
         if header.get("context_lost"):
             self._end()
         try:
             fault = header["fault"]
             line = fault["line"]
             message = f"{fault['type']}: {fault['message']}"
+            if op == "put" and self.alive and self._is_changed():
+                raise GuestFault("tampered", f"the guest cannot take its inputs: {message}")
             if op == "put":
                 raise InfraError(f"the guest cannot take its inputs: {message}")
             raise GuestFault(
@@ -436,6 +438,11 @@ class Guest:
             )
         except (KeyError, TypeError) as error:
             raise self._malformed() from error
+
+    def _is_changed(self) -> bool:
+        """Objects or settings are not what they were at birth."""
+        now = self.attest()
+        return now.objects != self.born.objects or now.settings != self.born.settings
 
     def _malformed(self, why: str = "an answer that does not follow the protocol") -> GuestFault:
         if self.alive:

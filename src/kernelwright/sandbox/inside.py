@@ -240,7 +240,7 @@ class Inside:
             self.launches.witness, self.launches.skipped = None, frozenset()
         structure, leaves = flatten(result)
         outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        overrun = torch.zeros((), dtype=torch.bool) if zones is None else zones.overrun()
+        overrun = _no(self.device) if zones is None else zones.overrun()
         return Called(
             outputs=outputs,
             flags=torch.stack([overrun, *_changed(kept, inputs, self.device)]),
@@ -259,7 +259,7 @@ class Inside:
         self.outputs = [
             torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)
         ]
-        changed = torch.stack(_changed(self.kept, inputs, self.device) or [torch.tensor(False)])
+        changed = torch.stack(_changed(self.kept, inputs, self.device) or [_no(self.device)])
         return {
             **_described(structure, self.outputs, inputs),
             "changed": _indices(changed.tolist()),
@@ -369,12 +369,17 @@ def _described(structure: str, outputs: list[torch.Tensor], inputs: list[Any]) -
     }
 
 
+def _no(device: torch.device) -> torch.Tensor:
+    """False, on a device that is named: a candidate may have changed the default."""
+    return torch.zeros((), dtype=torch.bool, device=device)
+
+
 def _changed(kept: list[Any], used: list[Any], device: torch.device) -> list[torch.Tensor]:
     """Of each input, whether its bytes are others now; nothing is waited for."""
     return [
         (flat_span(mine) != flat_span(given)).any()
         if isinstance(mine, torch.Tensor)
-        else torch.zeros((), dtype=torch.bool, device=device)
+        else _no(device)
         for mine, given in zip(kept, used, strict=True)
     ]
 

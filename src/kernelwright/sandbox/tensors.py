@@ -113,7 +113,7 @@ def from_payload(metas: Sequence[TensorMeta], payload: bytearray) -> list[torch.
         raise ValueError("payload and metadata disagree")
     tensors, offset = [], 0
     for meta in metas:
-        raw = torch.empty(meta.span_bytes, dtype=torch.uint8)
+        raw = torch.empty(meta.span_bytes, dtype=torch.uint8, device="cpu")
         if meta.span_bytes:
             part = memoryview(payload)[offset : offset + meta.span_bytes]
             raw.copy_(torch.frombuffer(part, dtype=torch.uint8))
