@@ -1,5 +1,7 @@
 """The page that sets the linter's findings on KernelBench beside the lists of others."""
 
+from pathlib import Path
+
 import pytest
 
 from kernelwright.core import record
@@ -72,3 +74,10 @@ def test_a_later_record_replaces_an_earlier_one(page):
 def test_a_file_without_tasks_is_refused(page):
     with pytest.raises(UsageError, match="no run of the linter"):
         page()
+
+
+def test_the_published_page_is_what_its_records_give(tmp_path):
+    root = Path(__file__).parents[2]
+    write_page(root / "results" / "lint-kernelbench.jsonl", tmp_path / "page.md")
+    published = (root / "docs" / "lint-kernelbench.md").read_text()
+    assert (tmp_path / "page.md").read_text() == published

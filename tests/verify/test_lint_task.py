@@ -7,7 +7,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.programs.lint_gaps import FLOOR_ULPS, MAX_FACTOR, RMS_FACTOR
 from kernelwright.verify import compare, lint_task
 from kernelwright.verify.lint_task import lint
-from kernelwright.verify.small_draws import small_draw
+from kernelwright.verify.small_draws import resampled, small_draw
 
 
 @pytest.fixture
@@ -95,6 +95,10 @@ def test_a_large_module_is_scaled_down_on_a_cpu_with_its_own_distribution(linted
     assert report.scaled
     assert "affine" in ids(report)
     assert "identity" in ids(linted("return torch.clamp(x, 0.25, 1.25)", inputs))
+    init = "self.scale = torch.nn.Parameter(torch.randn(16384))"
+    report = linted("return torch.relu(x) + self.scale * 1e-6", inputs, init)
+    (found,) = [each for each in report.findings if each.id == "identity"]
+    assert (found.input, "input 0 in place" in found.message) == (0, True)
     assert "identity" not in ids(linted("return torch.clamp(x, 0.3, 1.25)", inputs))
 
 
@@ -114,6 +118,12 @@ def test_capped_draws_still_fit_together():
     values, indices, number, more = small_draw(get_inputs, 2, 0)
     assert values.numel() == 256 * 256
     assert indices is number is more is None
+
+
+def test_values_are_taken_once_where_there_are_enough():
+    values = torch.rand(600)
+    assert resampled(values, (20, 30), 1).unique().numel() == values.unique().numel()
+    assert set(resampled(values, (40, 30), 1).flatten().tolist()) <= set(values.tolist())
 
 
 def test_a_file_that_fails_is_the_users(linted, tmp_path):

@@ -353,7 +353,9 @@ def _lint_scaled(sketch: Task, lowered: Lowered, budget_s: float) -> LintReport:
             parameters=_parameters(lowered),
             budget_s=budget_s,
         )
-        mentioned = [each for each in values.findings if (each.output or 0) < num_outputs]
+        mentioned = [
+            draws.named(each) for each in values.findings if (each.output or 0) < num_outputs
+        ]
         return replace(
             report,
             findings=(*mentioned, *findings),

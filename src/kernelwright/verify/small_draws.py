@@ -1,7 +1,9 @@
 """What a task's `get_inputs` draws, in a few thousand elements instead of gigabytes."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch.overrides import TorchFunctionMode
 
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.seed import derive
+from kernelwright.programs.lint_findings import Finding
 from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs
@@ -73,9 +76,14 @@ def small_draw(
 
 
 def resampled(values: torch.Tensor, shape: tuple[int, ...], seed: int) -> torch.Tensor:
-    """A tensor of this shape whose elements are drawn from `values`."""
+    """A tensor of this shape whose elements are drawn from `values`; each once, where they suffice,
+    since a value that comes twice is a tie."""
     generator = torch.Generator().manual_seed(seed)
-    picks = torch.randint(0, values.numel(), (math.prod(shape),), generator=generator)
+    count = math.prod(shape)
+    if count <= values.numel():
+        picks = torch.randperm(values.numel(), generator=generator)[:count]
+    else:
+        picks = torch.randint(0, values.numel(), (count,), generator=generator)
     return values[picks].reshape(shape)
 
 
@@ -88,6 +96,7 @@ class SmallDraws:
         self.positions = {
             i: source.position for i, source in enumerate(lowered.sources) if source.kind == "user"
         }
+        self.sources = lowered.sources
         self.rank = max((program.inputs[i].type.rank for i in self.positions), default=1)
         self.is_own = True
 
@@ -108,6 +117,18 @@ class SmallDraws:
                 picked = resampled(values, value.type.shape, derive(seed, "resample", i))
                 tensors[i] = picked.to(tensors[i].dtype)
         return tensors
+
+    def named(self, finding: Finding) -> Finding:
+        """The finding in terms of the task's inputs instead of the program's."""
+
+        def name(match: re.Match[str]) -> str:
+            i = int(match[1])
+            known = self.positions.get(i)
+            return f"input {known}" if known is not None else f"parameter {self.sources[i].name}"
+
+        message = re.sub(r"\binput (\d+)", name, finding.message)
+        known = None if finding.input is None else self.positions.get(finding.input)
+        return replace(finding, message=message, input=known)
 
     def notes(self) -> tuple[str, ...]:
         notes = ["scaled down: findings that rest on values may differ at the task's own sizes"]
