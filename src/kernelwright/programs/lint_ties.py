@@ -19,8 +19,10 @@ def check_ties(program: Program, tensors: Sequence[torch.Tensor]) -> Iterator[Fi
     calls = [i for i, call in enumerate(program.calls) if _gives_indices(program, call)]
     if not calls:
         return
-    native = Run(program, tensors, 0).env
-    rounded = Run(program, [_rounded(t) for t in tensors], 0).env
+    devices = list({t.device for t in tensors if t.device.type == "cuda"})
+    with torch.random.fork_rng(devices), torch.no_grad():
+        native = Run(program, tensors, 0).env
+        rounded = Run(program, [_rounded(t) for t in tensors], 0).env
     for i in calls:
         call = program.calls[i]
         now, then = (_tied_share(call, env[call.arg("input").name]) for env in (native, rounded))
