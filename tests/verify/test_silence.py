@@ -48,3 +48,36 @@ def test_a_kernel_whose_right_answer_is_always_true_is_no_decoy(judge):
 
 def test_an_answer_that_is_always_true_without_the_kernel_is_one(judge):
     assert judge.verify(ANY, Candidate(source=DECOY)).code is Code.DECOY
+
+
+TWO_STAGES = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def partial_kernel(x, partial, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(partial + tl.program_id(0), tl.max(tl.abs(tl.load(x + i, i < n, 0.0))))
+
+
+@triton.jit
+def finish_kernel(partial, y, count, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y, tl.max(tl.load(partial + i, i < count, 0.0)) != 0.0)
+
+
+def fused_operator(x0):
+    count = triton.cdiv(x0.numel(), 128)
+    partial = torch.empty(count, device=x0.device)
+    y = torch.empty((), dtype=torch.bool, device=x0.device)
+    partial_kernel[(count,)](x0, partial, x0.numel(), BLOCK=128)
+    finish_kernel[(1,)](partial, y, count, BLOCK=triton.next_power_of_2(count))
+    return [y]
+"""
+
+
+def test_a_first_stage_that_any_leftover_could_stand_in_for_is_no_decoy(judge):
+    verdict = judge.verify(ANY, Candidate(source=TWO_STAGES))
+    assert verdict.accepted, verdict.message

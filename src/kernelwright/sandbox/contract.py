@@ -129,3 +129,23 @@ class Timed:
     """In all, by events, as the guest reports it."""
     wall_ms: float
     """On the host's clock, around the request."""
+
+
+def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
+    """Fields of `Ran` from what a guest says of one call; its outputs come by themselves.
+
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: it does not follow the protocol.
+    """
+    counts = {
+        key: {str(k): int(n) for k, n in answer.get(key, {}).items()}
+        for key in ("launches", "suppressed", "operators")
+    }
+    return {
+        **counts,
+        "structure": str(answer["structure"]),
+        "changed_inputs": tuple(int(i) for i in answer["changed"]),
+        "aliases": tuple((int(i), int(j)) for i, j in answer["aliases"]),
+        "overrun": bool(answer.get("overrun")),
+        "process": ProcessState.from_json(answer["process"]),
+    }

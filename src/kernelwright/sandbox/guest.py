@@ -30,6 +30,7 @@ from kernelwright.sandbox.contract import (
     Ran,
     StateEntry,
     Timed,
+    call_facts,
 )
 from kernelwright.sandbox.forkloop import SCRATCH
 from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
@@ -334,7 +335,7 @@ class Guest:
         """Read what the guest says of each call, and bring their outputs over together."""
         try:
             metas = [[TensorMeta.from_json(m) for m in answer["outputs"]] for answer in answers]
-            facts = [_facts(answer) for answer in answers]
+            facts = [call_facts(answer) for answer in answers]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._malformed() from error
         outputs, has_changed = self._fetch([m for each in metas for m in each], is_timed=is_timed)
@@ -480,22 +481,6 @@ class Guest:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return status
-
-
-def _facts(answer: dict[str, Any]) -> dict[str, Any]:
-    """Fields of `Ran` from what a guest says of one call."""
-    counts = {
-        key: {str(k): int(n) for k, n in answer.get(key, {}).items()}
-        for key in ("launches", "suppressed", "operators")
-    }
-    return {
-        **counts,
-        "structure": str(answer["structure"]),
-        "changed_inputs": tuple(int(i) for i in answer["changed"]),
-        "aliases": tuple((int(i), int(j)) for i, j in answer["aliases"]),
-        "overrun": bool(answer.get("overrun")),
-        "process": ProcessState.from_json(answer["process"]),
-    }
 
 
 def _described(inputs: Sequence[Any]) -> list[dict[str, Any]]:

@@ -256,7 +256,11 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def poison(tensor: torch.Tensor, value: float) -> None:
     """Fill memory nobody has written with what no kernel would leave there by chance: where the
-    value is finite, booleans and integers follow it, so that nobody can know them either."""
+    value is finite, booleans and integers follow it, so that nobody can know them either. A value
+    of 0 is zero in every type."""
+    if value == 0:
+        tensor.zero_()
+        return
     whole = 0 if value != value else int(value)
     if tensor.dtype is torch.bool:
         tensor.fill_(whole % 2 == 0)

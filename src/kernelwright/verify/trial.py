@@ -234,7 +234,7 @@ class Trial:
         if not any(output.numel() for output in posed.answer.outputs.native):
             return True
         filler = poison(posed.case.seed + 1, is_nan=False)
-        fillers = (filler, filler + 1)  # an odd and an even one: booleans are the other way round
+        fillers = (filler, filler + 1, 0.0)  # odd, even and zero: booleans are either way
         return any(self._is_wrong(session, task, posed, kernels, each) for each in fillers)
 
     def _is_wrong(
