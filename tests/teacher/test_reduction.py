@@ -206,3 +206,12 @@ def test_reductions_over_different_axes_of_a_whole_result_are_left_to_the_search
         return builder.call("sum", input=y, dim=0)
 
     assert candidates(built(make, ROWS)) == []
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rms_norm_without_an_epsilon_is_right_for_small_values(dtype):
+    """PyTorch adds float32's epsilon there; that of the type would show below 0.1."""
+    builder = Builder()
+    x = builder.input(TensorType((5, 64), dtype), Init("randn", 0.0, 0.02))
+    program = builder.program(builder.call("rms_norm", input=x, normalized_shape=(64,)))
+    assert faults(program, reduction.write(program, limit=2, seed=0, precision="strict")) == []
