@@ -61,7 +61,11 @@ def judge():
 
 def different(number):
     """The good candidate with a kernel that no cache knows."""
-    return Candidate(source=PLAIN.replace("n, BLOCK", f"n, BLOCK, N: tl.constexpr = {number}"))
+    return Candidate(
+        source=PLAIN.replace(
+            "BLOCK: tl.constexpr", f"BLOCK: tl.constexpr, N: tl.constexpr = {number}"
+        )
+    )
 
 
 def test_candidates_in_a_row_are_accepted_in_one_guest(judge):

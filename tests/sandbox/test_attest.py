@@ -83,6 +83,8 @@ OBJECTS = {
 }
 
 HONEST = {
+    "copies": HEADER
+    + ENTRY.format("import copy, triton.language as tl; copy.copy(tl.core.constexpr(1))"),
     "a kernel": ADD.replace("fused_operator(x, y)", "add_up(x, y)")
     + "\ndef fused_operator():\n    return add_up(torch.ones(300), torch.ones(300))\n",
     "late imports": HEADER

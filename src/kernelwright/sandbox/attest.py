@@ -187,6 +187,9 @@ _MADE_MODULES = ("cython_runtime", "_cython_", "_remote_module_non_scriptable")
 _BUILT_MODULES = {"cuda_utils", "__triton_launcher"}
 """Modules that Triton's driver compiles into its cache at the first launch."""
 
+_LATE_NAMES = {"__slotnames__"}
+"""What `copy` and `pickle` remember of a class, in the class."""
+
 _GROWING = ("CudaUtils", "CudaDriver")
 """Classes of Triton's driver that keep their one instance as an attribute, made at first use."""
 
@@ -221,7 +224,7 @@ class _Group:
         codes = map(attrgetter("__code__"), self.functions)
         defaults = map(attrgetter("__defaults__"), self.functions)
         bodies = (vars(kernel).get(name) for _, kernel in self.kernels for name in _BODY)
-        names = tuple(sorted(vars(self.space))) if self.is_fixed else ()
+        names = tuple(sorted(vars(self.space).keys() - _LATE_NAMES)) if self.is_fixed else ()
         return [*found, *codes, *defaults, *bodies, *names]
 
     def report(self) -> tuple[str, list[str]]:

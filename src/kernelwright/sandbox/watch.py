@@ -118,7 +118,8 @@ class Launches:
                 return None
             self.counts.update(names)
             self._note_stream()
-            return replay(captured)
+            with self._span() if names else nullcontext():
+                return replay(captured)
 
         graph.capture_begin, graph.capture_end = begin_counted, end_counted
         graph.replay = replay_counted
