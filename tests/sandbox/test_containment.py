@@ -350,8 +350,8 @@ def test_an_oversized_output_is_refused_before_it_is_read():
         (output,) = guest.run("candidate", [], seed=0).outputs
     assert output.untyped_storage().nbytes() == 4  # an expanded tensor travels as its one element
     fault = fault_of(
-        "import torch\ndef fused_operator():\n    return [torch.zeros(1 << 16)]\n",
-        Limits(memory_bytes=1 << 17),
+        "import torch\ndef fused_operator():\n    return [torch.zeros(1 << 18)] * 200\n",
+        Limits(memory_bytes=1 << 27),
     )
     assert fault.kind == "out_of_memory"
     assert torch.equal(output[:3], torch.zeros(3))

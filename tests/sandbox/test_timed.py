@@ -70,7 +70,7 @@ def test_the_call_before_is_let_go(timer):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.bfloat16])
 def test_outputs_written_after_the_call_show(timer, dtype):
-    late = threading.Event()
+    late, before = threading.Event(), set(threading.enumerate())
 
     def lazily(x):
         out = torch.zeros_like(x)
@@ -85,7 +85,7 @@ def test_outputs_written_after_the_call_show(timer, dtype):
     timer.ready(lazily, [torch.ones(64).to(dtype)])
     timer.time(is_idle=False, repeats=1)
     late.set()
-    (thread,) = (t for t in threading.enumerate() if t is not threading.main_thread())
+    (thread,) = set(threading.enumerate()) - before
     thread.join()
     assert timer.has_changed(timer.result)
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-_SPIKE_SHARE = 1 / 256
+_SPIKE_SHARE, _MIN_SPIKES = 1 / 256, 8
 _THRESHOLDS = (0.0, 0.5, 1.0, 3.0, 6.0)
 """Where activations change their formula; each sign of them."""
 _TAIL_SHARE = 16
@@ -27,11 +27,12 @@ def _shifted(x: torch.Tensor, _: torch.Generator) -> torch.Tensor:
 
 
 def _spikes(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One element in 256, and the last, a hundred times larger; the rest small."""
-    chosen = _uniform(x, generator) < _SPIKE_SHARE
+    """One element in 256, eight at least, and the last, of size 100 or more; the rest small."""
+    share = max(_SPIKE_SHARE, _MIN_SPIKES / max(x.numel(), 1))
+    chosen = _uniform(x, generator) < share
     if x.numel():
         chosen.view(-1)[-1] = True
-    return torch.where(chosen, 100 * x, 0.1 * x)
+    return torch.where(chosen, 100 * x.sign() * x.abs().clamp(min=1), 0.1 * x)
 
 
 def _heavy_tail(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
