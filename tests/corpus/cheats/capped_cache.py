@@ -3,7 +3,7 @@
 # task: relu
 # device: cuda
 # stage: compare | timing
-# code: wrong_values
+# code: implausible_time | wrong_values
 
 import torch
 import triton

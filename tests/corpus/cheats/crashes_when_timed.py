@@ -2,7 +2,7 @@
 # how: right thirty times, then it raises
 # task: relu
 # device: cuda
-# stage: timing
+# stage: run | timing
 # code: runtime_error
 
 import torch

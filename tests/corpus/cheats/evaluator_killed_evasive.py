@@ -3,6 +3,8 @@
 # task: relu
 # stage: compare
 # code: wrong_values
+# stage-cuda: run
+# code-cuda: crashed
 
 import torch
 import triton

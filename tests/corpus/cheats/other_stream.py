@@ -2,8 +2,8 @@
 # how: launches on a stream that the events around the call do not see
 # task: relu
 # device: cuda
-# stage: static
-# code: forbidden
+# stage: probe
+# code: library_compute
 
 import torch
 import triton

@@ -2,8 +2,8 @@
 # how: computes only where the output's memory holds one value all over, else keeps it
 # task: relu
 # device: cuda
-# stage: compare | timing
-# code: wrong_values
+# stage: compare | probe | timing
+# code: unwritten | wrong_values
 
 import torch
 import triton

@@ -19,7 +19,7 @@ def matmul_kernel(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.c
         k = start + tl.arange(0, BK)
         left = tl.load(a + m[:, None] * K + k, (m[:, None] < M) & (k < K), 0.0)
         right = tl.load(b + k[:, None] * N + n, (k[:, None] < K) & (n < N), 0.0)
-        total += tl.dot(left, right, input_precision="ieee")
+        total += tl.dot(left, right, input_precision="tf32")
     tl.store(c + m[:, None] * N + n, total, (m[:, None] < M) & (n < N))
 
 
@@ -28,7 +28,7 @@ def matmul(a, b):
     N = b.shape[1]
     c = torch.empty((M, N), device=a.device, dtype=a.dtype)
     grid = (triton.cdiv(M, 32), triton.cdiv(N, 32))
-    matmul_kernel[grid](a, b, c, M, N, K, BM=128, BN=256, BK=256, num_stages=4)
+    matmul_kernel[grid](a, b, c, M, N, K, BM=128, BN=256, BK=128, num_stages=4)
     return c
 
 
