@@ -54,9 +54,11 @@ def command(
 ) -> None:
     """Judge many candidates: exit code 0 when all are settled, 2 where a reference cannot be
     judged by, 3 where failures of ours are left (run it again)."""
+    from kernelwright.sandbox.executor import Executor
     from kernelwright.verify.jobs import read_jobs
     from kernelwright.verify.many import judge_many
-    from kernelwright.verify.pools import cluster_pools, local_pools
+    from kernelwright.verify.many_audit import audit_many
+    from kernelwright.verify.pools import Pools, cluster_pools, local_pools
     from kernelwright.verify.recipe import Recipe
 
     todo = read_jobs(jobs)
@@ -67,9 +69,21 @@ def command(
         grade=grade.value,
         timing=timing,
     ).resolved()
-    pools = cluster_pools(recipe, workers, cluster) if cluster else local_pools(recipe, workers)
+
+    def pools_of(recipe: Recipe) -> Pools:
+        if cluster:
+            return cluster_pools(recipe, workers, cluster)
+        return local_pools(recipe, workers)
+
+    def judges_of(recipe: Recipe) -> Executor:
+        return pools_of(recipe).judges
+
+    pools = pools_of(recipe)
     with progress("verify-many") as say:
         summary = judge_many(todo, recipe, folder, pools.judges, pools.clock, say)
+        if recipe.grade == "recycled":
+            say("judging some of what was accepted again, fresh")
+            summary |= audit_many(todo, recipe, folder, judges_of, say)
     if json:
         print_json(summary)
     else:
@@ -89,5 +103,8 @@ def summary_table(summary: Record) -> Table:
         table.add_row(str(summary["usage"]), "not judged: the reference cannot be used")
     if summary["infra"]:
         table.add_row(str(summary["infra"]), "not judged: our side failed; run it again")
+    if "audited" in summary:
+        differ = ", ".join(summary["differ"]) or "none differs"
+        table.add_row(str(summary["audited"]), f"judged again, fresh: {differ}")
     table.add_row(str(summary["jobs"]), f"jobs, {summary['judged_now']} judged now")
     return table

@@ -7,7 +7,7 @@ the difference is reported: it means that a candidate got past the attestation, 
 
 import math
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
@@ -56,11 +56,13 @@ def audit(judge: Judge, judged: Sequence[Judged], share: float = SHARE) -> Itera
         yield Audited(number, each.verdict, judge.verify(each.task, each.candidate))
 
 
-def chosen(verdicts: Sequence[Verdict], tasks: Sequence[Task], share: float = SHARE) -> list[int]:
+def chosen(
+    verdicts: Sequence[Verdict], tasks: Sequence[Hashable], share: float = SHARE
+) -> list[int]:
     """Numbers of those to judge again: each task's fastest, where there are times, and a share of
     all accepted, at least one, that nobody can foresee."""
     accepted = [number for number, verdict in enumerate(verdicts) if verdict.accepted]
-    fastest: dict[Task, int] = {}
+    fastest: dict[Hashable, int] = {}
     for number in accepted:
         speedup, task = verdicts[number].speedup, tasks[number]
         if speedup is None:

@@ -1,0 +1,61 @@
+"""The audit of a run of many judgements under the grade `recycled`: a second, `fresh` run over
+each reference's fastest and a random share of what was accepted. Where they differ, `fresh` holds.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.sandbox.executor import Executor
+from kernelwright.verify.audit import chosen
+from kernelwright.verify.jobs import Job
+from kernelwright.verify.many import Say, judge_many
+from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.run_folder import RunFolder
+
+FOLDER = "audit"
+"""Of the second run, inside the first one's."""
+
+
+def audit_many(
+    jobs: Sequence[Job],
+    recipe: Recipe,
+    out: Path,
+    judges_of: Callable[[Recipe], Executor],
+    say: Say | None = None,
+) -> Record:
+    """Judge again, `fresh`, some of what the run in `out` has accepted.
+
+    Candidates that the two grades judge differently get a second record in `out`, with the fresh
+    verdict: whoever reads the records takes a job's last one.
+
+    Args:
+        judges_of: the executor for a recipe, as `judge_many` wants it.
+
+    Returns:
+        How many were judged again, and the ids that differ.
+
+    Raises:
+        UsageError, InfraError: as `judge_many`.
+    """
+    folder = RunFolder(out, recipe)
+    settled = [
+        (job, Verdict.from_json(dict(folder.by_id[job.id]["verdict"])))
+        for job in jobs
+        if folder.by_id.get(job.id, {}).get("record") == "verdict"
+    ]
+    recycled = [(job, verdict) for job, verdict in settled if verdict.grade == "recycled"]
+    numbers = chosen([verdict for _, verdict in recycled], [job.reference for job, _ in recycled])
+    picked = [recycled[number][0] for number in numbers]
+    if not picked:
+        return {"audited": 0, "differ": []}
+    fresh = replace(recipe, grade="fresh", timing=False)
+    judge_many(picked, fresh, out / FOLDER, judges_of(fresh), None, say)
+    again = RunFolder(out / FOLDER, fresh).by_id
+    judged = [job for job in picked if again.get(job.id, {}).get("record") == "verdict"]
+    differ = [job for job in judged if not again[job.id]["verdict"]["accepted"]]
+    for job in differ:
+        folder.write(job, "verdict", {"verdict": again[job.id]["verdict"], "audited": True})
+    return {"audited": len(judged), "differ": [job.id for job in differ]}
