@@ -7,8 +7,9 @@ machine. Every job is answered exactly once. One whose worker died is given to a
 
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -184,3 +185,59 @@ class Ledger:
                 yield Done(job_id, None, f"lost {losses} workers; the last: {why}")
             else:
                 self._returned.append((job_id, data))
+
+
+class PoolWorker(Protocol):
+    """One worker, seen from its pool."""
+
+    is_ready: bool
+
+    @property
+    def held(self) -> Sized:
+        """Its jobs."""
+        ...
+
+    def give(self, job: Job) -> None: ...
+
+
+class Pool(ABC):
+    """What executors share: jobs go to whoever has fewest, until every one is answered."""
+
+    num_workers: int
+
+    def run(self, jobs: Iterable[Job]) -> Iterator[Done]:
+        """As `Executor.run`."""
+        feed = Feed(jobs, ahead=IN_FLIGHT * self.num_workers)
+        ledger = Ledger(feed)
+        try:
+            while True:
+                self._hand_out(ledger)
+                if ledger.is_settled:
+                    return
+                yield from self._collect(ledger)
+                yield from self._end_overdue(ledger)
+        finally:
+            feed.stop()
+
+    def _hand_out(self, ledger: Ledger) -> None:
+        """Jobs to whoever has fewest, so that the last ones are spread too."""
+        for num_held in range(IN_FLIGHT):
+            for worker in self._workers:
+                if not worker.is_ready or len(worker.held) != num_held:
+                    continue
+                job = ledger.take()
+                if job is None:
+                    return
+                worker.give(job)
+
+    @property
+    @abstractmethod
+    def _workers(self) -> Sequence[PoolWorker]: ...
+
+    @abstractmethod
+    def _collect(self, ledger: Ledger) -> Iterator[Done]:
+        """What workers say next; waits for it a while."""
+
+    @abstractmethod
+    def _end_overdue(self, ledger: Ledger) -> Iterator[Done]:
+        """Replace workers that take too long."""

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.sandbox import launchers, wire
-from kernelwright.sandbox.executor import IN_FLIGHT, Done, Factory, Feed, Job, Ledger
+from kernelwright.sandbox.executor import IN_FLIGHT, Done, Factory, Job, Ledger, Pool
 
 _POLL_S = 0.01
 _SEND_S = 60.0
@@ -24,7 +24,7 @@ _MAX_FAILED_STARTS = 3
 """Processes in a row that die before their worker is made."""
 
 
-class LocalExecutor:
+class LocalExecutor(Pool):
     """An `Executor` on this machine.
 
     Args:
@@ -59,30 +59,9 @@ class LocalExecutor:
             process.end(_END_S if _type is None else 0.0)
         self._processes = []
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Done]:
-        """As `Executor.run`."""
-        feed = Feed(jobs, ahead=IN_FLIGHT * self.num_workers)
-        ledger = Ledger(feed)
-        try:
-            while True:
-                self._hand_out(ledger)
-                if ledger.is_settled:
-                    return
-                yield from self._collect(ledger)
-                yield from self._end_overdue(ledger)
-        finally:
-            feed.stop()
-
-    def _hand_out(self, ledger: Ledger) -> None:
-        """Jobs to whoever has fewest, so that the last ones are spread too."""
-        for num_held in range(IN_FLIGHT):
-            for process in self._processes:
-                if not process.is_ready or len(process.held) != num_held:
-                    continue
-                job = ledger.take()
-                if job is None:
-                    return
-                process.give(job)
+    @property
+    def _workers(self) -> "Sequence[_Process]":
+        return self._processes
 
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
         """What workers say next; waits until one does, or a job may have come."""

@@ -7,7 +7,7 @@ room, and the jobs it held go to others, so that the bookkeeping is that of ever
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
-from kernelwright.sandbox.executor import IN_FLIGHT, Done, Factory, Feed, Job, Ledger
+from kernelwright.sandbox.executor import IN_FLIGHT, Done, Factory, Job, Ledger, Pool
 from kernelwright.sandbox.worker_process import described
 
 _POLL_S = 0.05
@@ -70,7 +70,7 @@ def resources(address: str) -> tuple[int, int]:
     return int(found.get("CPU", 0)), int(found.get("GPU", 0))
 
 
-class RayExecutor:
+class RayExecutor(Pool):
     """An `Executor` on a Ray cluster; every node runs this very source tree.
 
     Args:
@@ -121,19 +121,9 @@ class RayExecutor:
             ray.shutdown()
             self._is_connected = False
 
-    def run(self, jobs: Iterable[Job]) -> Iterator[Done]:
-        """As `Executor.run`."""
-        feed = Feed(jobs, ahead=IN_FLIGHT * self.num_workers)
-        ledger = Ledger(feed)
-        try:
-            while True:
-                self._hand_out(ledger)
-                if ledger.is_settled:
-                    return
-                yield from self._collect(ledger)
-                yield from self._end_overdue(ledger)
-        finally:
-            feed.stop()
+    @property
+    def _workers(self) -> "Sequence[_Actor]":
+        return self._actors
 
     def _actor(self) -> "_Actor":
         options: dict[str, Any] = asdict(self._share)
@@ -141,16 +131,6 @@ class RayExecutor:
         options["max_concurrency"] = IN_FLIGHT + 1  # `begin` while another job runs; `close`
         made = ray.remote(**options)(_Remote)
         return _Actor(made.remote(self._factory.target, self._factory.arguments))
-
-    def _hand_out(self, ledger: Ledger) -> None:
-        for num_held in range(IN_FLIGHT):
-            for actor in self._actors:
-                if not actor.is_ready or len(actor.held) != num_held:
-                    continue
-                job = ledger.take()
-                if job is None:
-                    return
-                actor.give(job)
 
     def _collect(self, ledger: Ledger) -> Iterator[Done]:
         """What actors answer next; waits a moment at most."""
