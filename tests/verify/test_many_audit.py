@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from test_many import RECIPE, Fake, job, records, verdict
 
-from kernelwright.core.verdict import Code
+from kernelwright.core.verdict import Code, Timing
 from kernelwright.verify.many import judge_many
-from kernelwright.verify.many_audit import FOLDER, audit_many
+from kernelwright.verify.many_audit import FOLDER, audit_many, chosen
 from kernelwright.verify.run_folder import RunFolder
 
 RECYCLED = replace(RECIPE, grade="recycled")
@@ -48,3 +48,33 @@ def test_nothing_accepted_is_nothing_to_audit(tmp_path):
     jobs = [job("a", "bad")]
     judge_many(jobs, RECYCLED, tmp_path, Fake({"bad": lambda _: {"verdict": WRONG}}))
     assert audit_many(jobs, RECYCLED, tmp_path, lambda _: Fake()) == {"audited": 0, "differ": []}
+
+
+def timed(candidate_ms):
+    def timing(ms):
+        return Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
+
+    return verdict(times={"reference": timing(1.0), "candidate": timing(candidate_ms)})
+
+
+REJECTED = verdict(Code.TIMEOUT)
+
+
+def test_a_share_of_the_accepted_is_chosen_and_never_the_rejected():
+    verdicts = [verdict(), REJECTED] * 100
+    found = chosen(verdicts, ["ref"] * 200, share=0.1)
+    assert len(found) == 10
+    assert all(verdicts[number].accepted for number in found)
+    drawn = {tuple(chosen(verdicts, ["ref"] * 200, share=0.1)) for _ in range(5)}
+    assert len(drawn) > 1
+
+
+def test_one_is_always_chosen_and_nothing_of_nothing():
+    assert len(chosen([verdict()] * 3, ["ref"] * 3)) == 1
+    assert chosen([REJECTED], ["ref"]) == []
+    assert chosen([], []) == []
+
+
+def test_the_fastest_of_each_reference_is_chosen():
+    verdicts = [timed(2.0), timed(0.5), timed(1.0), timed(3.0), REJECTED]
+    assert chosen(verdicts, ["a", "a", "a", "b", "b"], share=0.0) == [1, 3]

@@ -12,7 +12,7 @@ does not end it: models that learn raise them all the time.
 What this rests on: inputs, expected values and decisions are the host's in this grade too, so a
 guest that one candidate has spoiled can make a later one fail, and cannot know what is right. What
 it could do, unseen, is compute a later candidate's outputs for it: therefore attestation, guests
-that are replaced, and `verify.audit`, which judges the best and a share of the others again,
+that are replaced, and `verify.many_audit`, which judges the best and a share of the others again,
 `fresh`.
 
 Which cases: every kind of probe that correctness needs, at the task's shapes and at one other. That
