@@ -1,0 +1,91 @@
+"""Forms: the ways to call an operator, up to sizes.
+
+A shape rule (`Operator.types`) says what a call with given sizes returns. A form is the same fact
+read the other way: it names the sizes that the operands must have in common, so that a sampler can
+draw calls the rule accepts. Every form is held against the rule in tests.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.ops.operator import Operator
+from kernelwright.ops.sizes import Size
+
+Shape = tuple[Size, ...]
+Choice = Mapping[str, Any]
+"""One value of each menu of a form, by the menu's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a value is before it has sizes."""
+
+    rank: int
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A tensor parameter of a call; one of several for a sequence of tensors."""
+
+    param: str
+    kind: Kind
+    reads_results: bool = True
+    """Results of other calls may stand here. Parameters of layers (weights, statistics) and
+    indices are inputs of the program always."""
+    reads_inputs: bool = True
+    """A new input of the program may stand here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """Values to draw one from; uniformly where no weights are given."""
+
+    values: tuple[Any, ...]
+    weights: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """A form with its menus decided: every shape, in named sizes."""
+
+    shapes: tuple[Shape, ...]
+    """One a slot, in order."""
+    results: tuple[Shape, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes and numbers in the place of tensors; sizes in them are filled in last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    op: str
+    slots: tuple[Slot, ...]
+    results: tuple[Kind, ...]
+    menus: Mapping[str, Menu]
+    arrange: Callable[[Choice], Arrangement]
+    """The arrangement of a choice. Its variables' names are the form's own.
+
+    Raises:
+        ValueError: the values do not go together.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What forms may use."""
+
+    max_rank: int = 5
+    floats: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    """Operator -> attribute -> values, in place of those of the record."""
+    broadcast: tuple[int, int] = (8, 1)
+    """Weights of an axis shared by all operands, and of each way to have it 1 in some."""
+
+    def domain(self, operator: Operator, name: str) -> tuple[Any, ...]:
+        """The values of an attribute: those set here, or the record's, or its default."""
+        chosen = self.menus.get(operator.name, {}).get(name)
+        if chosen is not None:
+            return chosen
+        param = operator.param(name)
+        return param.domain or (param.default,)

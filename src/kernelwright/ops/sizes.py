@@ -1,0 +1,164 @@
+"""Sizes that are not known yet: integer expressions over variables, in one normal form.
+
+A `Size` is an int or an `Expr`. Expressions are built with Python's operators and come out normal:
+equal sums and multiples of the same terms are equal objects, and what is constant is an int. The
+forms of operators (`ops.forms`) are written in them; `synth` solves equations between them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from typing import Any, TypeAlias
+
+Size: TypeAlias = "int | Expr"
+
+
+class Expr:
+    """An integer that depends on variables. Subclasses are immutable and hashable."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Size) -> Size:
+        return _sum(_parts(self), _parts(other))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + other * -1
+
+    def __rsub__(self, other: Size) -> Size:
+        return other + self * -1
+
+    def __mul__(self, other: Size) -> Size:
+        if isinstance(other, int):
+            terms, constant = _parts(self)
+            return _linear(
+                {term: factor * other for term, factor in terms.items()}, constant * other
+            )
+        (one, left), (two, right) = _split(self), _split(other)
+        factors = tuple(sorted((*_factors(left), *_factors(right)), key=repr))
+        return Product(factors) * (one * two)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: int) -> Size:
+        """Rounded down; exact where every factor is a multiple of the divisor."""
+        if divisor < 1:
+            raise ValueError(f"sizes are divided by positive numbers, not {divisor}")
+        terms, constant = _parts(self)
+        whole = {t: f // divisor for t, f in terms.items() if f % divisor == 0}
+        rest = {t: f for t, f in terms.items() if t not in whole}
+        outside = _linear(whole, constant // divisor)
+        if not rest:
+            return outside
+        return outside + Quotient(_linear(rest, constant % divisor), divisor)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A variable, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient(Expr):
+    """`of` // `divisor`, rounded down."""
+
+    of: Expr
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class Product(Expr):
+    factors: tuple[Expr, ...]
+    """Two or more, in order of their text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(Expr):
+    """sum(factor * term) + constant; more than one bare term."""
+
+    terms: tuple[tuple[Expr, int], ...]
+    """(term, factor other than 0), in order of the terms' text."""
+    constant: int
+
+
+# Normal form
+
+
+def _linear(terms: Mapping[Expr, int], constant: int) -> Size:
+    kept = tuple(sorted(((t, f) for t, f in terms.items() if f), key=lambda item: repr(item[0])))
+    if not kept:
+        return constant
+    if len(kept) == 1 and kept[0][1] == 1 and constant == 0:
+        return kept[0][0]
+    return Linear(kept, constant)
+
+
+def _parts(size: Size) -> tuple[dict[Expr, int], int]:
+    if isinstance(size, int):
+        return {}, size
+    if isinstance(size, Linear):
+        return dict(size.terms), size.constant
+    return {size: 1}, 0
+
+
+def _sum(a: tuple[dict[Expr, int], int], b: tuple[dict[Expr, int], int]) -> Size:
+    terms = dict(a[0])
+    for term, factor in b[0].items():
+        terms[term] = terms.get(term, 0) + factor
+    return _linear(terms, a[1] + b[1])
+
+
+def _split(size: Expr) -> tuple[int, Expr]:
+    """A factor and what it multiplies."""
+    if isinstance(size, Linear) and len(size.terms) == 1 and size.constant == 0:
+        return size.terms[0][1], size.terms[0][0]
+    return 1, size
+
+
+def _factors(size: Expr) -> tuple[Expr, ...]:
+    return size.factors if isinstance(size, Product) else (size,)
+
+
+# Reading
+
+
+def linear(size: Size) -> tuple[dict[Expr, int], int]:
+    """({term: factor}, constant) of any size."""
+    return _parts(size)
+
+
+def variables(size: Size) -> Iterator[Var]:
+    """The variables of a size; one may come more than once."""
+    match size:
+        case Var():
+            yield size
+        case Quotient():
+            yield from variables(size.of)
+        case Product():
+            for factor in size.factors:
+                yield from variables(factor)
+        case Linear():
+            for term, _ in size.terms:
+                yield from variables(term)
+
+
+def evaluate(size: Size, value: Callable[[Var], Any]) -> Any:
+    """The size where `value` says what each variable is: ints, NumPy arrays, or sizes."""
+    match size:
+        case Var():
+            return value(size)
+        case Quotient():
+            return evaluate(size.of, value) // size.divisor
+        case Product():
+            return reduce(mul, (evaluate(factor, value) for factor in size.factors))
+        case Linear():
+            parts = (evaluate(term, value) * factor for term, factor in size.terms)
+            return sum(parts, start=size.constant)
+    return size
