@@ -24,7 +24,7 @@ def test_the_text_gives_the_program_back_and_json_holds_the_record(program):
     made = {value["name"] for value in record["inputs"]}
     for call in record["calls"]:
         assert {ref["ref"] for ref in _refs(list(call["args"].values()))} <= made
-        made |= set(call["outputs"])
+        made |= {value["name"] for value in call["outputs"]}
 
 
 def _refs(value):
@@ -52,6 +52,7 @@ def test_types_draws_arguments_and_cost_are_spelled_out():
     first = record["calls"][0]["args"]
     assert first == {"input": {"ref": "x0"}, "min": 0.0, "max": {"float": "inf"}}
     assert record["calls"][1]["args"]["dim"] == [1]
+    assert record["calls"][1]["outputs"] == record["outputs"]
     assert record["outputs"] == [{"name": "t1", "shape": [2, 3, 3], "dtype": "float16"}]
     assert record["bytes_fused"] == 2 * (72 + 18)
     assert record["bytes_unfused"] == 2 * (72 + 72 + 72 + 18)

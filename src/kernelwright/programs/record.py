@@ -33,7 +33,10 @@ def program_record(program: Program) -> Record:
             {
                 "op": call.op,
                 "args": {name: _argument(value) for name, value in call.args},
-                "outputs": list(call.outputs),
+                "outputs": [
+                    {"name": name, **_type(made)}
+                    for name, made in zip(call.outputs, call.types, strict=True)
+                ],
             }
             for call in program.calls
         ],
