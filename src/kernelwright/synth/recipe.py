@@ -1,0 +1,166 @@
+"""A recipe: which programs are drawn, and how. TOML, checked, and recorded with what it made."""
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from kernelwright.core.errors import UsageError
+from kernelwright.ops.forms.form import Space
+from kernelwright.ops.registry import FAMILIES, operators
+
+Interval = tuple[float, float]
+_FLOATS = ("float32", "float16", "bfloat16", "float64")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sizes:
+    """What single sizes and tensors may be."""
+
+    low: int = 1
+    high: int = 1 << 15
+    measure: str = "log"
+    """Weights of sizes: `uniform`, `log` (1 / size) or `models` (what models use, more often)."""
+    elements: Interval = (1, 1 << 24)
+    """Of each tensor."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bounds:
+    """What a whole program may be. Inclusive."""
+
+    bytes: Interval = (1 << 14, 1 << 29)
+    """Of all tensors together, inputs and results, whether stored or not."""
+    flops: Interval = (0, 1 << 37)
+    intensity: Interval = (0, 1e6)
+    """FLOPs for each byte that one perfect kernel moves."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quality:
+    """Which programs are refused after they are drawn."""
+
+    ranges: bool = True
+    """By interval arithmetic: domains of operators, and values that blow up."""
+    lint: bool = True
+    """By running it: the values and the findings of the task linter."""
+    avoid_benchmarks: bool = True
+    """Programs of two and more calls that KernelBench or TritonBench has too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """Plain data; the same recipe and seed give the same programs."""
+
+    operators: tuple[str, ...] = ()
+    """Names of operators or families that may occur; all where empty."""
+    exclude: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    max_rank: int = 5
+    width: int = 3
+    """How many values may wait to be read after any call."""
+    broadcast: tuple[int, int] = (8, 1)
+    """Weights of an axis that operands share, and of each way to have it 1 in some."""
+    weights: Mapping[str, int] = field(default_factory=dict)
+    """Operator or family -> weight; 1 where not given. Those of operators go first."""
+    menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    """Operator -> attribute -> values, in place of those the operator's record lists."""
+    sizes: Sizes = Sizes()
+    bounds: Bounds = Bounds()
+    quality: Quality = Quality()
+
+    def __post_init__(self) -> None:
+        named = {*self.operators, *self.exclude, *self.weights}
+        if unknown := sorted(named - {*operators(), *FAMILIES}):
+            _refuse(f"{unknown[0]!r} is no operator and no family", "see `kernelwright ops`")
+        if unknown := sorted(self.menus.keys() - operators().keys()):
+            _refuse(f"[menus.{unknown[0]}]: no such operator", "see `kernelwright ops`")
+        if not self.dtypes or not set(self.dtypes) <= set(_FLOATS):
+            _refuse(f"dtypes {list(self.dtypes)}", f"choose from {', '.join(_FLOATS)}")
+        if any(not isinstance(w, int) or w < 0 for w in self.weights.values()):
+            _refuse("weights are whole numbers, 0 or more", "scale them up")
+        if not (0 <= self.max_rank <= 5 and self.width >= 1):
+            _refuse("max_rank is 0 to 5 and width at least 1", "")
+        if not 1 <= self.sizes.low <= self.sizes.high:
+            _refuse("sizes: 1 <= low <= high", "")
+
+    def space(self) -> Space:
+        return Space(
+            max_rank=self.max_rank,
+            floats=self.dtypes,
+            menus=self.menus,
+            broadcast=self.broadcast,
+        )
+
+    def weight(self, op: str) -> int:
+        """Of an operator; 0 where it may not occur."""
+        names = (op, operators()[op].family)
+        if self.operators and not set(names) & set(self.operators):
+            return 0
+        if set(names) & set(self.exclude):
+            return 0
+        return next((self.weights[name] for name in names if name in self.weights), 1)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def digest(self) -> str:
+        """Of the resolved recipe, 16 hex digits."""
+        text = json.dumps(self.to_json(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """From a TOML file.
+
+        Raises:
+            UsageError: it cannot be read, or says what a recipe does not know.
+        """
+        try:
+            values = tomllib.loads(path.read_text())
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise UsageError(str(error), file=str(path), remedy="give a recipe in TOML") from error
+        try:
+            return cls.of(values)
+        except UsageError as error:
+            raise UsageError(error.message, file=str(path), remedy=error.remedy) from error
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From plain data, as TOML or JSON has it.
+
+        Raises:
+            UsageError: a field it does not know, or a value of the wrong type.
+        """
+        parts = {"sizes": Sizes, "bounds": Bounds, "quality": Quality}
+        read = {
+            name: _read(parts[name], value, f"{name}.") if name in parts else value
+            for name, value in values.items()
+        }
+        made: Self = _read(cls, read, "")
+        return made
+
+
+def _read(kind: Any, values: Mapping[str, Any], prefix: str) -> Any:
+    known = {f.name for f in fields(kind)}
+    if unknown := sorted(values.keys() - known):
+        _refuse(f"no field {prefix}{unknown[0]!r}", f"choose from {', '.join(sorted(known))}")
+    try:
+        return kind(**{name: _tuples(value) for name, value in values.items()})
+    except TypeError as error:
+        return _refuse(f"{prefix.rstrip('.') or 'recipe'}: {error}", "see docs/csp-dag.md")
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    if isinstance(value, Mapping):
+        return {key: _tuples(item) for key, item in value.items()}
+    return value
+
+
+def _refuse(message: str, remedy: str) -> Any:
+    raise UsageError(message, remedy=remedy)

@@ -1,0 +1,58 @@
+"""Recipes: read from TOML, checked, recorded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernelwright.core.errors import UsageError
+from kernelwright.ops.registry import operators
+from kernelwright.synth.recipe import Recipe, Sizes
+
+
+def test_a_file_says_what_the_recipe_holds(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text(
+        'operators = ["matrix", "relu"]\nexclude = ["bmm"]\nwidth = 2\n'
+        "[weights]\nmatrix = 3\nmm = 5\n"
+        '[sizes]\nhigh = 64\nmeasure = "uniform"\n[menus.softmax]\ndim = [-1]\n'
+    )
+    recipe = Recipe.load(path)
+    assert recipe.width == 2
+    assert recipe.sizes == Sizes(high=64, measure="uniform")
+    assert recipe.space().domain(operators()["softmax"], "dim") == (-1,)
+    assert [recipe.weight(op) for op in ("relu", "matmul", "mm", "bmm", "tanh")] == [1, 3, 5, 0, 0]
+
+
+def test_the_record_of_a_recipe_makes_it_again() -> None:
+    recipe = Recipe(weights={"relu": 2}, menus={"conv2d": {"stride": ((1, 1), (2, 2))}})
+    again = Recipe.of(json.loads(json.dumps(recipe.to_json())))
+    assert again == recipe
+    assert again.digest() == recipe.digest() != Recipe().digest()
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"widht": 3}, "widht"),
+        ({"sizes": {"hihg": 4}}, "sizes.'hihg'"),
+        ({"operators": ["reluu"]}, "reluu"),
+        ({"menus": {"nothing": {}}}, "menus.nothing"),
+        ({"dtypes": ["int8"]}, "int8"),
+        ({"dtypes": []}, "dtypes"),
+        ({"weights": {"relu": 0.5}}, "whole numbers"),
+        ({"max_rank": 9}, "max_rank"),
+        ({"sizes": {"low": 8, "high": 4}}, "low <= high"),
+    ],
+)
+def test_what_a_recipe_does_not_know_is_refused(values: dict[str, Any], named: str) -> None:
+    with pytest.raises(UsageError, match=named):
+        Recipe.of(values)
+
+
+def test_the_refusal_names_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "r.toml"
+    path.write_text("width = ")
+    with pytest.raises(UsageError, match=r"r\.toml"):
+        Recipe.load(path)
