@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder, canonical, rename
+from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Init
 from kernelwright.programs.record import program_record
 from kernelwright.programs.text import parse
@@ -20,6 +21,7 @@ def test_the_text_gives_the_program_back_and_json_holds_the_record(program):
     assert parse(record["text"]) == canonical(program)
     assert json.loads(json.dumps(record, allow_nan=False)) == record
     assert record["level"] == len(record["calls"]) == len(program.calls)
+    assert record["fingerprint"] == fingerprint(program)
     assert record["intensity"] == pytest.approx(program.flops() / program.bytes_fused())
     made = {value["name"] for value in record["inputs"]}
     for call in record["calls"]:

@@ -137,6 +137,8 @@ class Operator:
     index_bound: Callable[[Bound], int] | None = None
     """For Domain.INDEX parameters: exclusive upper bound of the values."""
     num_outputs: int = 1
+    commutes: tuple[str, ...] = ()
+    """Operands that may change places; where one is scaled by `alpha`, at alpha 1 only."""
     canonical: Callable[[str, Mapping[str, Any]], dict[str, Any]] | None = None
     """(ATen overload or "", given parameter values) -> the values in their one spelling: full
     tuples for sizes, explicit pool strides, names for ATen's reduction codes. Idempotent."""

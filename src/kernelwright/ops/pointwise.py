@@ -106,6 +106,7 @@ def _pointwise(
     domains: Mapping[str, Domain] | None = None,
     exact: bool = False,
     keeps_layout: bool = True,
+    commutes: tuple[str, ...] = (),
 ) -> Operator:
     operands = [p.name for p in params if p.kind in _TENSOR_KINDS]
 
@@ -126,6 +127,7 @@ def _pointwise(
         numerics=Numerics.EXACT if exact else Numerics.POINTWISE,
         aten=aten,
         domains=domains or {},
+        commutes=commutes,
     )
 
 
@@ -162,13 +164,23 @@ def _binary(
     aten: Aten,
     domains: Mapping[str, Domain] | None = None,
     exact: bool = False,
+    commutes: bool = False,
 ) -> Operator:
     """`numbers` names the operands a number may stand in for: "", "right" or "both"."""
     either = Kind.TENSOR_OR_SCALAR
     left = either if numbers == "both" else Kind.TENSOR
     right = either if numbers else Kind.TENSOR
     params = (tensor("input", left), tensor(second, right), *attributes)
-    return _pointwise(name, f"torch.{name}", params, dtype, aten, domains, exact)
+    return _pointwise(
+        name,
+        f"torch.{name}",
+        params,
+        dtype,
+        aten,
+        domains,
+        exact,
+        commutes=("input", second) if commutes else (),
+    )
 
 
 def _overloads(*names: str, renames: Mapping[str, str] = SELF) -> Aten:
@@ -176,8 +188,9 @@ def _overloads(*names: str, renames: Mapping[str, str] = SELF) -> Aten:
     return {f"aten.{name}.{kind}": renames for name in names for kind in ("Tensor", "Scalar")}
 
 
-def _comparison(name: str, alias: str) -> Operator:
-    return _binary(name, _bool, numbers="right", aten=_overloads(name, alias), exact=True)
+def _comparison(name: str, alias: str, commutes: bool = False) -> Operator:
+    aten = _overloads(name, alias)
+    return _binary(name, _bool, numbers="right", aten=aten, exact=True, commutes=commutes)
 
 
 # The table
@@ -274,10 +287,10 @@ def _needs_positive_base(b: Bound) -> bool:
 
 
 _BINARY = (
-    _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add")),
+    _binary("add", _sum, _ALPHA, numbers="both", aten=_overloads("add"), commutes=True),
     _binary("sub", _difference, _ALPHA, numbers="both", aten=_overloads("sub", "subtract")),
     _binary("rsub", _difference, _ALPHA, numbers="right", aten=_overloads("rsub")),
-    _binary("mul", _promoted, numbers="both", aten=_overloads("mul", "multiply")),
+    _binary("mul", _promoted, numbers="both", aten=_overloads("mul", "multiply"), commutes=True),
     _binary(
         "div", _quotient, _ROUNDING, numbers="both",
         aten={
@@ -287,14 +300,14 @@ _BINARY = (
         domains={"other": Domain.NONZERO},
     ),
     _binary(
-        "maximum", _promoted, exact=True,
+        "maximum", _promoted, exact=True, commutes=True,
         aten={
             "aten.maximum.default": SELF, "aten.max.other": SELF,
             "aten.clamp_min.Tensor": {**SELF, "min": "other"},
         },
     ),
     _binary(
-        "minimum", _promoted, exact=True,
+        "minimum", _promoted, exact=True, commutes=True,
         aten={
             "aten.minimum.default": SELF, "aten.min.other": SELF,
             "aten.clamp_max.Tensor": {**SELF, "max": "other"},
@@ -308,19 +321,19 @@ _BINARY = (
         ),
         domains_apply=_needs_positive_base,
     ),
-    _comparison("eq", "eq"),
-    _comparison("ne", "not_equal"),
+    _comparison("eq", "eq", commutes=True),
+    _comparison("ne", "not_equal", commutes=True),
     _comparison("lt", "less"),
     _comparison("le", "less_equal"),
     _comparison("gt", "greater"),
     _comparison("ge", "greater_equal"),
     *(
-        _binary(name, _bool, exact=True, aten=defaults(name))
+        _binary(name, _bool, exact=True, aten=defaults(name), commutes=True)
         for name in ("logical_and", "logical_or", "logical_xor")
     ),
     *(
         _binary(
-            f"bitwise_{name}", _bits, numbers="right", exact=True,
+            f"bitwise_{name}", _bits, numbers="right", exact=True, commutes=True,
             aten=_overloads(f"bitwise_{name}", f"__{name}__"),
         )
         for name in ("and", "or", "xor")
@@ -378,11 +391,11 @@ _TERNARY = (
                 INPUT, tensor("tensor1"), tensor("tensor2"),
                 attribute("value", 1, 0.5, 1, 2),
             ),
-            dtype, defaults(name), domains,
+            dtype, defaults(name), domains, commutes=commutes,
         )
-        for name, dtype, domains in (
-            ("addcmul", _addcmul_dtype, {}),
-            ("addcdiv", _addcdiv_dtype, {"tensor2": Domain.NONZERO}),
+        for name, dtype, domains, commutes in (
+            ("addcmul", _addcmul_dtype, {}, ("tensor1", "tensor2")),
+            ("addcdiv", _addcdiv_dtype, {"tensor2": Domain.NONZERO}, ()),
         )
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 from kernelwright.core.record import Record
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import canonical
+from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.text import to_text
 
@@ -42,6 +43,7 @@ def program_record(program: Program) -> Record:
         ],
         "outputs": [{"name": name, **_type(program.type_of(name))} for name in program.outputs],
         "level": len(program.calls),
+        "fingerprint": fingerprint(program),
         "flops": flops,
         "bytes_unfused": program.bytes_unfused(),
         "bytes_fused": bytes_fused,
