@@ -233,12 +233,14 @@ def test_a_memo_of_the_last_inputs_never_hits(rules):
 
 LIAR = with_body(
     "    for _ in range(MANY):\n        y = relu(x0)\n    return [y]",
-    "import gc\n"
-    "for found in gc.get_objects():\n"
-    "    if type(found).__name__ == 'Timer' and hasattr(found, '_time'):\n"
-    "        def lie(call, true=found._time):\n"
-    "            return 0.07, true(call)[1]\n"
-    "        found._time = lie",
+    "import sys\n"
+    "frame, found = sys._getframe(), None\n"
+    "while found is None:\n"
+    "    found = getattr(frame.f_locals.get('self'), '_timer', None)\n"
+    "    frame = frame.f_back\n"
+    "def lie(call, true=found._time):\n"
+    "    return 0.07, true(call)[1]\n"
+    "found._time = lie",
 )
 
 
@@ -279,7 +281,7 @@ def test_the_hosts_clock_explains_honest_times(num, rules, record_property):
     record_property("figures", figures)
     check_wall(known, num_outputs=1)
     assert single_ms < max(0.3, 0.01 * median(known.times_ms)), figures
-    assert burst_ms < 0.05, figures
+    assert burst_ms < max(0.05, 0.01 * median(known.times_ms)), figures
 
 
 FIRST_CAPTURE_ONLY = with_body(
