@@ -95,7 +95,7 @@ def _adaptive_types(b: Bound, spatial: int, keeps_layout: bool) -> tuple[TensorT
     sizes, wanted = spatial_sizes(x, spatial), b["output_size"]
     wanted = wanted if isinstance(wanted, tuple) else (wanted,) * spatial
     made = tuple(n if w is None else w for n, w in zip(sizes, wanted, strict=True))
-    require(min(made) >= 1, f"output_size {made} may not be below 1")
+    require(all(size >= 1 for size in made), f"output_size {made} may not be below 1")
     shape = (*x.shape[:-spatial], *made)
     return (laid_out(x, shape) if keeps_layout else TensorType(shape, x.dtype),)
 
@@ -166,10 +166,14 @@ def _interpolate_types(b: Bound) -> tuple[TensorType, ...]:
     made = (
         given
         if scale is None
-        else tuple(floor(n * factor) for n, factor in zip(x.shape[2:], given, strict=True))
+        else tuple(_scaled(n, factor) for n, factor in zip(x.shape[2:], given, strict=True))
     )
-    require(min(made) >= 1, f"output size {made} may not be below 1")
+    require(all(size >= 1 for size in made), f"output size {made} may not be below 1")
     return (laid_out(x, (*x.shape[:2], *made)),)
+
+
+def _scaled(size: int, factor: float) -> int:
+    return size * int(factor) if float(factor).is_integer() else floor(size * factor)
 
 
 def _interpolate_spelled(overload: str, values: Mapping[str, Any]) -> dict[str, Any]:

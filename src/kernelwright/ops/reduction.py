@@ -98,7 +98,7 @@ def _reduction(
 
     def types(b: Bound) -> tuple[TensorType, ...]:
         x: TensorType = b["input"]
-        require(not exact or x.numel > 0, f"no elements to select from in shape {x.shape}")
+        require(not exact or 0 not in x.shape, f"no elements to select from in shape {x.shape}")
         shape = reduced(x.shape, b.get("dim"), b.get("keepdim", False))
         values = TensorType(shape, dtype(b))
         return (values, TensorType(shape, "int64")) if indices else (values,)

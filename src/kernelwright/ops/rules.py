@@ -68,7 +68,8 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     result = []
     for sizes in zip(*((1,) * (rank - len(s)) + s for s in shapes), strict=True):
         wide = {size for size in sizes if size != 1}
-        require(len(wide) <= 1, f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        if len(wide) > 1:
+            raise ValueError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
         result.append(wide.pop() if wide else 1)
     return tuple(result)
 
@@ -171,7 +172,7 @@ def _join(a: str, b: str) -> str:
 def pointwise_layout(shape: tuple[int, ...], tensors: Sequence[TensorType]) -> Layout:
     """Layout eager gives a pointwise result of `shape`: the first operand that spans channels
     and space decides; those that broadcast over either leave it to the next."""
-    if len(shape) not in (4, 5):
+    if len(shape) not in (4, 5) or all(t.layout is Layout.CONTIGUOUS for t in tensors):
         return Layout.CONTIGUOUS
     for operand in tensors:
         _, channels, *space = (*(1,) * (len(shape) - operand.rank), *operand.shape)

@@ -97,8 +97,17 @@ def _slice(x: Shape, b: Bound) -> Shape:
     require(bool(x), "a scalar has no slices")
     require(b["step"] > 0, f"step {b['step']}")
     at = dim_index(b["dim"], len(x))
-    kept = len(range(x[at])[slice(b["start"], b["end"], b["step"])])
+    start = _position(b["start"], x[at], 0)
+    end = _position(b["end"], x[at], x[at])
+    kept = max((end - start + b["step"] - 1) // b["step"], 0)
     return (*x[:at], kept, *x[at + 1 :])
+
+
+def _position(index: int | None, size: int, absent: int) -> int:
+    """Where a slice starts or ends, from the front and within the size."""
+    if index is None:
+        return absent
+    return min(max(index + size if index < 0 else index, 0), size)
 
 
 def _select(x: Shape, b: Bound) -> Shape:
@@ -124,7 +133,7 @@ def _pad(x: Shape, b: Bound) -> Shape:
     sizes = list(x)
     for i in range(len(pad) // 2):
         sizes[-1 - i] += pad[2 * i] + pad[2 * i + 1]
-    require(min(sizes, default=0) >= 0, f"pad {pad} leaves negative sizes of {x}")
+    require(all(size >= 0 for size in sizes), f"pad {pad} leaves negative sizes of {x}")
     return tuple(sizes)
 
 
@@ -165,7 +174,8 @@ def _size(x: TensorType, dim: int) -> int:
 def _even(whole: int, part: int) -> list[int]:
     """`whole` in parts of `part`, the last one smaller; no part of nothing is one empty part."""
     require(part > 0, f"parts of size {part}")
-    return [min(part, whole - start) for start in range(0, max(whole, 1), part)]
+    full, rest = whole // part, whole % part
+    return [part] * full + [rest] * (rest > 0 or full == 0)
 
 
 def _chunk_types(b: Bound) -> tuple[TensorType, ...]:

@@ -3,6 +3,10 @@
 A `Size` is an int or an `Expr`. Expressions are built with Python's operators and come out normal:
 equal sums and multiples of the same terms are equal objects, and what is constant is an int. The
 forms of operators (`ops.forms`) are written in them; `synth` solves equations between them.
+
+A shape rule runs on such sizes as it runs on ints, so that results are never said twice. What it
+asks is answered in general: two expressions are equal if they always are, one is larger if it is
+where all variables are large, and ValueError says that values decide.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,8 +49,14 @@ class Expr:
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, divisor: int) -> Size:
-        """Rounded down; exact where every factor is a multiple of the divisor."""
+    def __floordiv__(self, divisor: Size) -> Size:
+        """Rounded down; exact where every factor is a multiple of the divisor.
+
+        Raises:
+            ValueError: the divisor is an expression that is no factor of this one.
+        """
+        if isinstance(divisor, Expr):
+            return _ratio(self, divisor)
         if divisor < 1:
             raise ValueError(f"sizes are divided by positive numbers, not {divisor}")
         terms, constant = _parts(self)
@@ -57,35 +67,74 @@ class Expr:
             return outside
         return outside + Quotient(_linear(rest, constant % divisor), divisor)  # type: ignore[arg-type]
 
+    def __mod__(self, divisor: Size) -> int:
+        """The remainder, where it is the same for all values.
 
-@dataclass(frozen=True, slots=True)
+        Raises:
+            ValueError: it is not.
+        """
+        if isinstance(divisor, Expr):
+            _ratio(self, divisor)
+            return 0
+        terms, constant = _parts(self)
+        if any(factor % divisor for factor in terms.values()):
+            raise ValueError(f"values decide whether {divisor} divides {self}")
+        return constant % divisor
+
+    def __lt__(self, other: Size) -> bool:
+        return _sign(self - other) < 0
+
+    def __le__(self, other: Size) -> bool:
+        return _sign(self - other) <= 0
+
+    def __gt__(self, other: Size) -> bool:
+        return _sign(self - other) > 0
+
+    def __ge__(self, other: Size) -> bool:
+        return _sign(self - other) >= 0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Var(Expr):
     """A variable, by name."""
 
     name: str
 
+    def __repr__(self) -> str:
+        return self.name
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Quotient(Expr):
     """`of` // `divisor`, rounded down."""
 
     of: Expr
     divisor: int
 
+    def __repr__(self) -> str:
+        return f"({self.of} // {self.divisor})"
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Product(Expr):
     factors: tuple[Expr, ...]
     """Two or more, in order of their text."""
 
+    def __repr__(self) -> str:
+        return " * ".join(map(repr, self.factors))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, repr=False)
 class Linear(Expr):
     """sum(factor * term) + constant; more than one bare term."""
 
     terms: tuple[tuple[Expr, int], ...]
     """(term, factor other than 0), in order of the terms' text."""
     constant: int
+
+    def __repr__(self) -> str:
+        terms = (f"{factor} * {term}" for term, factor in self.terms)
+        return f"({' + '.join((*terms, str(self.constant)))})"
 
 
 # Normal form
@@ -124,6 +173,28 @@ def _split(size: Expr) -> tuple[int, Expr]:
 
 def _factors(size: Expr) -> tuple[Expr, ...]:
     return size.factors if isinstance(size, Product) else (size,)
+
+
+def _ratio(size: Expr, divisor: Expr) -> Size:
+    """`size` without the factors of `divisor`."""
+    (one, left), (other, right) = _split(size), _split(divisor)
+    kept = list(_factors(left))
+    for factor in _factors(right):
+        if factor not in kept:
+            raise ValueError(f"values decide whether {divisor} divides {size}")
+        kept.remove(factor)
+    if one % other:
+        raise ValueError(f"values decide whether {divisor} divides {size}")
+    return reduce(mul, kept, one // other)
+
+
+def _sign(size: Size) -> int:
+    """Of a size whose variables are large."""
+    terms, constant = _parts(size)
+    signs = {factor > 0 for factor in terms.values()}
+    if len(signs) > 1:
+        raise ValueError(f"values decide whether {size} is above 0")
+    return 1 if True in signs else -1 if signs else constant
 
 
 # Reading

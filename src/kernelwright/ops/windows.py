@@ -90,9 +90,9 @@ def pooled(
     for n, k, s, p, d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         span = extent(k, d)
         require(2 * p <= k, f"padding {p} is more than half of kernel size {k}")
-        size = (n + 2 * p - span + (s - 1 if ceil_mode else 0)) // s + 1
-        if ceil_mode and (size - 1) * s >= n + p:
-            size -= 1
+        # where the last window starts, at most
+        last = min(2 * p - span + s - 1, p - 1) if ceil_mode else 2 * p - span
+        size = (n + last) // s + 1
         require(size >= 1, f"a window that spans {span} does not fit into {n} + 2 * {p}")
         made.append(size)
     return tuple(made)

@@ -78,14 +78,16 @@ class Space:
     max_rank: int = 5
     floats: tuple[str, ...] = ("float32", "float16", "bfloat16")
     menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
-    """Operator -> attribute -> values, in place of those of the record."""
+    """Operator -> menu -> values, in place of those of the record or of the form. Attributes are
+    menus by their names."""
     broadcast: tuple[int, int] = (8, 1)
     """Weights of an axis shared by all operands, and of each way to have it 1 in some."""
 
+    def values(self, op: str, name: str, otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The values of a menu: those set here for the operator, or these."""
+        return self.menus.get(op, {}).get(name, otherwise)
+
     def domain(self, operator: Operator, name: str) -> tuple[Any, ...]:
         """The values of an attribute: those set here, or the record's, or its default."""
-        chosen = self.menus.get(operator.name, {}).get(name)
-        if chosen is not None:
-            return chosen
         param = operator.param(name)
-        return param.domain or (param.default,)
+        return self.values(operator.name, name, param.domain or (param.default,))

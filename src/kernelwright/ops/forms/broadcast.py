@@ -1,0 +1,66 @@
+"""Operands that broadcast: axes aligned from the right, 1 in the place of some."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import product
+
+from kernelwright.ops.forms.form import Choice, Menu, Shape
+from kernelwright.ops.forms.maker import Attributes, Operands
+from kernelwright.ops.sizes import Var
+
+
+class Aligned:
+    """Shapes of operands that broadcast; a menu for each axis that several of them have."""
+
+    def __init__(self, ranks: Sequence[int], weights: tuple[int, int]) -> None:
+        """`weights`: of an axis that all have, and of each way to have it 1 in some."""
+        axes = range(max(ranks, default=0))
+        present = [tuple(axis < rank for rank in ranks) for axis in axes]
+        self.menus: Mapping[str, Menu] = {
+            f"broadcast{axis}": _patterns(present[axis], weights)
+            for axis in axes
+            if sum(present[axis]) > 1
+        }
+        self._ranks = ranks
+        self._sizes = tuple(Var(f"s{axis}") for axis in axes)
+
+    def shapes(self, choice: Choice) -> list[Shape]:
+        return [self._shape(i, rank, choice) for i, rank in enumerate(self._ranks)]
+
+    def operands(self, choice: Choice) -> tuple[Sequence[Shape], Attributes]:
+        return self.shapes(choice), {}
+
+    def _shape(self, index: int, rank: int, choice: Choice) -> Shape:
+        names = ((axis, f"broadcast{axis}") for axis in reversed(range(rank)))
+        return tuple(
+            self._sizes[axis] if name not in self.menus or choice[name][index] else 1
+            for axis, name in names
+        )
+
+
+@cache
+def _patterns(present: tuple[bool, ...], weights: tuple[int, int]) -> Menu:
+    """Which operands have an axis, the others 1 in its place: all of `present`, or some of them."""
+    either = product(*((True, False) if has else (False,) for has in present))
+    held = tuple(pattern for pattern in either if any(pattern))
+    return Menu(held, tuple(weights[pattern != present] for pattern in held))
+
+
+class Into:
+    """Shapes of an operand that broadcasts to a given shape; a menu for each of its axes."""
+
+    def __init__(self, shape: Shape, rank: int, weights: tuple[int, int]) -> None:
+        self._wide = shape[len(shape) - rank :]
+        self.menus: Mapping[str, Menu] = {
+            f"spread{axis}": Menu((True, False), weights) for axis in range(rank)
+        }
+
+    def before(self, *others: Shape) -> Operands:
+        """This operand, then others of fixed shapes."""
+
+        def operands(choice: Choice) -> tuple[tuple[Shape, ...], Attributes]:
+            axes = enumerate(self._wide)
+            shape = tuple(size if choice[f"spread{axis}"] else 1 for axis, size in axes)
+            return (shape, *others), {}
+
+        return operands

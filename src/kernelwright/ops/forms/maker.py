@@ -1,0 +1,207 @@
+"""Making forms: the operands in named sizes are given, everything else is the operator's record's.
+
+Results come from the shape rule, run on sizes that are still names; menus come from the domains of
+attributes. So a form adds to the record only what a rule cannot be asked for: which operands go
+together.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice, product
+from typing import Any, cast
+
+from kernelwright.ops.forms.form import Arrangement, Choice, Form, Kind, Menu, Shape, Slot, Space
+from kernelwright.ops.operator import REQUIRED, Operator, TensorType
+from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.rules import is_float
+from kernelwright.ops.sizes import Var
+
+Attributes = Mapping[str, Any]
+Operands = Callable[[Choice], tuple[Sequence[Shape], Attributes]]
+"""Shapes of the slots, in order, and the attributes that depend on them. Shapes of optional
+operands may follow; a form without their slots leaves them out."""
+Writer = Callable[["Maker"], Iterator[Form]]
+"""All forms of one operator."""
+
+INTEGERS = ("int64", "bool")
+"""Dtypes besides floats that results have."""
+
+_TRIED = 8
+"""Choices tried for one that the operator accepts, before a form counts as impossible."""
+
+
+# Slots
+
+
+@cache
+def operand(param: str, rank: int, dtype: str, *, reads_inputs: bool | None = None) -> Slot:
+    """A tensor that results may stand for; new inputs only where floats are, unless said."""
+    made = is_float(dtype) if reads_inputs is None else reads_inputs
+    return Slot(param, Kind(rank, dtype), reads_inputs=made)
+
+
+@cache
+def parameter(param: str, rank: int, dtype: str) -> Slot:
+    """A layer's weight, or indices: an input of the program."""
+    return Slot(param, Kind(rank, dtype), reads_results=False)
+
+
+# Shapes
+
+
+@cache
+def sizes(letter: str, count: int) -> Shape:
+    """`count` sizes of their own: s0, s1, ..."""
+    return tuple(Var(f"{letter}{i}") for i in range(count))
+
+
+def replaced(shape: Shape, at: int, *others: Any) -> Shape:
+    """`shape` with other sizes, or none, in the place of one."""
+    return (*shape[:at], *others, *shape[at + 1 :])
+
+
+def always(*shapes: Shape, **attributes: Any) -> Operands:
+    """Operands that no menu changes."""
+    return lambda _: (shapes, attributes)
+
+
+# Forms
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes the forms of one operator in one space."""
+
+    operator: Operator
+    space: Space
+    _defaults: Mapping[str, Any] = field(init=False, repr=False)
+    _menus: Mapping[str, Menu] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        params = self.operator.params
+        is_optional = {p.name for p in params if p.kind is ParamKind.OPTIONAL_TENSOR}
+        defaults = {p.name: None if p.name in is_optional else p.default for p in params}
+        menus = {}
+        for param in params:
+            if param.kind is ParamKind.ATTRIBUTE:
+                values = self.space.domain(self.operator, param.name)
+                if values != (param.default,):
+                    menus[param.name] = Menu(values)
+        object.__setattr__(self, "_defaults", defaults)
+        object.__setattr__(self, "_menus", menus)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Dtypes of operands: the floats of the space, int64 and bool."""
+        return (*self.space.floats, *INTEGERS)
+
+    def ranks(self, low: int, high: int | None = None) -> range:
+        """Ranks from `low`, to `high` or as far as the space goes."""
+        top = self.space.max_rank
+        return range(low, (top if high is None else min(high, top)) + 1)
+
+    def values(self, name: str, *otherwise: Any) -> tuple[Any, ...]:
+        """The values of a menu of the form's own."""
+        return self.space.values(self.operator.name, name, otherwise)
+
+    def menu(self, name: str, *otherwise: Any) -> dict[str, Menu]:
+        """A menu of the form's own, by its name."""
+        return {name: Menu(self.values(name, *otherwise))}
+
+    def each(self, name: str) -> Iterator[dict[str, Any]]:
+        """The values of an attribute one by one, to be fixed: it decides what results are."""
+        for value in self.space.domain(self.operator, name):
+            yield {name: value}
+
+    def form(
+        self,
+        slots: Sequence[Slot],
+        operands: Operands,
+        menus: Mapping[str, Menu] | None = None,
+        fixed: Attributes | None = None,
+    ) -> Iterator[Form]:
+        """The form, or nothing where the space or the operator refuses it.
+
+        Args:
+            menus: besides those of the attributes that have a domain.
+            fixed: attributes that are no matter of choice.
+        """
+        fixed = fixed or {}
+        menus = {k: v for k, v in self._menus.items() if k not in fixed} | dict(menus or {})
+        call = _Call(self.operator, self._defaults, tuple(slots), operands, tuple(menus), fixed)
+        results = self._results(call, menus)
+        kinds = [*(slot.kind for slot in slots), *results]
+        if results and max(kind.rank for kind in kinds) <= self.space.max_rank:
+            yield Form(self.operator.name, tuple(slots), results, menus, call.arrange)
+
+    def grouped(
+        self,
+        name: str,
+        values: Sequence[Any],
+        slots: Sequence[Slot],
+        operands: Operands,
+        menus: Mapping[str, Menu] | None = None,
+        fixed: Attributes | None = None,
+    ) -> Iterator[Form]:
+        """A form for every kind of result that the values of the menu `name` lead to."""
+        groups: dict[tuple[Kind, ...], list[Any]] = {}
+        for value in values:
+            one = {**(menus or {}), name: Menu((value,))}
+            for form in self.form(slots, operands, one, fixed):
+                groups.setdefault(form.results, []).append(value)
+        for group in groups.values():
+            yield from self.form(
+                slots, operands, {**(menus or {}), name: Menu(tuple(group))}, fixed
+            )
+
+    def _results(self, call: "_Call", menus: Mapping[str, Menu]) -> tuple[Kind, ...]:
+        """Of the first choice the operator accepts; none if it accepts none."""
+        choices = product(*(menu.values for menu in menus.values()))
+        for values in islice(choices, _TRIED):
+            try:
+                types = call.results(*call.bound(dict(zip(menus, values, strict=True))))
+            except ValueError:
+                continue
+            made = tuple(Kind(t.rank, t.dtype) for t in types)
+            foreign = is_float(made[0].dtype) and made[0].dtype not in self.space.floats
+            return () if foreign else made
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call in named sizes, up to the choices of its menus."""
+
+    operator: Operator
+    defaults: Mapping[str, Any]
+    slots: tuple[Slot, ...]
+    operands: Operands
+    menus: tuple[str, ...]
+    fixed: Attributes
+
+    def bound(self, choice: Choice) -> tuple[Sequence[Shape], dict[str, Any]]:
+        """Shapes of the slots, and the attributes."""
+        shapes, depending = self.operands(choice)
+        shapes = shapes[: len(self.slots)]
+        chosen = {name: choice[name] for name in self.menus if name in self.defaults}
+        return shapes, {**chosen, **self.fixed, **depending}
+
+    def results(
+        self, shapes: Sequence[Shape], attributes: Mapping[str, Any]
+    ) -> tuple[TensorType, ...]:
+        """What the shape rule says; it runs on sizes as on ints."""
+        bound = {**self.defaults, **attributes}
+        for slot, shape in zip(self.slots, shapes, strict=True):
+            made = TensorType(cast("tuple[int, ...]", shape), slot.kind.dtype)
+            if self.operator.param(slot.param).kind is ParamKind.TENSORS:
+                before = bound[slot.param]
+                bound[slot.param] = (made,) if before is REQUIRED else (*before, made)
+            else:
+                bound[slot.param] = made
+        return self.operator.types(bound)
+
+    def arrange(self, choice: Choice) -> Arrangement:
+        shapes, attributes = self.bound(choice)
+        results = tuple(made.shape for made in self.results(shapes, attributes))
+        return Arrangement(tuple(shapes), results, attributes)

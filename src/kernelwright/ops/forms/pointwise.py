@@ -1,0 +1,108 @@
+"""Forms of pointwise operators: operands of any ranks that broadcast, or numbers in their place."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from kernelwright.ops.forms.broadcast import Aligned
+from kernelwright.ops.forms.form import Form, Menu, Slot
+from kernelwright.ops.forms.maker import INTEGERS, Maker, Writer, always, operand, sizes
+from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.pointwise import OPERATORS
+from kernelwright.ops.rules import is_float
+
+_NUMBERS = (0.5, 2.0, -1.5, 3.0)
+_BITS = (1, 3, 6)
+"""Numbers that bits are combined with."""
+_NUMBERS_OF = {
+    ("pow", "input"): (2.0, 0.5),
+    ("pow", "exponent"): (2.0, 3.0, 0.5, -1.0),
+    ("lerp", "weight"): (0.25, 0.5, 0.75),
+    ("masked_fill", "value"): (0.0, 1.0, -1e4),
+    ("where", "input"): (0.0, 1.0, -1.0),
+    ("where", "other"): (0.0, 1.0, -1e4),
+    **{(f"bitwise_{name}", "other"): _BITS for name in ("and", "or", "xor")},
+}
+"""(operator, operand) -> numbers in its place, where they are not `_NUMBERS`."""
+
+_FLOATS_ONLY = {
+    # integers are whole and never nan
+    *("floor", "ceil", "round", "isnan"),
+    # their attributes are fractions
+    *("relu6", "hardtanh", "threshold", "clamp", "addcmul", "addcdiv"),
+    # the number may not fit an integer; a negative exponent is refused when it is met
+    *("masked_fill", "pow"),
+}
+_CONDITIONS = {"where": "condition", "masked_fill": "mask"}
+"""Operator -> the operand that is bool."""
+_SCALARS = {"masked_fill": "value"}
+"""Operator -> the operand that has no dimensions."""
+
+
+# Dtypes
+
+
+def _together(maker: Maker, params: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Dtypes of these operands: one for all, or for two of them a float and an integer."""
+    name = maker.operator.name
+    takes_integers = name not in _FLOATS_ONLY
+    condition = _CONDITIONS.get(name)
+    free = sum(param != condition for param in params)
+    dtypes = maker.dtypes if takes_integers else maker.space.floats
+    found = [(dtype,) * free for dtype in dtypes]
+    if len(params) == 2 and free == 2 and takes_integers:
+        mixed = product(dtypes, repeat=2)
+        found += [(a, b) for a, b in mixed if a != b and (a in INTEGERS or b in INTEGERS)]
+    for one in dict.fromkeys(found):
+        rest = iter(one)
+        yield tuple("bool" if param == condition else next(rest) for param in params)
+
+
+def _slot(maker: Maker, param: str, rank: int, dtype: str) -> Slot:
+    """A new input has dimensions, and a dtype that the operator is there for."""
+    name = maker.operator.name
+    is_natural = is_float(dtype) or name.startswith("bitwise") or _CONDITIONS.get(name) == param
+    is_scalar = _SCALARS.get(name) == param
+    return operand(param, rank, dtype, reads_inputs=is_natural and (rank > 0 or is_scalar))
+
+
+# Writers
+
+
+def _pointwise(maker: Maker) -> Iterator[Form]:
+    """Every way to give tensors or numbers, but for numbers alone."""
+    params = [p for p in maker.operator.params if p.kind is not ParamKind.ATTRIBUTE]
+    kinds = (((True, False) if p.kind is ParamKind.TENSOR_OR_SCALAR else (True,)) for p in params)
+    for are_tensors in product(*kinds):
+        given = list(zip(params, are_tensors, strict=True))
+        tensors = [p.name for p, is_tensor in given if is_tensor]
+        numbers = [p.name for p, is_tensor in given if not is_tensor]
+        if tensors:
+            yield from _broadcast(maker, tensors, numbers)
+
+
+def _broadcast(maker: Maker, tensors: Sequence[str], numbers: Sequence[str]) -> Iterator[Form]:
+    name = maker.operator.name
+    menus: dict[str, Menu] = {}
+    for number in numbers:
+        menus |= maker.menu(number, *_NUMBERS_OF.get((name, number), _NUMBERS))
+    ranks_of = ((0,) if _SCALARS.get(name) == t else maker.ranks(0) for t in tensors)
+    for ranks in product(*ranks_of):
+        aligned = Aligned(ranks, maker.space.broadcast)
+        for dtypes in _together(maker, tensors):
+            slots = [_slot(maker, *slot) for slot in zip(tensors, ranks, dtypes, strict=True)]
+            yield from maker.form(slots, aligned.operands, {**aligned.menus, **menus})
+
+
+def _cast(maker: Maker) -> Iterator[Form]:
+    """To the floats of the space, from every other dtype."""
+    for fixed in maker.each("dtype"):
+        if fixed["dtype"] not in maker.space.floats:
+            continue
+        for rank in maker.ranks(0):
+            for dtype in maker.dtypes:
+                if dtype != fixed["dtype"]:
+                    slot = _slot(maker, "input", rank, dtype)
+                    yield from maker.form((slot,), always(sizes("s", rank)), fixed=fixed)
+
+
+WRITERS: Mapping[str, Writer] = {op.name: _pointwise for op in OPERATORS} | {"to_dtype": _cast}

@@ -1,0 +1,49 @@
+"""Forms of reductions, and of softmax: any axis, the last two, or all of them."""
+
+from collections.abc import Iterator, Mapping
+
+from kernelwright.ops.forms.form import Form
+from kernelwright.ops.forms.maker import Maker, Writer, always, operand, sizes
+from kernelwright.ops.operator import REQUIRED
+from kernelwright.ops.reduction import OPERATORS
+
+
+def _reduction(maker: Maker) -> Iterator[Form]:
+    for rank in maker.ranks(1):
+        for dtype in maker.dtypes:
+            slots, operands = (operand("input", rank, dtype),), always(sizes("s", rank))
+            for fixed in maker.each("keepdim"):
+                dims = maker.values("dim", *_dims(maker, rank, fixed["keepdim"]))
+                yield from maker.grouped("dim", dims, slots, operands, fixed=fixed)
+
+
+def _dims(maker: Maker, rank: int, keepdim: bool) -> Iterator[object]:
+    """Every axis, the last two, and all of them; the operator refuses what it does not take.
+    PyTorch's sum wants dimensions by name where it is to keep them."""
+    yield from range(rank)
+    if rank > 2:
+        yield (rank - 2, rank - 1)
+    default = maker.operator.param("dim").default
+    if rank > 1 and default is not REQUIRED:
+        yield tuple(range(rank)) if keepdim else default
+
+
+def _whole(maker: Maker) -> Iterator[Form]:
+    for rank in maker.ranks(1):
+        for dtype in maker.dtypes:
+            yield from maker.form((operand("input", rank, dtype),), always(sizes("s", rank)))
+
+
+def along(maker: Maker) -> Iterator[Form]:
+    """Along one axis, which stays: softmax and scans."""
+    for rank in maker.ranks(1):
+        for dtype in maker.dtypes:
+            menus = maker.menu("dim", *range(rank))
+            slots = (operand("input", rank, dtype),)
+            yield from maker.form(slots, always(sizes("s", rank)), menus)
+
+
+_OTHERS: Mapping[str, Writer] = {
+    "max_all": _whole, "min_all": _whole, "softmax": along, "log_softmax": along,
+}  # fmt: skip
+WRITERS: Mapping[str, Writer] = {op.name: _OTHERS.get(op.name, _reduction) for op in OPERATORS}
