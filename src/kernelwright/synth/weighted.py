@@ -1,0 +1,27 @@
+"""Exact draws by integer weights."""
+
+from bisect import bisect
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from random import Random
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Weighted(Generic[T]):
+    """Items with weights; drawn in proportion, by integers of any size and without rounding."""
+
+    __slots__ = ("_totals", "items")
+
+    def __init__(self, items: Sequence[T], weights: Iterable[int]) -> None:
+        self.items = items
+        self._totals = list(accumulate(weights))
+
+    @property
+    def total(self) -> int:
+        return self._totals[-1] if self._totals else 0
+
+    def draw(self, rng: Random) -> T:
+        """An item; the total must not be 0."""
+        return self.items[bisect(self._totals, rng.randrange(self._totals[-1]))]
