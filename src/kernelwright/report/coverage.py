@@ -1,0 +1,86 @@
+"""What of a recipe's space the programs of its files reach."""
+
+import json
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from kernelwright.core.record import Record
+from kernelwright.report.census import Census
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Of what is possible, what was seen."""
+
+    what: str
+    seen: int
+    possible: int
+    missing: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Space:
+    """What the recipes of some files allow."""
+
+    families: dict[str, str] = field(default_factory=dict)
+    """Of every operator."""
+    values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """(operator, attribute) -> its values, as JSON."""
+    defaults: dict[tuple[str, str], str] = field(default_factory=dict)
+    pairs: set[tuple[str, str]] = field(default_factory=set)
+    """(a, b) where some result of a is of a kind that b reads from calls."""
+
+    def add(self, space: Record) -> None:
+        """The `space` of a file's header."""
+        self.families |= space["operators"]
+        for op, attributes in space["attributes"].items():
+            for name, domain in attributes.items():
+                values = self.values.setdefault((op, name), set())
+                values.update(map(json.dumps, domain["values"]))
+                if "default" in domain:
+                    self.defaults[op, name] = json.dumps(domain["default"])
+        reads = {op: set(kinds) for op, kinds in space["reads"].items()}
+        self.pairs |= {
+            (maker, reader)
+            for maker, kinds in space["makes"].items()
+            for reader, read in reads.items()
+            if not read.isdisjoint(kinds)
+        }
+
+    def coverage(self, census: Census) -> list[Share]:
+        """Of operators, attribute values and ordered pairs."""
+        return [
+            _share("operators", self.families, census.operators),
+            _share(
+                "attribute values",
+                [(*key, value) for key, values in self.values.items() for value in values],
+                self._values_seen(census),
+            ),
+            _share("producer and consumer", self.pairs, census.pairs),
+        ]
+
+    def _values_seen(self, census: Census) -> set[tuple[str, str, str]]:
+        """With defaults, which calls leave out."""
+        given: dict[tuple[str, str], int] = {}
+        for (op, name, _), count in census.attributes.items():
+            given[op, name] = given.get((op, name), 0) + count
+        left_out = {
+            (*key, default)
+            for key, default in self.defaults.items()
+            if census.operators[key[0]] > given.get(key, 0)
+        }
+        return left_out | census.attributes.keys()
+
+
+def space_of(headers: Iterable[Record]) -> Space | None:
+    """Of all files together; None where none says."""
+    space = Space()
+    for header in headers:
+        space.add(header["space"])
+    return space if space.families else None
+
+
+def _share(what: str, possible: Iterable[Hashable], seen: Iterable[Hashable]) -> Share:
+    wanted, found = set(possible), set(seen)
+    names = sorted(" ".join(key) if isinstance(key, tuple) else str(key) for key in wanted - found)
+    return Share(what, len(wanted & found), len(wanted), tuple(names))
