@@ -1,5 +1,6 @@
 """Records: one JSON object a line, and the environment every run's first record carries."""
 
+import hashlib
 import json
 import platform
 import subprocess
@@ -11,6 +12,8 @@ from typing import Any
 from kernelwright.core.errors import UsageError
 
 Record = dict[str, Any]
+
+_PACKAGE = Path(__file__).parents[1]
 
 
 def append(path: Path, records: Iterable[Record]) -> None:
@@ -57,6 +60,15 @@ def version_of(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
+
+
+def code_digest(packages: Iterable[str]) -> str:
+    """Of the source of packages of ours: results of two digests are not to be mixed."""
+    digest = hashlib.sha256()
+    for package in packages:
+        for path in sorted((_PACKAGE / package).rglob("*.py")):
+            digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def environment(packages: Iterable[str] = ("kernelwright", "torch", "triton", "numpy")) -> Record:

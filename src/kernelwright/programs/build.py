@@ -149,6 +149,8 @@ def canonical(program: Program) -> Program:
     names = {value.name: f"x{i}" for i, value in enumerate(program.inputs)}
     made = [name for call in program.calls for name in call.outputs]
     names |= {name: f"t{i}" for i, name in enumerate(made)}
+    if all(old == new for old, new in names.items()):
+        return program
     return rename(program, names)
 
 

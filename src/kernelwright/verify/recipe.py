@@ -3,29 +3,22 @@
 It is the first record of a run's folder. A run goes on only under the recipe it began with.
 """
 
-import hashlib
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, Self
 
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.core.record import version_of
+from kernelwright.core.record import code_digest, version_of
 from kernelwright.verify.judge import Judge, default_limits, device_named
 
-_PACKAGE = Path(__file__).parents[1]
 _JUDGING = ("core", "ops", "programs", "timing", "sandbox", "verify")
 """Packages whose code decides what a verdict says."""
 
 
 def rules_version() -> str:
     """A digest of the code that judges: verdicts of two of them are not to be mixed."""
-    digest = hashlib.sha256()
-    for package in _JUDGING:
-        for path in sorted((_PACKAGE / package).rglob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
+    return code_digest(_JUDGING)
 
 
 def _versions() -> dict[str, str | None]:

@@ -1,0 +1,91 @@
+"""Processes that search for programs side by side; answers come in the order of the questions."""
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Self
+
+import torch
+
+from kernelwright.core.errors import InfraError
+from kernelwright.synth.draws import Drawer, Found, Search
+
+MakeDrawer = Callable[[], Drawer]
+"""Picklable: every process calls it once."""
+
+AHEAD = 3
+"""Batches given out for each process, so that none waits for work."""
+
+_drawer: Drawer
+"""Of a process of the crew."""
+
+
+def _begin(make: MakeDrawer) -> None:
+    global _drawer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
+    torch.set_num_threads(1)
+    _drawer = make()
+
+
+def _draw(searches: Sequence[Search]) -> list[Found]:
+    return list(map(_drawer.draw, searches))
+
+
+class Crew:
+    """A context manager. A crew of one works in this process, with torch on one thread."""
+
+    def __init__(self, make: MakeDrawer, num_workers: int) -> None:
+        self._ahead = AHEAD * num_workers
+        self._alone = make() if num_workers == 1 else None
+        self._num_threads = torch.get_num_threads()
+        if num_workers > 1:
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload([Drawer.__module__])
+            self._pool = ProcessPoolExecutor(num_workers, context, _begin, (make,))
+
+    def __enter__(self) -> Self:
+        if self._alone is not None:
+            torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._alone is None:
+            self._pool.shutdown(cancel_futures=True)
+        else:
+            torch.set_num_threads(self._num_threads)
+
+    def draw(self, searches: Sequence[Search]) -> list[Found]:
+        """What these searches come to.
+
+        Raises:
+            InfraError: a process died.
+        """
+        return next(self.draw_all([searches]))
+
+    def draw_all(self, batches: Iterable[Sequence[Search]]) -> Iterator[list[Found]]:
+        """The same of every batch, in order, with the next ones under way.
+
+        Raises:
+            InfraError: a process died.
+        """
+        if self._alone is not None:
+            for batch in batches:
+                yield list(map(self._alone.draw, batch))
+            return
+        waiting: deque[Future[list[Found]]] = deque()
+        for batch in batches:
+            waiting.append(self._pool.submit(_draw, batch))
+            if len(waiting) == self._ahead:
+                yield _result(waiting.popleft())
+        while waiting:
+            yield _result(waiting.popleft())
+
+
+def _result(future: Future[list[Found]]) -> list[Found]:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        raise InfraError("a process that draws programs died; run it again") from error

@@ -1,0 +1,144 @@
+"""The search for each program of a file: its own stream of attempts, until one is good and new."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from kernelwright.core.record import Record
+from kernelwright.programs.program import Program
+from kernelwright.programs.record import program_record
+from kernelwright.synth.recipe import Recipe
+
+
+class Sample(Protocol):
+    """One attempt."""
+
+    program: Program | None
+    refused: str | None
+    """Why there is no program."""
+    is_uniform: bool
+    drafts: int
+    """Forms and choices drawn until they went together."""
+    proposals: int
+    """Sizes proposed for the last, and how many of them the bounds accepted."""
+    accepted: int
+
+
+class Sampler(Protocol):
+    """Makes attempts under one recipe."""
+
+    def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample: ...
+
+
+MakeSampler = Callable[[Recipe], Sampler]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Group:
+    """Programs of one level that belong together in a file."""
+
+    name: str
+    level: int
+    """Calls of each program."""
+    num: int
+    operator: str | None = None
+    """The only one they may use; None: all of the recipe."""
+    most_attempts: int = 10_000
+    """After which a program is given up."""
+    may_lack: bool = False
+    """Leave out a program that is given up; else that ends the run."""
+
+    def recipe(self, recipe: Recipe) -> Recipe:
+        """What the group's programs are drawn by."""
+        return recipe if self.operator is None else replace(recipe, operators=(self.operator,))
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """For one program, as far as it got."""
+
+    group: int
+    index: int
+    attempt: int = 0
+    """The next one."""
+    drafts: int = 0
+    proposals: int = 0
+    accepted: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Attempts that came to nothing, by reason."""
+
+    def beyond(self, reason: str) -> "Search":
+        """Where the attempt at hand is refused."""
+        refused = {**self.refused, reason: self.refused.get(reason, 0) + 1}
+        return replace(self, attempt=self.attempt + 1, refused=refused)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came to."""
+
+    search: Search
+    """Up to the attempt at hand."""
+    fingerprint: str | None
+    """None: given up."""
+    line: str
+    """The record, as JSON."""
+
+
+class Drawer:
+    """Goes on with searches; one a process, which keeps its samplers."""
+
+    def __init__(
+        self, recipe: Recipe, seed: int, groups: Sequence[Group], make: MakeSampler
+    ) -> None:
+        self.recipe, self.seed, self.groups, self.make = recipe, seed, groups, make
+        self._samplers: dict[str | None, Sampler] = {}
+
+    def draw(self, search: Search) -> Found:
+        """To the next attempt that passes; whether it is new is for others to say.
+
+        Raises:
+            UsageError: nothing can be drawn by the recipe.
+        """
+        group = self.groups[search.group]
+        sampler = self._sampler(group)
+        while search.attempt < group.most_attempts:
+            sample = sampler.draw(group.level, self.seed, search.index, search.attempt)
+            search = replace(
+                search,
+                drafts=search.drafts + sample.drafts,
+                proposals=search.proposals + sample.proposals,
+                accepted=search.accepted + sample.accepted,
+            )
+            if sample.program is not None:
+                found = program_record(sample.program)
+                drawn = _drawn(search, group) | {"uniform": sample.is_uniform}
+                record = {"record": "program", "drawn": drawn, **found}
+                return Found(search, found["fingerprint"], _line(record))
+            assert sample.refused is not None
+            search = search.beyond(sample.refused)
+        return Found(search, None, _line({"record": "given_up", "drawn": _drawn(search, group)}))
+
+    def _sampler(self, group: Group) -> Sampler:
+        made = self._samplers.get(group.operator)
+        if made is None:
+            made = self._samplers[group.operator] = self.make(group.recipe(self.recipe))
+        return made
+
+
+def _drawn(search: Search, group: Group) -> Record:
+    """How to draw it again, and what that took."""
+    return {
+        "group": group.name,
+        "index": search.index,
+        "attempt": search.attempt,
+        "drafts": search.drafts,
+        "proposals": search.proposals,
+        "accepted": search.accepted,
+        "refused": dict(sorted(search.refused.items())),
+    }
+
+
+def _line(record: Record) -> str:
+    return json.dumps(record, allow_nan=False)

@@ -1,0 +1,113 @@
+"""The file of a run: a header that says how its programs are drawn, then one record a program.
+
+    {"record": "synth", ...}      recipe, seed, groups, what was avoided, versions, the space
+    {"record": "program", ...}    "drawn": how to draw it again and what that took; the program
+    {"record": "given_up", ...}   in place of a program that many attempts did not give
+
+Nothing in it names a machine or a time of day: recipe, seed and versions decide every byte. Only
+runs that take reference times hold what was measured, and the name of the GPU in the header.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+
+HEADER = "synth"
+SETTLED = ("program", "given_up")
+
+
+class ProgramFile:
+    """A file begun or gone on with; a half-written last line is cut off.
+
+    Args:
+        places: (group's name, index) of its programs, in order.
+
+    Raises:
+        UsageError: it holds something else, or was begun otherwise.
+    """
+
+    def __init__(self, path: Path, header: Record, places: Iterable[tuple[str, int]]) -> None:
+        self.path = path
+        self.num = 0
+        """Programs it holds already."""
+        self.fingerprints: set[str] = set()
+        """Of these."""
+        record.cut_torn_line(path)
+        lines = record.read(path) if path.exists() else iter(())
+        first = next(lines, None)
+        if first is None:
+            record.append(path, [header])
+            return
+        check_header(first, str(path))
+        _check_same(first, json.loads(json.dumps(header)), str(path))
+        for line, place in zip(lines, places, strict=False):
+            self.num += 1
+            if _place(line) != place:
+                raise UsageError(
+                    f"expected program {place[1]} of {place[0]}",
+                    file=str(path),
+                    line=self.num + 1,
+                    remedy="give another --out file",
+                )
+            if line["record"] == "program":
+                self.fingerprints.add(line["fingerprint"])
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Add records, as JSON texts."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+
+def _place(line: Record) -> tuple[str, int] | None:
+    if line.get("record") not in SETTLED:
+        return None
+    return line["drawn"]["group"], line["drawn"]["index"]
+
+
+def check_header(header: Record, path: str) -> None:
+    """Raises UsageError: not the first line of a file of programs."""
+    if header.get("record") != HEADER:
+        raise UsageError(
+            "these are not programs of `kernelwright synth`",
+            file=path,
+            line=1,
+            remedy="give another file",
+        )
+
+
+def _check_same(recorded: Record, wanted: Record, path: str) -> None:
+    for key, value in wanted.items():
+        if recorded.get(key) != value:
+            raise UsageError(
+                f"this file was begun with {_difference(key, recorded.get(key), value)}",
+                file=path,
+                line=1,
+                remedy="give the recipe, levels and seed it was begun with, or another --out file",
+            )
+
+
+def _difference(name: str, recorded: object, wanted: object) -> str:
+    """The first field that differs, at any depth: `recipe.width = 3, not 2`."""
+    if isinstance(recorded, dict) and isinstance(wanted, dict):
+        for key in {**recorded, **wanted}:
+            if recorded.get(key) != wanted.get(key):
+                return _difference(f"{name}.{key}", recorded.get(key), wanted.get(key))
+    return f"{name} = {json.dumps(recorded)}, not {json.dumps(wanted)}"
+
+
+def fingerprints(path: Path) -> set[str]:
+    """Of the programs in a JSONL file of any command that writes their records.
+
+    Raises:
+        UsageError: there is no such file, or no program in it.
+    """
+    if not path.is_file():
+        raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
+    found = {line["fingerprint"] for line in record.read(path) if "fingerprint" in line}
+    if not found:
+        raise UsageError("holds no program with a fingerprint", file=str(path))
+    return found

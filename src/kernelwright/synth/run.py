@@ -1,0 +1,189 @@
+"""Programs into a file: drawn side by side, each new, the same bytes however many processes.
+
+Program `index` of a group is the first attempt of its own random stream that passes and that no
+program before it in the file equals, up to names, order of calls and the like
+(`programs.fingerprint`). So it depends on those before it and on nothing else, and a file of more
+programs begins with the file of fewer.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record, code_digest, version_of
+from kernelwright.synth.crew import AHEAD, Crew
+from kernelwright.synth.draws import Drawer, Found, Group, MakeSampler, Search
+from kernelwright.synth.file import HEADER, ProgramFile
+from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.space import space_record
+from kernelwright.synth.times import EagerClock
+
+Say = Callable[[str], None]
+
+MOST_IN_BATCH = 32
+SAY_EVERY_S = 2.0
+DRAWING = ("core", "ops", "programs", "synth")
+"""Packages whose code decides which programs are drawn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """Which programs a file holds."""
+
+    recipe: Recipe
+    seed: int
+    groups: tuple[Group, ...]
+    avoid: frozenset[str] = frozenset()
+    """Fingerprints of programs that it must not hold."""
+
+    @property
+    def num(self) -> int:
+        return sum(group.num for group in self.groups)
+
+    def searches(self) -> Iterator[Search]:
+        """In the file's order: for the first program of each group, then the second of each ..."""
+        for index in range(max((group.num for group in self.groups), default=0)):
+            for number, group in enumerate(self.groups):
+                if index < group.num:
+                    yield Search(number, index)
+
+    def header(self) -> Record:
+        avoided = sha256("\n".join(sorted(self.avoid)).encode()).hexdigest()[:16]
+        return {
+            "record": HEADER,
+            "seed": self.seed,
+            "groups": [
+                {"name": group.name, "level": group.level, "operator": group.operator}
+                for group in self.groups
+            ],
+            "recipe": self.recipe.to_json(),
+            "digest": self.recipe.digest(),
+            "avoided": {"programs": len(self.avoid), "digest": avoided},
+            "code": code_digest(DRAWING),
+            "versions": {name: version_of(name) for name in ("kernelwright", "torch", "numpy")},
+            "space": space_record(self.recipe),
+        }
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a run did."""
+
+    before: int = 0
+    """Programs the file held already."""
+    drawn: int = 0
+    given_up: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    """Attempts that came to nothing, by reason."""
+
+    def count(self, found: Found) -> None:
+        self.drawn += found.fingerprint is not None
+        self.given_up += found.fingerprint is None
+        self.refused.update(found.search.refused)
+
+
+def synthesize(
+    plan: Plan,
+    out: Path,
+    make: MakeSampler,
+    num_workers: int,
+    *,
+    clock: EagerClock | None = None,
+    say: Say = lambda _: None,
+) -> Tally:
+    """Write the plan's programs into `out`, or those that it lacks.
+
+    Args:
+        make: picklable where there are several workers.
+        clock: takes reference times, which no two runs have the same.
+
+    Raises:
+        UsageError: `out` holds something else; or a program is not found in so many attempts.
+        InfraError: a process died. What is written stays good.
+    """
+    header = plan.header() | {"times": None if clock is None else clock.gpu}
+    names = [group.name for group in plan.groups]
+    places = ((names[search.group], search.index) for search in plan.searches())
+    file = ProgramFile(out, header, places)
+    tally, pace = Tally(before=file.num), _Pace(plan.num - file.num, say)
+    size = max(1, min(MOST_IN_BATCH, (plan.num - file.num) // (AHEAD * num_workers)))
+    batches = _batches(islice(plan.searches(), file.num, None), size)
+    drawer = partial(Drawer, plan.recipe, plan.seed, plan.groups, make)
+    with Crew(drawer, num_workers) as crew:
+        novelty = _Novelty(plan.avoid, set(file.fingerprints), crew.draw)
+        for batch in crew.draw_all(batches):
+            for found in novelty.settle(batch):
+                tally.count(found)
+                _check_found(found, plan.groups[found.search.group])
+            file.write(found.line if clock is None else clock.timed(found.line) for found in batch)
+            pace.made(len(batch))
+    return tally
+
+
+def _batches(searches: Iterator[Search], size: int) -> Iterator[list[Search]]:
+    while batch := list(islice(searches, size)):
+        yield batch
+
+
+def _check_found(found: Found, group: Group) -> None:
+    if found.fingerprint is None and not group.may_lack:
+        reasons = ", ".join(f"{n} {reason}" for reason, n in found.search.refused.items())
+        raise UsageError(
+            f"{group.name}: no program {found.search.index} in {group.most_attempts} attempts"
+            f" ({reasons})",
+            remedy="ask for fewer programs, or for wider sizes and bounds in the recipe",
+        )
+
+
+@dataclass(slots=True)
+class _Novelty:
+    """Which programs are new, in the file's order."""
+
+    avoid: frozenset[str]
+    seen: set[str]
+    draw: Callable[[Sequence[Search]], list[Found]]
+
+    def settle(self, batch: list[Found]) -> list[Found]:
+        """Draw again, in place, what is not new, until all is.
+
+        All of a batch at once: a program that has to give way to one before it would have to do so
+        too had that one been settled first, since what is taken stays taken.
+        """
+        while True:
+            taken: set[str] = set()
+            again: dict[int, Search] = {}
+            for place, found in enumerate(batch):
+                key = found.fingerprint
+                if key is None:
+                    continue
+                if key in taken or key in self.seen or key in self.avoid:
+                    reason = "avoided" if key in self.avoid else "duplicate"
+                    again[place] = found.search.beyond(reason)
+                taken.add(key)
+            if not again:
+                self.seen |= taken
+                return batch
+            for place, found in zip(again, self.draw(list(again.values())), strict=True):
+                batch[place] = found
+
+
+class _Pace:
+    """Says now and then how far a run is, and how fast."""
+
+    def __init__(self, num: int, say: Say) -> None:
+        self._num, self._say, self._made = num, say, 0
+        self._began_s = self._said_s = time.monotonic()
+
+    def made(self, more: int) -> None:
+        self._made += more
+        now_s = time.monotonic()
+        if now_s - self._said_s >= SAY_EVERY_S or self._made == self._num:
+            self._said_s = now_s
+            rate = self._made / (now_s - self._began_s)
+            self._say(f"{self._made} of {self._num} programs, {rate:.0f}/s")

@@ -1,0 +1,63 @@
+"""What programs of a recipe may hold, as a record: coverage is counted against it."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kernelwright.core.record import Record
+from kernelwright.ops.forms.form import Form, Kind
+from kernelwright.ops.forms.registry import EXCLUDED, forms_of
+from kernelwright.ops.operator import REQUIRED, Operator, Param
+from kernelwright.ops.operator import Kind as ParamKind
+from kernelwright.ops.registry import operators
+from kernelwright.synth.recipe import Recipe
+
+
+def space_record(recipe: Recipe) -> Record:
+    """Operators with their families, the values of attributes that have some to choose from, and
+    by operator the kinds of value it makes and those it reads from other calls, as indices of
+    `kinds`. Where one makes what another reads, a program may have the pair."""
+    usable = usable_forms(recipe)
+    names = dict.fromkeys(form.op for form in usable)
+    kinds = sorted({kind for form in usable for kind in (*form.results, *_read(form))}, key=_text)
+    index = {kind: i for i, kind in enumerate(kinds)}
+    makes: dict[str, set[int]] = {name: set() for name in names}
+    reads: dict[str, set[int]] = {name: set() for name in names}
+    for form in usable:
+        makes[form.op].update(index[kind] for kind in form.results)
+        reads[form.op].update(index[kind] for kind in _read(form))
+    return {
+        "operators": {name: operators()[name].family for name in names},
+        "attributes": {name: _attributes(operators()[name], recipe) for name in names},
+        "kinds": [_text(kind) for kind in kinds],
+        "makes": {name: sorted(found) for name, found in makes.items()},
+        "reads": {name: sorted(found) for name, found in reads.items()},
+    }
+
+
+def usable_forms(recipe: Recipe) -> list[Form]:
+    """Of the operators that may occur."""
+    wanted = (each for each in operators().values() if each.name not in EXCLUDED)
+    space = recipe.space()
+    return [form for each in wanted if recipe.weight(each.name) for form in forms_of(each, space)]
+
+
+def _read(form: Form) -> Iterable[Kind]:
+    return (slot.kind for slot in form.slots if slot.reads_results)
+
+
+def _text(kind: Kind) -> str:
+    return f"{kind.dtype}/{kind.rank}"
+
+
+def _attributes(operator: Operator, recipe: Recipe) -> dict[str, Any]:
+    """Attribute -> its values, and what it is where a call leaves it out."""
+    return {
+        param.name: {"values": recipe.space().domain(operator, param.name)} | _default(param)
+        for param in operator.params
+        if param.kind is ParamKind.ATTRIBUTE
+        and (param.domain or param.name in recipe.menus.get(operator.name, {}))
+    }
+
+
+def _default(param: Param) -> dict[str, Any]:
+    return {} if param.default is REQUIRED else {"default": param.default}
