@@ -58,6 +58,11 @@ def _floats(b: Bound) -> str:
     return floating(b["input"].dtype)
 
 
+def _fraction(b: Bound) -> str:
+    """Of something and its absolute value."""
+    return floating(_keeps(b))
+
+
 def _common_float(b: Bound) -> str:
     common(*_operands(b))
     return float_dtype(b)
@@ -233,7 +238,7 @@ _UNARY = (
         "softplus", float_dtype, attribute("beta", 1.0, 0.5, 1.0, 2.0),
         attribute("threshold", 20.0, 10.0, 20.0),
     ),
-    _activation("softsign", _floats, aten={}),
+    _activation("softsign", _fraction, aten={}),
     _activation("logsigmoid", float_dtype, aten=defaults("log_sigmoid")),
     _activation(
         "threshold", _keeps, attribute("threshold", REQUIRED, 0.0, 0.1, 0.5),

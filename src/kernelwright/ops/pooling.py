@@ -134,7 +134,7 @@ _UPSAMPLE = {
     "bicubic": ("bicubic2d", "_bicubic2d_aa"),
 }
 """Mode of F.interpolate -> what ATen calls it."""
-_RANKS = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,)}
+RANKS_OF_MODES = {"linear": (3,), "bilinear": (4,), "bicubic": (4,), "trilinear": (5,)}
 """Ranks a mode takes; the others take 3, 4 and 5."""
 _TAPS = {"linear": 2, "bilinear": 4, "trilinear": 8, "bicubic": 16}
 """Inputs that make an output."""
@@ -151,10 +151,10 @@ def _interpolate_types(b: Bound) -> tuple[TensorType, ...]:
     x, size, scale, mode = b["input"], b["size"], b["scale_factor"], b["mode"]
     float_dtype(b)
     require(mode in (*_UPSAMPLE, "area"), f"mode {mode!r} is none of {', '.join(_UPSAMPLE)}, area")
-    ranks = _RANKS.get(mode, (3, 4, 5))
+    ranks = RANKS_OF_MODES.get(mode, (3, 4, 5))
     require(x.rank in ranks, f"mode {mode!r} takes rank {ranks}, not {x.rank}")
     require((size is None) != (scale is None), "give one of size and scale_factor")
-    is_linear = mode in _RANKS
+    is_linear = mode in RANKS_OF_MODES
     require(is_linear or b["align_corners"] is None, f"mode {mode!r} has no align_corners")
     require(
         not b["antialias"] or mode in ("bilinear", "bicubic"), f"mode {mode!r} has no antialias"

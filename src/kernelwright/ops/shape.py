@@ -189,7 +189,9 @@ def _split_types(b: Bound) -> tuple[TensorType, ...]:
     x, dim, sections = b["input"], b["dim"], b["split_size_or_sections"]
     whole = _size(x, dim)
     sizes = list(sections) if isinstance(sections, tuple) else _even(whole, sections)
-    require(sum(sizes) == whole and min(sizes) >= 0, f"size {whole} in parts {sizes}")
+    require(
+        sum(sizes) == whole and all(size >= 0 for size in sizes), f"size {whole} in parts {sizes}"
+    )
     return _pieces(x, dim, sizes)
 
 

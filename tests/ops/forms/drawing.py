@@ -1,7 +1,10 @@
 """Calls drawn from forms with sizes filled in, and what PyTorch makes of them."""
 
 import random
+from dataclasses import replace
 from typing import Any
+
+import torch
 
 from kernelwright.ops.forms.form import Arrangement, Form, Kind
 from kernelwright.ops.operator import Kind as ParamKind
@@ -9,8 +12,9 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Var, evaluate
 from kernelwright.programs.build import Builder
+from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Program
-from kernelwright.programs.reference import evaluate_call
+from kernelwright.programs.reference import evaluate_call, make_inputs
 from kernelwright.programs.tensors import dtype_name, meta_tensor
 
 
@@ -53,17 +57,28 @@ def program(form: Form, arranged: Arrangement, sizes: Sizes) -> Program:
     return builder.program(builder.call(form.op, **values))
 
 
-def disagreement(form: Form, arranged: Arrangement, sizes: Sizes, made: Program) -> str:
+def disagreement(
+    form: Form, arranged: Arrangement, sizes: Sizes, made: Program, device: str = "meta"
+) -> str:
     """How the form's results differ from the rule's or PyTorch's; nothing if they agree."""
+    (call,) = made.calls
     said = [
         (sizes.fill(shape), kind)
         for shape, kind in zip(arranged.results, form.results, strict=True)
     ]
-    (call,) = made.calls
-    ruled = [(made.shape, Kind(made.rank, made.dtype)) for made in call.types]
-    env = {value.name: meta_tensor(value.type) for value in made.inputs}
-    tensors = evaluate_call(call, env)
+    ruled = [(result.shape, Kind(result.rank, result.dtype)) for result in call.types]
+    tensors = evaluate_call(call, inputs(made, device))
     computed = [(tuple(t.shape), Kind(t.dim(), dtype_name(t.dtype))) for t in tensors]
     if said == ruled == computed:
         return ""
-    return f"the form says {said}, the rule {ruled}, PyTorch {computed}"
+    return f"the form says {said}, the rule {ruled}, PyTorch on {device} {computed}"
+
+
+def inputs(made: Program, device: str) -> dict[str, torch.Tensor]:
+    """Tensors by name, within the operators' domains where they have values."""
+    if device == "meta":
+        return {value.name: meta_tensor(value.type) for value in made.inputs}
+    uses = Uses(made)
+    drawn = tuple(replace(v, init=uses.init(v.name) or v.init) for v in made.inputs)
+    tensors = make_inputs(replace(made, inputs=drawn), 0, device)
+    return {value.name: tensor for value, tensor in zip(made.inputs, tensors, strict=True)}

@@ -1,46 +1,75 @@
-"""Every form against the operator's rule and PyTorch, over drawn choices and sizes."""
+"""Every operator's forms against its rule and PyTorch, over drawn choices and sizes."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from drawing import Sizes, choose, disagreement, program
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.forms.form import Kind, Space
+from kernelwright.ops.forms.form import Form, Kind, Space
 from kernelwright.ops.forms.registry import EXCLUDED, forms, forms_of
+from kernelwright.ops.operator import Operator
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Var
 
 SPACE = Space()
 WITH_FORMS = [op for op in operators().values() if op.name not in EXCLUDED]
-DRAWS = 40
+FLOAT32 = Space(floats=("float32",))
+UNSETTLED = ("batch_norm_train",)
+"""Meta tensors, CPU and CUDA return 16-bit statistics in different dtypes; the rule says CUDA's."""
+DRAWS = 15
+TRIES = 30
+"""For one call that is accepted; three of four are."""
 LARGEST = 50
-"""Of the sizes drawn; windows fit into most of them."""
+"""Of the sizes drawn; most windows fit."""
+DECIDING = ("keepdim", "dtype", "training")
+"""Attributes that decide what results are: forms fix them."""
 
 
 @pytest.fixture(scope="module")
-def all_forms():
+def all_forms() -> tuple[Form, ...]:
     return forms(SPACE)
 
 
-@pytest.mark.parametrize("operator", WITH_FORMS, ids=lambda op: op.name)
-def test_forms_say_what_the_rule_and_pytorch_say(operator):
-    rng = random.Random(derive(0, operator.name))
-    found, accepted = forms_of(operator, SPACE), 0
+def wanted(found: tuple[Form, ...], rng: random.Random) -> Iterator[tuple[Form, dict[str, Any]]]:
+    """Forms, and the choices that are made already: each value of each menu once, then any."""
+    offering: dict[tuple[str, Any], list[Form]] = {}
+    for form in found:
+        for name, menu in form.menus.items():
+            for value in menu.values:
+                offering.setdefault((name, value), []).append(form)
+    for (name, value), some in offering.items():
+        yield rng.choice(some), {name: value}
     for _ in range(DRAWS):
-        form, sizes = rng.choice(found), Sizes(rng, LARGEST)
-        try:
-            arranged = form.arrange(choose(form, rng))
-            made = program(form, arranged, sizes)
-        except ValueError:
-            continue
-        accepted += 1
-        assert not disagreement(form, arranged, sizes, made)
-    assert accepted >= 0.75 * DRAWS
+        yield rng.choice(found), {}
 
 
-def test_a_form_with_another_result_is_found_out():
+@pytest.mark.parametrize("operator", WITH_FORMS, ids=lambda op: op.name)
+def test_forms_say_what_the_rule_and_pytorch_say(operator: Operator):
+    rng = random.Random(derive(0, operator.name))
+    draws = accepted = 0
+    space = FLOAT32 if operator.name in UNSETTLED else SPACE
+    for form, decided in wanted(forms_of(operator, space), rng):
+        for _ in range(TRIES):
+            draws += 1
+            sizes = Sizes(rng, LARGEST)
+            try:
+                arranged = form.arrange(choose(form, rng) | decided)
+                made = program(form, arranged, sizes)
+            except ValueError:
+                continue
+            accepted += 1
+            assert not disagreement(form, arranged, sizes, made)
+            break
+        else:
+            pytest.fail(f"{form.op}({form.slots}) with {decided} is never accepted")
+    assert accepted > 0.75 * draws
+
+
+def test_another_result_is_found_out():
     add = next(f for f in forms_of(operators()["add"], SPACE) if f.results == (Kind(2, "float32"),))
     rng = random.Random(0)
     arranged, sizes = add.arrange(choose(add, rng)), Sizes(rng, LARGEST)
@@ -51,41 +80,76 @@ def test_a_form_with_another_result_is_found_out():
     assert disagreement(replace(add, results=(Kind(2, "float16"),)), arranged, sizes, made)
 
 
-def test_every_operator_has_a_form_that_a_program_can_start_with():
-    for operator in WITH_FORMS:
-        starts = [f for f in forms_of(operator, SPACE) if all(s.reads_inputs for s in f.slots)]
-        assert starts, operator.name
+def test_every_operator_has_a_form_that_a_program_can_start_with(all_forms):
+    starting = {form.op for form in all_forms if all(slot.reads_inputs for slot in form.slots)}
+    assert starting == {operator.name for operator in WITH_FORMS}
 
 
-def test_forms_are_few_enough_and_come_in_one_order(all_forms):
-    assert len(all_forms) < 30_000
-    again = forms(SPACE)
-    assert [(f.op, f.slots, f.results) for f in all_forms] == [
-        (f.op, f.slots, f.results) for f in again
+def test_no_operator_without_forms_has_some():
+    assert set(EXCLUDED) == {op.name for op in operators().values() if op.family == "random"}
+
+
+def test_forms_are_few_enough(all_forms):
+    assert 10_000 < len(all_forms) < 30_000
+
+
+def test_forms_come_in_one_order(all_forms):
+    again = forms_of(operators()["where"], SPACE)
+    first = [form for form in all_forms if form.op == "where"]
+    assert [(f.slots, f.results, f.menus) for f in first] == [
+        (f.slots, f.results, f.menus) for f in again
     ]
 
 
-def test_every_value_of_an_attribute_is_in_a_menu(all_forms):
-    """Or is fixed, where it decides what results are."""
+def test_every_value_of_every_attribute_is_offered(all_forms):
     offered = {
-        (f.op, name, value) for f in all_forms for name, m in f.menus.items() for value in m.values
+        (form.op, name, value)
+        for form in all_forms
+        for name, menu in form.menus.items()
+        for value in menu.values
     }
     for operator in WITH_FORMS:
         for param in operator.params:
-            missing = [v for v in param.domain if (operator.name, param.name, v) not in offered]
-            assert not missing or param.name in ("keepdim", "dtype"), (operator.name, param.name)
+            for value in () if param.name in DECIDING else param.domain:
+                assert (operator.name, param.name, value) in offered
+
+
+def test_both_ranks_of_a_reduction_are_offered():
+    assert {form.results[0].rank for form in forms_of(operators()["sum"], Space(max_rank=2))} == {
+        0, 1, 2,
+    }  # fmt: skip
 
 
 def test_a_space_bounds_ranks_and_dtypes():
-    space = Space(max_rank=2, floats=("bfloat16",))
-    for form in forms(space):
+    for form in forms(Space(max_rank=2, floats=("bfloat16",))):
         kinds = [*(slot.kind for slot in form.slots), form.results[0]]
         assert max(kind.rank for kind in kinds) <= 2
         assert not {kind.dtype for kind in kinds} & {"float16", "float32"}
 
 
 def test_a_space_sets_menus():
-    space = Space(menus={"relu": {}, "conv2d": {"kernel_size": ((4, 4),), "stride": ((3, 3),)}})
+    space = Space(menus={"conv2d": {"kernel_size": ((4, 4),), "stride": ((3, 3),)}})
     for form in forms_of(operators()["conv2d"], space):
         assert form.menus["kernel_size"].values == ((4, 4),)
         assert form.menus["stride"].values == ((3, 3),)
+
+
+def test_operands_broadcast_as_seldom_as_the_space_says():
+    (form,) = (
+        f
+        for f in forms_of(operators()["maximum"], Space(max_rank=1, broadcast=(5, 2)))
+        if f.slots[0].kind == f.slots[1].kind == Kind(1, "float32")
+    )
+    menu = form.menus["broadcast0"]
+    assert dict(zip(menu.values, menu.weights, strict=True)) == {
+        (True, True): 5, (True, False): 2, (False, True): 2,
+    }  # fmt: skip
+
+
+def test_layers_keep_their_parameters_to_themselves(all_forms):
+    for form in all_forms:
+        for slot in form.slots:
+            if slot.param in ("weight", "bias", "running_mean", "running_var", "index"):
+                is_lerp = form.op == "lerp"
+                assert slot.reads_results == is_lerp
+                assert slot.reads_inputs or is_lerp

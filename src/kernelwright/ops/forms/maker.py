@@ -36,9 +36,11 @@ _TRIED = 8
 
 @cache
 def operand(param: str, rank: int, dtype: str, *, reads_inputs: bool | None = None) -> Slot:
-    """A tensor that results may stand for; new inputs only where floats are, unless said."""
-    made = is_float(dtype) if reads_inputs is None else reads_inputs
-    return Slot(param, Kind(rank, dtype), reads_inputs=made)
+    """A tensor that a result may stand for. A new input has dimensions and floats, unless said."""
+    usual = is_float(dtype) and rank > 0
+    return Slot(
+        param, Kind(rank, dtype), reads_inputs=usual if reads_inputs is None else reads_inputs
+    )
 
 
 @cache
@@ -100,6 +102,12 @@ class Maker:
         """Ranks from `low`, to `high` or as far as the space goes."""
         top = self.space.max_rank
         return range(low, (top if high is None else min(high, top)) + 1)
+
+    def inputs(self, low: int, dtypes: Sequence[str] = ()) -> Iterator[Slot]:
+        """The operand "input" in every rank from `low` and every dtype, or these."""
+        for rank in self.ranks(low):
+            for dtype in dtypes or self.dtypes:
+                yield operand("input", rank, dtype)
 
     def values(self, name: str, *otherwise: Any) -> tuple[Any, ...]:
         """The values of a menu of the form's own."""

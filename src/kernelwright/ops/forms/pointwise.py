@@ -8,7 +8,6 @@ from kernelwright.ops.forms.form import Form, Menu, Slot
 from kernelwright.ops.forms.maker import INTEGERS, Maker, Writer, always, operand, sizes
 from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.pointwise import OPERATORS
-from kernelwright.ops.rules import is_float
 
 _NUMBERS = (0.5, 2.0, -1.5, 3.0)
 _BITS = (1, 3, 6)
@@ -58,11 +57,12 @@ def _together(maker: Maker, params: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _slot(maker: Maker, param: str, rank: int, dtype: str) -> Slot:
-    """A new input has dimensions, and a dtype that the operator is there for."""
     name = maker.operator.name
-    is_natural = is_float(dtype) or name.startswith("bitwise") or _CONDITIONS.get(name) == param
-    is_scalar = _SCALARS.get(name) == param
-    return operand(param, rank, dtype, reads_inputs=is_natural and (rank > 0 or is_scalar))
+    if name.startswith("bitwise") or _CONDITIONS.get(name) == param:
+        return operand(param, rank, dtype, reads_inputs=rank > 0)
+    if _SCALARS.get(name) == param:
+        return operand(param, rank, dtype, reads_inputs=True)
+    return operand(param, rank, dtype)
 
 
 # Writers

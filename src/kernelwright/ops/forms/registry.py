@@ -10,8 +10,6 @@ from kernelwright.ops.registry import operators
 _RANDOM = "draws random numbers: no two runs agree on the reference"
 EXCLUDED: dict[str, str] = {"dropout": _RANDOM, "rand_like": _RANDOM, "randn_like": _RANDOM}
 """Operators without forms -> why."""
-_MISSING = ("shape", "indexing", "normalization", "pooling", "loss", "attention")
-EXCLUDED |= {op.name: "no forms yet" for op in operators().values() if op.family in _MISSING}
 
 
 def forms(space: Space) -> tuple[Form, ...]:

@@ -1,0 +1,89 @@
+"""Forms of normalizations: with and without weights, by statistics of the batch or given ones."""
+
+from collections.abc import Iterator, Mapping
+
+from kernelwright.ops.forms.form import Choice, Form, Shape
+from kernelwright.ops.forms.maker import (
+    Attributes,
+    Maker,
+    Writer,
+    always,
+    operand,
+    parameter,
+    sizes,
+)
+from kernelwright.ops.sizes import Size
+
+_STATISTICS = ("running_mean", "running_var")
+_AFFINE = ("weight", "bias")
+_MOST_NORMALIZED = 3
+"""Trailing dimensions: more are not seen in models."""
+
+
+def _trailing(maker: Maker) -> Iterator[Form]:
+    """layer_norm, rms_norm: over the last dimensions."""
+    names = [p.name for p in maker.operator.params if p.name in _AFFINE]
+    for slot in maker.inputs(1, maker.space.floats):
+        x = sizes("s", slot.kind.rank)
+        for count in range(1, min(slot.kind.rank, _MOST_NORMALIZED) + 1):
+            over = x[-count:]
+            operands = always(x, over, over, normalized_shape=over)
+            affine = [parameter(name, count, slot.kind.dtype) for name in names]
+            for given in range(len(affine) + 1):
+                yield from maker.form((slot, *affine[:given]), operands)
+
+
+def _channels(
+    maker: Maker,
+    low: int,
+    *given: str,
+    affine: tuple[bool, ...] = (False, True),
+    fixed: Attributes | None = None,
+) -> Iterator[Form]:
+    """(N, C, ...) with parameters of C values: those `given`, and perhaps a weight and a bias."""
+    for rank in maker.ranks(low):
+        for dtype in maker.space.floats:
+            for is_affine in affine:
+                names = (*given, *(_AFFINE if is_affine else ()))
+                slots = operand("input", rank, dtype), *(parameter(n, 1, dtype) for n in names)
+                x = sizes("s", rank)
+                yield from maker.form(slots, always(x, *((x[1],),) * len(names)), fixed=fixed)
+
+
+def _group_norm(maker: Maker) -> Iterator[Form]:
+    for slot in maker.inputs(2, maker.space.floats):
+        batch, channels, *space = sizes("s", slot.kind.rank)
+
+        def operands(
+            choice: Choice, batch: Size = batch, channels: Size = channels, space: Shape = (*space,)
+        ) -> tuple[tuple[Shape, ...], Attributes]:
+            grouped = (channels * choice["num_groups"],)
+            return ((batch, *grouped, *space), grouped, grouped), {}
+
+        affine = [parameter(name, 1, slot.kind.dtype) for name in _AFFINE]
+        yield from maker.form((slot,), operands)
+        yield from maker.form((slot, *affine), operands)
+
+
+def _batch_norm(maker: Maker) -> Iterator[Form]:
+    yield from _channels(maker, 2, *_STATISTICS, fixed={"training": False})
+    yield from _channels(maker, 2, fixed={"training": True})
+
+
+def _batch_norm_train(maker: Maker) -> Iterator[Form]:
+    yield from _channels(maker, 2, *_STATISTICS, affine=(True,))
+
+
+def _instance_norm(maker: Maker) -> Iterator[Form]:
+    yield from _channels(maker, 3, *_STATISTICS, fixed={"use_input_stats": False})
+    yield from _channels(maker, 3, fixed={"use_input_stats": True})
+
+
+WRITERS: Mapping[str, Writer] = {
+    "layer_norm": _trailing,
+    "rms_norm": _trailing,
+    "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "batch_norm": _batch_norm,
+    "batch_norm_train": _batch_norm_train,
+}

@@ -1,0 +1,36 @@
+"""Forms of pools and of interpolation, always with a batch."""
+
+from collections.abc import Iterator, Mapping
+
+from kernelwright.ops.forms.form import Choice, Form, Menu, Shape
+from kernelwright.ops.forms.maker import Attributes, Maker, Writer, always, operand, sizes
+from kernelwright.ops.pooling import OPERATORS, RANKS_OF_MODES
+
+
+def _pool(maker: Maker) -> Iterator[Form]:
+    rank = int(maker.operator.name[-2]) + 2
+    for dtype in maker.space.floats:
+        yield from maker.form((operand("input", rank, dtype),), always(sizes("s", rank)))
+
+
+def _interpolate(maker: Maker) -> Iterator[Form]:
+    """To a size, or by a factor; linear modes have corners to align."""
+    for slot in maker.inputs(3, maker.space.floats):
+        rank = slot.kind.rank
+        x, made = sizes("s", rank), sizes("o", rank - 2)
+
+        def operands(
+            choice: Choice, x: Shape = x, made: Shape = made
+        ) -> tuple[tuple[Shape], Attributes]:
+            return (x,), {"size": made if choice["scale_factor"] is None else None}
+
+        yield from maker.form((slot,), operands)
+        modes = tuple(mode for mode, ranks in RANKS_OF_MODES.items() if rank in ranks)
+        menus = maker.menu("align_corners", False, True) | {"mode": Menu(modes)}
+        yield from maker.form((slot,), operands, menus)
+
+
+WRITERS: Mapping[str, Writer] = {
+    **dict.fromkeys((op.name for op in OPERATORS), _pool),
+    "interpolate": _interpolate,
+}
