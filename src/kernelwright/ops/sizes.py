@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import mul
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 Size: TypeAlias = "int | Expr"
 
@@ -94,11 +94,23 @@ class Expr:
         return _sign(self - other) >= 0
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class Var(Expr):
-    """A variable, by name."""
+    """A variable, by name: one name is one object, so that looking it up costs no Python call."""
 
+    __slots__ = ("name",)
     name: str
+    _known: ClassVar[dict[str, Self]] = {}
+
+    def __new__(cls, name: str) -> Self:
+        known = cls._known.get(name)
+        if known is None:
+            known = super().__new__(cls)
+            known.name = name
+            cls._known[name] = known
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Var, (self.name,)
 
     def __repr__(self) -> str:
         return self.name
@@ -141,12 +153,14 @@ class Linear(Expr):
 
 
 def _linear(terms: Mapping[Expr, int], constant: int) -> Size:
-    kept = tuple(sorted(((t, f) for t, f in terms.items() if f), key=lambda item: repr(item[0])))
+    kept = [item for item in terms.items() if item[1]]
     if not kept:
         return constant
-    if len(kept) == 1 and kept[0][1] == 1 and constant == 0:
+    if len(kept) > 1:
+        kept.sort(key=lambda item: repr(item[0]))
+    elif kept[0][1] == 1 and constant == 0:
         return kept[0][0]
-    return Linear(kept, constant)
+    return Linear(tuple(kept), constant)
 
 
 def _parts(size: Size) -> tuple[dict[Expr, int], int]:

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,7 @@ Floats = NDArray[np.float64]
 
 
 class Measure(StrEnum):
-    """A solution weighs the product of its roots' weights (remainders weigh 1 always)."""
+    """A solution weighs the product of its roots' weights; those of remainders are 1 always."""
 
     UNIFORM = "uniform"
     """Every solution the same: the counting measure."""
@@ -20,19 +21,47 @@ class Measure(StrEnum):
     """1 / size, and more for what models are built of: multiples of 8, 32, 64, powers of two."""
 
 
+class Weights:
+    """The weights of the sizes 1 .. highest under a measure."""
+
+    def __init__(self, measure: Measure, highest: int) -> None:
+        self._is_uniform = measure is Measure.UNIFORM
+        self._up_to = np.concatenate([[0.0], np.cumsum(_weights(measure, highest))])
+
+    def between(self, low: Any, high: Any) -> Floats:
+        """Of all sizes from low to high together; arrays of any one shape."""
+        total: Floats = self._up_to[high] - self._up_to[low - 1]
+        return total
+
+    def draw(self, low: Any, high: Any, chance: Floats) -> Floats:
+        """Sizes from low to high in proportion to their weights, where `chance` is uniform in
+        [0, 1). The three broadcast to the shape of `chance`."""
+        if self._is_uniform:
+            return evenly(low, high, chance)
+        below = self._up_to[low - 1]
+        share = below + chance * (self._up_to[high] - below)
+        sizes: Floats = np.minimum(self._up_to.searchsorted(share, side="right"), high, dtype=float)
+        return sizes
+
+
+def evenly(low: Any, high: Any, chance: Floats) -> Floats:
+    """Integers from low to high, each as often; otherwise like `Weights.draw`."""
+    sizes: Floats = np.floor(low + chance * (high - low + 1))
+    return sizes
+
+
+@lru_cache
+def weights(measure: Measure, highest: int) -> Weights:
+    return Weights(measure, highest)
+
+
 def _weights(measure: Measure, highest: int) -> Floats:
     sizes = np.arange(1, highest + 1)
     if measure is Measure.UNIFORM:
         return np.ones(highest)
-    weights = 1 / sizes
+    each = 1 / sizes
     if measure is Measure.MODELS:
         for divisor, bonus in ((8, 8), (32, 2), (64, 2)):
-            weights[sizes % divisor == 0] *= bonus
-        weights[sizes & (sizes - 1) == 0] *= 4
-    return weights
-
-
-@lru_cache
-def cumulative(measure: Measure, highest: int) -> Floats:
-    """(highest + 1,): at i, the weight of the sizes 1 .. i together."""
-    return np.concatenate([[0.0], np.cumsum(_weights(measure, highest))])
+            each[sizes % divisor == 0] *= bonus
+        each[sizes & (sizes - 1) == 0] *= 4
+    return each

@@ -1,8 +1,9 @@
 """Sizes of a program, drawn in proportion to a measure from all that satisfy its constraints.
 
-Proposals are drawn from the measure on a simple superset of the solutions, a batch at a time, and
-those that are no solutions are rejected; so what is left has the measure's distribution exactly (as
-far as the 53 bits of a float go).
+Proposals are drawn from the measure on a superset of the solutions, a batch at a time, and those
+that are no solutions are rejected; so what is left has the measure's distribution exactly, as far
+as the 53 bits of a float go. First the superset is the ranges of the roots, which costs little and
+suffices for most systems; then it is a relaxation over cells, coarse before fine.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,15 +12,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate
+from kernelwright.synth.cells import Integers, Relaxation
 from kernelwright.synth.equations import Equations
-from kernelwright.synth.measure import Floats, Measure, cumulative
+from kernelwright.synth.measure import Floats, Measure, Weights, evenly, weights
 from kernelwright.synth.recipe import Sizes
 from kernelwright.synth.system import System, system
 
-_BATCHES = (32, 128, 512, 2048, 2048, 2048)
-"""Proposals drawn at once; most systems need the first batch only."""
+_PLAIN = (64, 256)
+"""Proposals drawn at once from the ranges of the roots."""
+_RELAXED = ((1 << 14, (512, 1024, 4096)), (1 << 17, (4096,) * 16))
+"""Entries of the relaxation's tables, and proposals drawn at once from it."""
+_MOST_REFUSED = 1000
+"""Solutions that `accept` may refuse."""
 _MARGIN = 1e-6
-"""Of log2: what rounding may do. Who is within is looked at again in integers."""
+"""Of log2: what rounding may do. What is within is looked at again in integers."""
 
 
 class NoSizes(ValueError):
@@ -31,9 +37,9 @@ class Drawn:
     values: Mapping[Var, int]
     """Of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a size."""
     proposals: int
-    """Looked at, the last one is the one that was taken."""
+    """Looked at; the last one was taken."""
     accepted: int
-    """Of these, those within all bounds; all but the last one were refused by `accept`."""
+    """Of these, those within all bounds; `accept` refused all but the last."""
     is_uniform: bool
 
 
@@ -52,10 +58,9 @@ def draw_sizes(
         NoSizes: none was found in as many proposals as are made.
     """
     asked = system(shapes, equations, limits)
-    proposals = accepted = 0
     check = _Check(asked)
-    for batch in _BATCHES:
-        drawn = _from_measure(asked, limits, batch, rng)
+    proposals = accepted = 0
+    for drawn in _proposals(asked, weights(Measure(limits.measure), limits.high), rng):
         for column in check.survivors(drawn):
             values = [int(value) for value in drawn[:, column]]
             if asked.holds(values):
@@ -63,49 +68,62 @@ def draw_sizes(
                 assignment = dict(zip(asked.roots, values, strict=True))
                 if accept(assignment):
                     return Drawn(assignment, proposals + column + 1, accepted, True)
-        proposals += batch
-    raise NoSizes(f"no sizes found in {proposals} proposals; {accepted} were within bounds")
+                if accepted > _MOST_REFUSED:
+                    raise NoSizes(f"{accepted} solutions were not accepted")
+        proposals += drawn.shape[1]
+    raise NoSizes(f"no sizes in {proposals} proposals; {accepted} solutions were not accepted")
 
 
-def _from_measure(asked: System, limits: Sizes, batch: int, rng: np.random.Generator) -> Floats:
-    """(roots, batch): each root from its range, by the measure."""
+def _proposals(asked: System, measure: Weights, rng: np.random.Generator) -> Iterator[Floats]:
+    """(roots, any number), again and again."""
     num_roots = len(asked.roots)
-    drawn = rng.random((num_roots, batch))
-    measure = Measure(limits.measure)
-    weights = cumulative(measure, limits.high)
-    for root, (low, high) in enumerate(asked.ranges[:num_roots]):
-        if root in asked.remainders or measure is Measure.UNIFORM:
-            drawn[root] = low + np.floor(drawn[root] * (high - low + 1))
-        else:
-            below = weights[low - 1]
-            total = below + drawn[root] * (weights[high] - below)
-            drawn[root] = np.minimum(weights.searchsorted(total, side="right"), high)
-    return drawn
+    uneven = [root for root in range(num_roots) if root not in asked.remainders]
+    even = sorted(asked.remainders)
+
+    def within(lows: Integers, highs: Integers, num: int) -> Floats:
+        drawn = rng.random((num_roots, num))
+        if not even:
+            return measure.draw(lows, highs, drawn)
+        drawn[uneven] = measure.draw(lows[uneven], highs[uneven], drawn[uneven])
+        drawn[even] = evenly(lows[even], highs[even], drawn[even])
+        return drawn
+
+    ends = np.array(asked.ranges[:num_roots], np.int64).reshape(-1, 2, 1)
+    if not num_roots:
+        yield np.zeros((0, 1))
+        return
+    for num in _PLAIN:
+        yield within(ends[:, 0], ends[:, 1], num)
+    for max_entries, batches in _RELAXED:
+        relaxation = Relaxation(asked, measure, max_entries)
+        for num in batches:
+            yield within(*relaxation.sample(num, rng), num)
 
 
 class _Check:
-    """Which columns of proposals may be solutions, all at once in floating point."""
+    """Which proposals may be solutions, all at once in floating point."""
 
     def __init__(self, asked: System) -> None:
         self._asked = asked
         self._index = {root: i for i, root in enumerate(asked.roots)}
-        ranges = np.array(asked.ranges, float).reshape(-1, 2, 1)[len(asked.roots) :]
-        self._low, self._high = ranges[:, 0], ranges[:, 1]
-        self._exponents = np.zeros((len(asked.monomials), len(asked.ranges)))
+        self._ends = np.array(asked.ranges[len(asked.roots) :], float).reshape(-1, 2, 1)
+        exponents = np.zeros((len(asked.monomials), len(asked.ranges)))
         for row, monomial in enumerate(asked.monomials):
             for column in monomial.columns:
-                self._exponents[row, column] += 1
-        limits = [(m.low / m.factor, m.high / m.factor) for m in asked.monomials]
-        log_limits = np.log2(np.array(limits, float).reshape(-1, 2, 1))
-        self._log_low, self._log_high = log_limits[:, 0] - _MARGIN, log_limits[:, 1] + _MARGIN
+                exponents[row, column] += 1
+        self._exponents = exponents
+        ends = [(m.low / m.factor, m.high / m.factor) for m in asked.monomials]
+        logs = np.log2(np.array(ends).reshape(-1, 2, 1))
+        self._log_low, self._log_high = logs[:, 0] - _MARGIN, logs[:, 1] + _MARGIN
 
     def survivors(self, drawn: Floats) -> Iterator[int]:
+        """Places in `drawn`, (roots, any number)."""
         fits = np.ones(drawn.shape[1], bool)
         columns = drawn
         if self._asked.derived:
             derived = np.array([self._evaluate(e, drawn) for e in self._asked.derived])
-            fits &= ((self._low <= derived) & (derived <= self._high)).all(axis=0)
-            columns = np.concatenate([drawn, np.maximum(derived, 1)])
+            fits &= ((self._ends[:, 0] <= derived) & (derived <= self._ends[:, 1])).all(axis=0)
+            columns = np.concatenate([drawn, derived])
         if self._asked.monomials:
             logs = self._exponents @ np.log2(np.maximum(columns, 1))
             fits &= ((self._log_low <= logs) & (logs <= self._log_high)).all(axis=0)

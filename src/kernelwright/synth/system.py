@@ -11,6 +11,7 @@ from math import ceil, floor, prod
 
 from kernelwright.ops.sizes import Expr, Linear, Product, Quotient, Size, Var, evaluate, variables
 from kernelwright.synth.equations import Contradiction, Equations
+from kernelwright.synth.interval import Interval
 from kernelwright.synth.recipe import Sizes
 
 _NUM_PASSES = 6
@@ -18,6 +19,9 @@ _NUM_PASSES = 6
 
 Range = tuple[int, int]
 """Both ends included."""
+
+Parts = tuple[int, tuple[int, ...]]
+"""A factor and columns that are to be multiplied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +87,17 @@ def system(shapes: Iterable[Sequence[Size]], equations: Equations, limits: Sizes
 
 class _Reader:
     def __init__(self, equations: Equations, limits: Sizes) -> None:
-        self._equations = equations
         self.size = limits.low, limits.high
         self._elements = ceil(limits.elements[0]), floor(limits.elements[1])
+        self._equations = equations
         self._columns: list[Expr] = []
         self._ranges: list[Range] = []
         self._numbers: dict[Expr, int] = {}
+        """Column -> its place in the two lists."""
         self._monomials: dict[tuple[int, tuple[int, ...]], Range] = {}
         self._zeros: list[Expr] = []
-        self._sizes: dict[Size, tuple[int, tuple[int, ...]]] = {}
-        """Sizes of shapes, as they were given -> factor and columns."""
+        self._sizes: dict[Size, Parts] = {}
+        """Sizes as they were given, taken apart."""
 
     # Reading
 
@@ -108,63 +113,63 @@ class _Reader:
             columns += parts[1]
         self._limit(factor, columns, self._elements)
 
-    def read_size(self, size: Size, limits: Range) -> tuple[int, tuple[int, ...]]:
-        """Ask that a size in terms of roots is within limits; its factor and columns."""
+    def read_size(self, size: Size, limits: Range) -> Parts:
+        """Ask that a size in terms of roots is within limits."""
         if isinstance(size, int):
             if not min(limits[0], 1) <= size <= limits[1]:
                 raise Contradiction(f"a size of {size}")
             return size, ()
-        factor, columns = self._monomial(size)
-        self._limit(factor, list(columns), limits)
-        return factor, columns
+        parts = self._taken_apart(size)
+        self._limit(*parts, limits)
+        return parts
 
     def read_zero(self, size: Size) -> None:
         if isinstance(size, Expr):
             for variable in variables(size):
-                self._column(variable)
+                self._number(variable)
             self._zeros.append(size)
         elif size:
             raise Contradiction(f"{size} is not 0")
 
-    def _monomial(self, size: Expr) -> tuple[int, tuple[int, ...]]:
+    def _taken_apart(self, size: Expr) -> Parts:
         match size:
             case Product():
-                parts = [self._monomial(factor) for factor in size.factors]
+                parts = [self._taken_apart(factor) for factor in size.factors]
                 return prod(f for f, _ in parts), tuple(c for _, columns in parts for c in columns)
             case Linear(terms=((term, factor),), constant=0) if factor > 0:
-                inner, columns = self._monomial(term)
+                inner, columns = self._taken_apart(term)
                 return factor * inner, columns
-        return 1, (self._column(size),)
+        return 1, (self._number(size),)
 
-    def _column(self, expression: Expr) -> int:
-        number = self._numbers.get(expression)
+    def _number(self, column: Expr) -> int:
+        number = self._numbers.get(column)
         if number is None:
-            if not isinstance(expression, Var):
-                for variable in variables(expression):
-                    self._column(variable)
-                limits = self._interval(expression)
-            elif expression in self._equations.remainders:
-                limits = 0, self._equations.remainders[expression] - 1
+            if not isinstance(column, Var):
+                for variable in variables(column):
+                    self._number(variable)
+                limits = self._free_range(column)
+            elif column in self._equations.remainders:
+                limits = 0, self._equations.remainders[column] - 1
             else:
                 limits = self.size
-            number = self._numbers[expression] = len(self._columns)
-            self._columns.append(expression)
+            number = self._numbers[column] = len(self._columns)
+            self._columns.append(column)
             self._ranges.append(limits)
         return number
 
-    def _limit(self, factor: int, columns: list[int], limits: Range) -> None:
-        if len(columns) < 2:
-            low, high = -(-limits[0] // factor), limits[1] // factor
-            if columns:
-                self._intersect(columns[0], low, high)
-            elif not low <= 1 <= high:
-                raise Contradiction(f"{factor} where {limits[0]} to {limits[1]} is asked")
-            return
-        for column in columns:
-            self._intersect(column, 1, limits[1])
-        key = factor, tuple(sorted(columns))
-        low, high = self._monomials.get(key, limits)
-        self._monomials[key] = max(low, limits[0]), min(high, limits[1])
+    def _limit(self, factor: int, columns: Sequence[int], limits: Range) -> None:
+        """Ask that factor * product(columns) is within limits."""
+        if len(columns) > 1:
+            for column in columns:
+                if self._ranges[column][0] < 1:
+                    self._intersect(column, 1, self._ranges[column][1])
+            key = factor, tuple(sorted(columns))
+            low, high = self._monomials.get(key, limits)
+            self._monomials[key] = max(low, limits[0]), min(high, limits[1])
+        elif columns:
+            self._intersect(columns[0], -(-limits[0] // factor), limits[1] // factor)
+        elif not limits[0] <= factor <= limits[1]:
+            raise Contradiction(f"{factor} where {limits[0]} to {limits[1]} is asked")
 
     # Narrowing
 
@@ -173,18 +178,21 @@ class _Reader:
         before = list(self._ranges)
         for (factor, columns), limits in self._monomials.items():
             self._narrow_factors(factor, [self._columns[c] for c in columns], limits)
-        for number, expression in enumerate(self._columns):
-            if not isinstance(expression, Var):
-                self._narrow(expression, self._ranges[number])
+        for number, column in enumerate(self._columns):
+            if not isinstance(column, Var):
+                self._intersect(number, *self._free_range(column))
+                self._narrow(column, self._ranges[number])
         for zero in self._zeros:
             self._narrow(zero, (0, 0))
         return self._ranges != before
 
-    def _intersect(self, column: int, low: int, high: int) -> None:
-        limits = max(low, self._ranges[column][0]), min(high, self._ranges[column][1])
-        if limits[0] > limits[1]:
-            raise Contradiction(f"no {self._columns[column]} from {low} to {high}")
-        self._ranges[column] = limits
+    def _intersect(self, number: int, low: int, high: int) -> None:
+        bottom, top = self._ranges[number]
+        if low > bottom or high < top:
+            bottom, top = max(low, bottom), min(high, top)
+            if bottom > top:
+                raise Contradiction(f"no {self._columns[number]} from {low} to {high}")
+            self._ranges[number] = bottom, top
 
     def _narrow(self, size: Expr, limits: Range) -> None:
         low, high = limits
@@ -194,11 +202,10 @@ class _Reader:
             case Product():
                 self._narrow_factors(1, size.factors, limits)
             case Linear():
-                intervals = [self._interval(term, factor) for term, factor in size.terms]
-                least = sum(i[0] for i in intervals) + size.constant
-                most = sum(i[1] for i in intervals) + size.constant
-                for (term, factor), (bottom, top) in zip(size.terms, intervals, strict=True):
-                    ends = low - (most - top), high - (least - bottom)
+                ranges = [Interval(*self._range(term)) * factor for term, factor in size.terms]
+                whole = sum(ranges, start=Interval(size.constant, size.constant))
+                for (term, factor), own in zip(size.terms, ranges, strict=True):
+                    ends = low - (whole.high - own.high), high - (whole.low - own.low)
                     if factor < 0:
                         ends = -ends[1], -ends[0]
                     self._narrow(term, (-(-ends[0] // abs(factor)), ends[1] // abs(factor)))
@@ -206,40 +213,24 @@ class _Reader:
             self._intersect(self._numbers[size], low, high)
 
     def _narrow_factors(self, factor: int, factors: Sequence[Expr], limits: Range) -> None:
-        intervals = [self._interval(part) for part in factors]
-        least = factor * prod([low for low, _ in intervals])
-        most = factor * prod([high for _, high in intervals])
-        if least < 1 or (limits[0] <= least and most <= limits[1]):
-            return  # Only positive factors, and only if there is something to gain
-        for part, (low, high) in zip(factors, intervals, strict=True):
-            self._narrow(part, (-(-limits[0] // (most // high)), limits[1] // (least // low)))
+        ranges = [self._range(part) for part in factors]
+        least = factor * prod([low for low, _ in ranges])
+        if least < 1:
+            return
+        most = factor * prod([high for _, high in ranges])
+        for part, (low, high) in zip(factors, ranges, strict=True):
+            bottom, top = -(-limits[0] // (most // high)), limits[1] // (least // low)
+            if bottom > low or top < high:
+                self._narrow(part, (bottom, top))
 
-    def _interval(self, size: Expr, factor: int = 1) -> Range:
-        """Ends that factor * size never exceeds; for columns, within what is asked of them."""
-        low, high = self._free_interval(size)
-        if size in self._numbers:
-            asked = self._ranges[self._numbers[size]]
-            low, high = max(low, asked[0]), min(high, asked[1])
-        return (low * factor, high * factor) if factor > 0 else (high * factor, low * factor)
+    def _range(self, size: Expr) -> Range:
+        number = self._numbers.get(size)
+        return self._free_range(size) if number is None else self._ranges[number]
 
-    def _free_interval(self, size: Expr) -> Range:
-        match size:
-            case Var():
-                return self._ranges[self._numbers[size]]
-            case Quotient():
-                low, high = self._interval(size.of)
-                return low // size.divisor, high // size.divisor
-            case Product():
-                low, high = 1, 1
-                for factor in size.factors:
-                    ends = self._interval(factor)
-                    corners = [a * b for a in (low, high) for b in ends]
-                    low, high = min(corners), max(corners)
-                return low, high
-            case Linear():
-                lows, highs = zip(*(self._interval(term, f) for term, f in size.terms), strict=True)
-                return sum(lows) + size.constant, sum(highs) + size.constant
-        raise TypeError(f"{size!r} is no expression")
+    def _free_range(self, size: Expr) -> Range:
+        """As the roots allow, whatever is asked of the size itself."""
+        ends = evaluate(size, lambda variable: Interval(*self._ranges[self._numbers[variable]]))
+        return ends.low, ends.high
 
     # What is left
 
@@ -248,20 +239,19 @@ class _Reader:
             key: limits for key, limits in self._monomials.items() if self._binds(*key, limits)
         }
         used = {column for _, columns in monomials for column in columns}
-        variable = {n: c for n, c in enumerate(self._columns) if isinstance(c, Var)}
-        roots = list(variable)
-        derived = [
-            n
+        roots = {n: c for n, c in enumerate(self._columns) if isinstance(c, Var)}
+        derived = {
+            n: c
             for n, c in enumerate(self._columns)
-            if n not in variable and (n in used or self._may_leave(n))
-        ]
-        place = {number: i for i, number in enumerate(roots + derived)}
+            if n not in roots and (n in used or self._may_leave(n))
+        }
+        place = {number: i for i, number in enumerate((*roots, *derived))}
         remainders = self._equations.remainders
         return System(
-            tuple(variable.values()),
-            tuple(self._columns[n] for n in derived),
-            tuple(self._ranges[n] for n in roots + derived),
-            frozenset(place[n] for n, c in variable.items() if c in remainders),
+            tuple(roots.values()),
+            tuple(derived.values()),
+            tuple(self._ranges[n] for n in place),
+            frozenset(place[n] for n, c in roots.items() if c in remainders),
             tuple(
                 Monomial(factor, tuple(sorted(place[c] for c in columns)), *limits)
                 for (factor, columns), limits in monomials.items()
@@ -269,10 +259,13 @@ class _Reader:
             tuple(self._zeros),
         )
 
-    def _may_leave(self, column: int) -> bool:
-        low, high = self._free_interval(self._columns[column])
-        return low < self._ranges[column][0] or self._ranges[column][1] < high
+    def _may_leave(self, number: int) -> bool:
+        low, high = self._free_range(self._columns[number])
+        return low < self._ranges[number][0] or self._ranges[number][1] < high
 
     def _binds(self, factor: int, columns: Sequence[int], limits: Range) -> bool:
-        lows, highs = zip(*(self._ranges[c] for c in columns), strict=True)
-        return not (limits[0] <= factor * prod(lows) and factor * prod(highs) <= limits[1])
+        least, most = factor, factor
+        for column in columns:
+            least *= self._ranges[column][0]
+            most *= self._ranges[column][1]
+        return least < limits[0] or most > limits[1]
