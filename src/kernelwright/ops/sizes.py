@@ -5,13 +5,14 @@ equal sums and multiples of the same terms are equal objects, and what is consta
 forms of operators (`ops.forms`) are written in them; `synth` solves equations between them.
 
 A shape rule runs on such sizes as it runs on ints, so that results are never said twice. What it
-asks is answered in general: two expressions are equal if they always are, one is larger if it is
-where all variables are large, and ValueError says that values decide.
+asks is answered in general: two expressions are equal if their normal forms are, one is larger if
+it is where all variables are large, and ValueError says that values decide.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from math import prod
 from operator import mul
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -203,12 +204,19 @@ def _ratio(size: Expr, divisor: Expr) -> Size:
 
 
 def _sign(size: Size) -> int:
-    """Of a size whose variables are large."""
-    terms, constant = _parts(size)
-    signs = {factor > 0 for factor in terms.values()}
+    """1 or -1 where large variables make it large or as far below 0; a constant is itself."""
+    if isinstance(size, int):
+        return size
+    if isinstance(size, Var):
+        return 1
+    if isinstance(size, Quotient):
+        return _sign(size.of)
+    if isinstance(size, Product):
+        return prod(map(_sign, size.factors))
+    signs = {_sign(term) * (1 if factor > 0 else -1) for term, factor in _parts(size)[0].items()}
     if len(signs) > 1:
         raise ValueError(f"values decide whether {size} is above 0")
-    return 1 if True in signs else -1 if signs else constant
+    return signs.pop()
 
 
 # Reading
