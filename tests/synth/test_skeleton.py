@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 from enumerating import fit
-from skeletons_by_definition import every_skeleton, is_skeleton, shared_inputs
 
+from kernelwright.bench.every_skeleton import every_skeleton, is_skeleton, shared_inputs
 from kernelwright.ops.forms.form import Arrangement, Form, Kind, Slot, Space
 from kernelwright.ops.forms.registry import forms
 from kernelwright.synth.calls import places

@@ -8,6 +8,7 @@ them, and then by what a call of theirs does to the values that wait to be read.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, combinations, product
 from typing import NamedTuple
 
@@ -95,10 +96,11 @@ class Calls:
             for pattern in _patterns(seen, width):
                 self._makers.setdefault(pattern, []).append(seen)
         self.kinds = _readable(self._makers)
+        self.forms = cache(self._fitting)
+        """(pattern, operator) -> the forms of the operator that can be called so."""
         self._gather(weights, width)
 
-    def forms(self, pattern: Pattern, op: str) -> tuple[Form, ...]:
-        """The forms of the operator that can be called so."""
+    def _fitting(self, pattern: Pattern, op: str) -> tuple[Form, ...]:
         made = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
         return tuple(chain.from_iterable(made))
 

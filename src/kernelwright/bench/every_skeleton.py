@@ -1,10 +1,13 @@
-"""Every skeleton of a few small forms, found by trying all and keeping what fits the definition."""
+"""Every skeleton of a few small forms, found by trying all and keeping what fits the definition.
+
+What `synth.skeleton` counts without looking at one; tests and figures hold the two together.
+"""
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 
 from kernelwright.ops.forms.form import Form, Kind, Slot
-from kernelwright.synth.calls import Pattern, Read, places
+from kernelwright.synth.calls import Pattern, Place, Read, places
 from kernelwright.synth.skeleton import Skeleton, SkeletonCall
 
 OWN, NEW = "an input of its own", "a new shared input"
@@ -48,13 +51,17 @@ def sources_of(slot: Slot, kinds: Kinds) -> list[object]:
     return sources
 
 
-def wired(form, slots, sources, num_values) -> tuple[SkeletonCall, Kinds]:
-    reads, values, made = [], [], []
+def wired(
+    form: Form, slots: Sequence[tuple[Place, Kind]], sources: Sequence[object], num_values: int
+) -> tuple[SkeletonCall, Kinds]:
+    reads: list[Read] = []
+    values: list[int] = []
+    made: list[Kind] = []
     for (place, kind), source in zip(slots, sources, strict=True):
         if source == OWN:
             continue
         reads.append(Read(place, kind, source == NEW))
-        values.append(num_values + len(made) if source == NEW else source)
+        values.append(source if isinstance(source, int) else num_values + len(made))
         if source == NEW:
             made.append(kind)
     first = num_values + len(made)

@@ -1,0 +1,113 @@
+"""One program from a seed: skeleton, forms and choices, sizes, draws of the inputs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+
+import numpy as np
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.ops.forms.registry import forms
+from kernelwright.ops.sizes import Var
+from kernelwright.programs.program import Program
+from kernelwright.synth.arrange import Draft, arrange
+from kernelwright.synth.recipe import Bounds, Interval, Recipe
+from kernelwright.synth.sizes import NoSizes, draw_sizes
+from kernelwright.synth.skeleton import Skeletons
+
+MAX_DRAFTS = 1000
+"""Forms and choices tried for one skeleton."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one attempt came to."""
+
+    program: Program | None
+    refused: str | None = None
+    """Why there is none."""
+    is_uniform: bool = True
+    drafts: int = 1
+    """Forms and choices drawn until they went together."""
+    proposals: int = 0
+    """Sizes proposed for the draft, and how many of them were within its bounds."""
+    accepted: int = 0
+
+
+class Sampler:
+    """Draws programs by one recipe. Making one is cheap; the first draw of a level counts."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+
+    @cached_property
+    def skeletons(self) -> Skeletons:
+        weights = {form.op: self.recipe.weight(form.op) for form in forms(self.recipe.space())}
+        return Skeletons(forms(self.recipe.space()), weights=weights, width=self.recipe.width)
+
+    def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
+        """The program of this stream, or why there is none.
+
+        Raises:
+            UsageError: the recipe has no program of this level.
+        """
+        stream = derive(seed, "program", level, index, attempt)
+        rng, sizes_rng = Random(stream), np.random.default_rng(stream)
+        if not self.skeletons.count(level):
+            raise UsageError(
+                f"the recipe has no program of {level} calls", remedy="allow more operators"
+            )
+        skeleton = self.skeletons.sample(level, rng)
+        for drafts in range(1, MAX_DRAFTS + 1):
+            try:
+                draft = arrange(skeleton, self.skeletons, rng)
+                return self._sized(draft, drafts, sizes_rng)
+            except ValueError:  # a choice refused, or sizes that cannot be equal
+                continue
+        return Sample(None, "no_arrangement", drafts=MAX_DRAFTS)
+
+    def _sized(self, draft: Draft, drafts: int, rng: np.random.Generator) -> Sample:
+        """The draft with sizes.
+
+        Raises:
+            ValueError: it has none.
+        """
+        found: list[Program] = []
+
+        def accept(values: Mapping[Var, int]) -> bool:
+            try:
+                program = draft.program(values.__getitem__)
+            except ValueError:
+                return False
+            if not within(program, self.recipe.bounds):
+                return False
+            found.append(program)
+            return True
+
+        try:
+            drawn = draw_sizes(draft.shapes, draft.equations, self.recipe.sizes, rng, accept=accept)
+        except NoSizes:
+            return Sample(None, "no_sizes", drafts=drafts)
+        return Sample(found[-1], None, drawn.is_uniform, drafts, drawn.proposals, drawn.accepted)
+
+
+def within(program: Program, bounds: Bounds) -> bool:
+    """Whether the whole is as large as the bounds allow."""
+    flops, moved = program.flops(), program.bytes_fused()
+    return (
+        _in(bounds.bytes, num_bytes(program))
+        and _in(bounds.flops, flops)
+        and _in(bounds.intensity, flops / moved if moved else 0.0)
+    )
+
+
+def num_bytes(program: Program) -> int:
+    """Of every input and every result, read or not."""
+    results = (made.num_bytes for call in program.calls for made in call.types)
+    return sum(value.type.num_bytes for value in program.inputs) + sum(results)
+
+
+def _in(interval: Interval, value: float) -> bool:
+    return interval[0] <= value <= interval[1]
