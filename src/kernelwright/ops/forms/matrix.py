@@ -80,9 +80,8 @@ def _linear(maker: Maker) -> Iterator[Form]:
 
 
 def _triangle(maker: Maker) -> Iterator[Form]:
-    for rank in maker.ranks(2):
-        for dtype in maker.dtypes:
-            yield from maker.form((operand("input", rank, dtype),), always(sizes("s", rank)))
+    for slot in maker.inputs(2):
+        yield from maker.form((slot,), always(sizes("s", slot.kind.rank)))
 
 
 WRITERS: Mapping[str, Writer] = {

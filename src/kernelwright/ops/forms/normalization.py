@@ -6,13 +6,13 @@ from kernelwright.ops.forms.form import Choice, Form, Shape
 from kernelwright.ops.forms.maker import (
     Attributes,
     Maker,
+    Operands,
     Writer,
     always,
     operand,
     parameter,
     sizes,
 )
-from kernelwright.ops.sizes import Size
 
 _STATISTICS = ("running_mean", "running_var")
 _AFFINE = ("weight", "bias")
@@ -52,17 +52,19 @@ def _channels(
 
 def _group_norm(maker: Maker) -> Iterator[Form]:
     for slot in maker.inputs(2, maker.space.floats):
-        batch, channels, *space = sizes("s", slot.kind.rank)
-
-        def operands(
-            choice: Choice, batch: Size = batch, channels: Size = channels, space: Shape = (*space,)
-        ) -> tuple[tuple[Shape, ...], Attributes]:
-            grouped = (channels * choice["num_groups"],)
-            return ((batch, *grouped, *space), grouped, grouped), {}
-
         affine = [parameter(name, 1, slot.kind.dtype) for name in _AFFINE]
-        yield from maker.form((slot,), operands)
-        yield from maker.form((slot, *affine), operands)
+        for slots in ((slot,), (slot, *affine)):
+            yield from maker.form(slots, _in_groups(slot.kind.rank))
+
+
+def _in_groups(rank: int) -> Operands:
+    batch, of_group, *space = sizes("s", rank)
+
+    def operands(choice: Choice) -> tuple[tuple[Shape, ...], Attributes]:
+        channels = of_group * choice["num_groups"]
+        return ((batch, channels, *space), (channels,), (channels,)), {}
+
+    return operands
 
 
 def _batch_norm(maker: Maker) -> Iterator[Form]:

@@ -98,11 +98,9 @@ def _cast(maker: Maker) -> Iterator[Form]:
     for fixed in maker.each("dtype"):
         if fixed["dtype"] not in maker.space.floats:
             continue
-        for rank in maker.ranks(0):
-            for dtype in maker.dtypes:
-                if dtype != fixed["dtype"]:
-                    slot = _slot(maker, "input", rank, dtype)
-                    yield from maker.form((slot,), always(sizes("s", rank)), fixed=fixed)
+        for slot in maker.inputs(0):
+            if slot.kind.dtype != fixed["dtype"]:
+                yield from maker.form((slot,), always(sizes("s", slot.kind.rank)), fixed=fixed)
 
 
 WRITERS: Mapping[str, Writer] = {op.name: _pointwise for op in OPERATORS} | {"to_dtype": _cast}

@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Mapping
 
 from kernelwright.ops.forms.form import Choice, Form, Menu, Shape
-from kernelwright.ops.forms.maker import Attributes, Maker, Writer, always, operand, sizes
+from kernelwright.ops.forms.maker import (
+    Attributes,
+    Maker,
+    Operands,
+    Writer,
+    always,
+    operand,
+    sizes,
+)
 from kernelwright.ops.pooling import OPERATORS, RANKS_OF_MODES
 
 
@@ -17,17 +25,19 @@ def _interpolate(maker: Maker) -> Iterator[Form]:
     """To a size, or by a factor; linear modes have corners to align."""
     for slot in maker.inputs(3, maker.space.floats):
         rank = slot.kind.rank
-        x, made = sizes("s", rank), sizes("o", rank - 2)
-
-        def operands(
-            choice: Choice, x: Shape = x, made: Shape = made
-        ) -> tuple[tuple[Shape], Attributes]:
-            return (x,), {"size": made if choice["scale_factor"] is None else None}
-
-        yield from maker.form((slot,), operands)
+        yield from maker.form((slot,), _resized(rank))
         modes = tuple(mode for mode, ranks in RANKS_OF_MODES.items() if rank in ranks)
         menus = maker.menu("align_corners", False, True) | {"mode": Menu(modes)}
-        yield from maker.form((slot,), operands, menus)
+        yield from maker.form((slot,), _resized(rank), menus)
+
+
+def _resized(rank: int) -> Operands:
+    x, made = sizes("s", rank), sizes("o", rank - 2)
+
+    def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:
+        return (x,), {"size": made if choice["scale_factor"] is None else None}
+
+    return operands
 
 
 WRITERS: Mapping[str, Writer] = {

@@ -3,18 +3,18 @@
 from collections.abc import Iterator, Mapping
 
 from kernelwright.ops.forms.form import Form
-from kernelwright.ops.forms.maker import Maker, Writer, always, operand, sizes
+from kernelwright.ops.forms.maker import Maker, Writer, always, sizes
 from kernelwright.ops.operator import REQUIRED
 from kernelwright.ops.reduction import OPERATORS
 
 
 def _reduction(maker: Maker) -> Iterator[Form]:
-    for rank in maker.ranks(1):
-        for dtype in maker.dtypes:
-            slots, operands = (operand("input", rank, dtype),), always(sizes("s", rank))
-            for fixed in maker.each("keepdim"):
-                dims = maker.values("dim", *_dims(maker, rank, fixed["keepdim"]))
-                yield from maker.grouped("dim", dims, slots, operands, fixed=fixed)
+    for slot in maker.inputs(1):
+        rank = slot.kind.rank
+        for fixed in maker.each("keepdim"):
+            dims = maker.values("dim", *_dims(maker, rank, fixed["keepdim"]))
+            operands = always(sizes("s", rank))
+            yield from maker.grouped("dim", dims, (slot,), operands, fixed=fixed)
 
 
 def _dims(maker: Maker, rank: int, keepdim: bool) -> Iterator[object]:
@@ -29,18 +29,16 @@ def _dims(maker: Maker, rank: int, keepdim: bool) -> Iterator[object]:
 
 
 def _whole(maker: Maker) -> Iterator[Form]:
-    for rank in maker.ranks(1):
-        for dtype in maker.dtypes:
-            yield from maker.form((operand("input", rank, dtype),), always(sizes("s", rank)))
+    for slot in maker.inputs(1):
+        yield from maker.form((slot,), always(sizes("s", slot.kind.rank)))
 
 
 def along(maker: Maker) -> Iterator[Form]:
     """Along one axis, which stays: softmax and scans."""
-    for rank in maker.ranks(1):
-        for dtype in maker.dtypes:
-            menus = maker.menu("dim", *range(rank))
-            slots = (operand("input", rank, dtype),)
-            yield from maker.form(slots, always(sizes("s", rank)), menus)
+    for slot in maker.inputs(1):
+        rank = slot.kind.rank
+        menus = maker.menu("dim", *range(rank))
+        yield from maker.form((slot,), always(sizes("s", rank)), menus)
 
 
 _OTHERS: Mapping[str, Writer] = {
