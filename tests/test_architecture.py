@@ -26,6 +26,7 @@ HEAVY = {
     "trl": {"train"},
     "accelerate": {"train"},
     "ortools": {"synth"},
+    "pyarrow": {"synth"},
     "ray": {"sandbox"},
     "vllm": {"policy"},
     "openai": {"policy"},

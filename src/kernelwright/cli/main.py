@@ -11,7 +11,17 @@ from collections.abc import Sequence
 import typer
 
 from kernelwright import __version__
-from kernelwright.cli import doctor, evaluate, lint, ops, optimize, report, verify, verify_many
+from kernelwright.cli import (
+    doctor,
+    evaluate,
+    lint,
+    ops,
+    optimize,
+    report,
+    synth,
+    verify,
+    verify_many,
+)
 from kernelwright.cli.console import err, out
 from kernelwright.core.errors import InfraError, UsageError, infra
 
@@ -26,6 +36,7 @@ for verb in (optimize, verify, verify_many, lint, ops, doctor, report):
     name = verb.__name__.rpartition(".")[2].replace("_", "-")
     app.command(name=name)(verb.command)
 app.add_typer(evaluate.app, name="eval")
+app.add_typer(synth.app, name="synth")
 
 
 def _print_version(wanted: bool) -> None:

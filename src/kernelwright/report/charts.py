@@ -6,7 +6,7 @@ from itertools import groupby
 
 from kernelwright.report.format import count
 
-BAR_STEP = 26.0
+BAR_STEP = 30.0
 """From one bar to the next, in pixels."""
 UPRIGHT_STEP = 11.0
 LEAST_WIDTH = 360.0

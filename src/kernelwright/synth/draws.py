@@ -3,33 +3,11 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from kernelwright.core.record import Record
-from kernelwright.programs.program import Program
 from kernelwright.programs.record import program_record
 from kernelwright.synth.recipe import Recipe
-
-
-class Sample(Protocol):
-    """One attempt."""
-
-    program: Program | None
-    refused: str | None
-    """Why there is no program."""
-    is_uniform: bool
-    drafts: int
-    """Forms and choices drawn until they went together."""
-    proposals: int
-    """Sizes proposed for the last, and how many of them the bounds accepted."""
-    accepted: int
-
-
-class Sampler(Protocol):
-    """Makes attempts under one recipe."""
-
-    def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample: ...
-
+from kernelwright.synth.sample import Sampler
 
 MakeSampler = Callable[[Recipe], Sampler]
 

@@ -21,6 +21,7 @@ from kernelwright.synth.crew import AHEAD, Crew
 from kernelwright.synth.draws import Drawer, Found, Group, MakeSampler, Search
 from kernelwright.synth.file import HEADER, ProgramFile
 from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.sample import Sampler
 from kernelwright.synth.space import space_record
 from kernelwright.synth.times import EagerClock
 
@@ -91,9 +92,9 @@ class Tally:
 def synthesize(
     plan: Plan,
     out: Path,
-    make: MakeSampler,
     num_workers: int,
     *,
+    make: MakeSampler = Sampler,
     clock: EagerClock | None = None,
     say: Say = lambda _: None,
 ) -> Tally:

@@ -9,13 +9,13 @@ import numpy as np
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
-from kernelwright.ops.forms.registry import forms
 from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
 from kernelwright.synth.arrange import Draft, arrange
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
 from kernelwright.synth.sizes import NoSizes, draw_sizes
 from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.space import usable_forms
 
 MAX_DRAFTS = 1000
 """Forms and choices tried for one skeleton."""
@@ -44,8 +44,9 @@ class Sampler:
 
     @cached_property
     def skeletons(self) -> Skeletons:
-        weights = {form.op: self.recipe.weight(form.op) for form in forms(self.recipe.space())}
-        return Skeletons(forms(self.recipe.space()), weights=weights, width=self.recipe.width)
+        usable = usable_forms(self.recipe)
+        weights = {form.op: self.recipe.weight(form.op) for form in usable}
+        return Skeletons(usable, weights=weights, width=self.recipe.width)
 
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
         """The program of this stream, or why there is none.
