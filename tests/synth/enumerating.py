@@ -5,6 +5,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from operator import mul
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from kernelwright.ops.sizes import Size, Var, evaluate, variables
 from kernelwright.synth.equations import Equations
 from kernelwright.synth.recipe import Sizes
 from kernelwright.synth.sizes import draw_sizes
+from kernelwright.synth.system import Total
 
 Values = tuple[int, ...]
 """Of the variables of a case, in order."""
@@ -25,6 +27,7 @@ class Case:
     pairs: tuple[tuple[Size, Size], ...]
     """What is equal."""
     limits: Sizes
+    total: Total | None = None
 
     def under(self, measure: str) -> "Case":
         return replace(self, limits=replace(self.limits, measure=measure))
@@ -50,8 +53,11 @@ class Case:
 
     def _holds(self, values: Mapping[Var, int]) -> bool:
         at = values.__getitem__
-        return all(evaluate(a, at) == evaluate(b, at) for a, b in self.pairs) and all(
-            self._fits(shape, [evaluate(size, at) for size in shape]) for shape in self.shapes
+        shapes = [[evaluate(size, at) for size in shape] for shape in self.shapes]
+        return (
+            all(evaluate(a, at) == evaluate(b, at) for a, b in self.pairs)
+            and all(map(self._fits, self.shapes, shapes))
+            and self._is_in_total([prod(sizes) for sizes in shapes])
         )
 
     def _fits(self, shape: Iterable[Size], sizes: list[int]) -> bool:
@@ -60,6 +66,12 @@ class Case:
         return low <= prod(sizes) <= high and all(
             least <= size <= self.limits.high for least, size in zip(lows, sizes, strict=True)
         )
+
+    def _is_in_total(self, elements: list[int]) -> bool:
+        if self.total is None:
+            return True
+        whole = sum(map(mul, self.total.weights, elements))
+        return self.total.low <= whole <= self.total.high
 
     def weights(self) -> dict[Values, float]:
         """Every solution -> the product of its roots' weights."""
@@ -94,18 +106,21 @@ CASES = {
     "cat": Case(((A, B), (A, C), (A, D)), ((B + C, D),), Sizes(high=9, elements=(4, 25))),
     "flattened twice": Case(((A, B), (C, D), (A * B,)), ((A * B, C * D),), Sizes(high=8)),
     "multiples": Case(((A, B), (C,)), ((A * 2, B * 3), (C * 4, A * B)), Sizes(high=20)),
+    "bytes": Case(
+        ((A, B), (B, C), (A,), (A // 2, B)), (), Sizes(high=9), Total((4, 4, 0, 2), 40, 200)
+    ),
     "from 2 on": Case(((A, 1), (A, B)), (), Sizes(low=2, high=9, elements=(4, 20))),
 }
 
 
-def any_size() -> st.SearchStrategy[Size]:
-    """Up to three leaves; may be negative."""
+def any_size(least: int = -3) -> st.SearchStrategy[Size]:
+    """Up to three leaves, with constants from `least` on; those below 1 make some negative."""
     grown = st.recursive(
         st.sampled_from([A, B, C, D]) | st.integers(1, 9),
         lambda size: st.one_of(
             st.builds(lambda x, y: x + y, size, size),
             st.builds(lambda x, k: x * k, size, st.integers(2, 3)),
-            st.builds(lambda x, k: x - k, size, st.integers(1, 3)),
+            st.builds(lambda x, k: x + k, size, st.integers(least, 3)),
             st.builds(lambda x, k: x // k, size, st.integers(2, 3)),
             st.builds(lambda x, y: x * y, size, size),
         ),
@@ -119,7 +134,7 @@ def draws(case: Case, num: int) -> Iterator[Values]:
     rng, names = np.random.default_rng(7), case.names
     for _ in range(num):
         equations = case.equations()
-        values = draw_sizes(case.shapes, equations, case.limits, rng).values
+        values = draw_sizes(case.shapes, equations, case.limits, rng, total=case.total).values
         yield tuple(evaluate(equations.solved(name), values.__getitem__) for name in names)
 
 

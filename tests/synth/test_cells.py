@@ -5,15 +5,18 @@ from math import prod
 
 import numpy as np
 import pytest
-from enumerating import CASES, A, draws, fit
+from enumerating import CASES, A, B, C, Case, D, any_size, draws, fit
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import evaluate
 from kernelwright.synth import cells, sizes
 from kernelwright.synth.cells import Relaxation, conditions, cut, grid
 from kernelwright.synth.equations import Contradiction, Equations
 from kernelwright.synth.measure import Measure, weights
+from kernelwright.synth.reading import read_system
 from kernelwright.synth.recipe import Sizes
-from kernelwright.synth.system import System, system
+from kernelwright.synth.system import System
 
 RATIOS = (1.0, 1.5, 4.0, 100.0)
 
@@ -25,12 +28,32 @@ def solutions(asked: System) -> list[tuple[int, ...]]:
     return [values for values in every if asked.holds(values)]
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(any_size(1), any_size(1)), max_size=2),
+    st.integers(1, 30),
+    st.integers(0, 30),
+    st.sampled_from(RATIOS),
+)
+def test_no_solution_of_any_system_is_left_out(pairs, low, more, ratio):
+    limits = Sizes(high=6, elements=(low, low + more))
+    check_nothing_is_left_out(Case(((A, B), (B, C, 2), (C, D)), tuple(pairs), limits), ratio)
+
+
 @pytest.mark.parametrize("ratio", RATIOS)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_no_solution_is_left_out(case, ratio):
-    asked = system(case.shapes, case.equations(), case.limits)
+    check_nothing_is_left_out(case, ratio)
+
+
+def check_nothing_is_left_out(case: Case, ratio: float) -> None:
+    try:
+        asked = read_system(case.shapes, case.equations(), case.limits, case.total)
+    except Contradiction:
+        assert not case.solutions()
+        return
     cuts = [cut(*ends, ratio) for ends in asked.ranges[: len(asked.roots)]]
-    found = np.array(solutions(asked))  # (solutions, roots)
+    found = np.array(solutions(asked), int).reshape(-1, len(asked.roots))
     assert len(found) == len(case.solutions())
     places = [highs.searchsorted(found[:, root]) for root, (_, highs) in enumerate(cuts)]
     for scope, may_hold in conditions(asked):
@@ -60,6 +83,6 @@ def test_a_relaxation_that_leaves_solutions_out_does_not_fit(monkeypatch):
 
 
 def test_relaxations_without_weight_are_contradictions():
-    asked = system([(A, A)], Equations(), Sizes(elements=(30, 34)))
+    asked = read_system([(A, A)], Equations(), Sizes(elements=(30, 34)))
     with pytest.raises(Contradiction):
         Relaxation(asked, weights(Measure.UNIFORM, 34), 10**6)

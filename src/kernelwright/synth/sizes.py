@@ -14,9 +14,11 @@ import numpy as np
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate
 from kernelwright.synth.cells import Integers, Relaxation
 from kernelwright.synth.equations import Equations
+from kernelwright.synth.feasible import decide
 from kernelwright.synth.measure import Floats, Measure, Weights, evenly, weights
+from kernelwright.synth.reading import read_system
 from kernelwright.synth.recipe import Sizes
-from kernelwright.synth.system import System, system
+from kernelwright.synth.system import System, Total
 
 _PLAIN = (64, 256)
 """Proposals drawn at once from the ranges of the roots."""
@@ -41,6 +43,7 @@ class Drawn:
     accepted: int
     """Of these, those within all bounds; `accept` refused all but the last."""
     is_uniform: bool
+    """Not where sampling found nothing and the solver did."""
 
 
 def draw_sizes(
@@ -49,6 +52,8 @@ def draw_sizes(
     limits: Sizes,
     rng: np.random.Generator,
     *,
+    total: Total | None = None,
+    use_solver: bool = False,
     accept: Callable[[Mapping[Var, int]], bool] = lambda _: True,
 ) -> Drawn:
     """Values of the roots: all shapes within limits, and accepted.
@@ -56,8 +61,9 @@ def draw_sizes(
     Raises:
         Contradiction: there are none.
         NoSizes: none was found in as many proposals as are made.
+        UsageError: the solver is to be used and is not installed.
     """
-    asked = system(shapes, equations, limits)
+    asked = read_system(shapes, equations, limits, total)
     check = _Check(asked)
     proposals = accepted = 0
     for drawn in _proposals(asked, weights(Measure(limits.measure), limits.high), rng):
@@ -71,6 +77,10 @@ def draw_sizes(
                 if accepted > _MOST_REFUSED:
                     raise NoSizes(f"{accepted} solutions were not accepted")
         proposals += drawn.shape[1]
+    if use_solver and (decided := decide(asked)) is not None:
+        assignment = dict(zip(asked.roots, decided, strict=True))
+        if accept(assignment):
+            return Drawn(assignment, proposals, accepted, False)
     raise NoSizes(f"no sizes in {proposals} proposals; {accepted} solutions were not accepted")
 
 
@@ -107,14 +117,16 @@ class _Check:
         self._asked = asked
         self._index = {root: i for i, root in enumerate(asked.roots)}
         self._ends = np.array(asked.ranges[len(asked.roots) :], float).reshape(-1, 2, 1)
-        exponents = np.zeros((len(asked.monomials), len(asked.ranges)))
-        for row, monomial in enumerate(asked.monomials):
-            for column in monomial.columns:
-                exponents[row, column] += 1
-        self._exponents = exponents
+        terms = asked.total.terms if asked.total else ()
+        products = [*(m.columns for m in asked.monomials), *(columns for _, columns in terms)]
+        self._exponents = np.zeros((len(products), len(asked.ranges)))
+        for row, columns in enumerate(products):
+            for column in columns:
+                self._exponents[row, column] += 1
         ends = [(m.low / m.factor, m.high / m.factor) for m in asked.monomials]
-        logs = np.log2(np.array(ends).reshape(-1, 2, 1))
+        logs = np.log2(np.array(ends, float).reshape(-1, 2, 1))
         self._log_low, self._log_high = logs[:, 0] - _MARGIN, logs[:, 1] + _MARGIN
+        self._factors = np.array([factor for factor, _ in terms], float)
 
     def survivors(self, drawn: Floats) -> Iterator[int]:
         """Places in `drawn`, (roots, any number)."""
@@ -124,9 +136,15 @@ class _Check:
             derived = np.array([self._evaluate(e, drawn) for e in self._asked.derived])
             fits &= ((self._ends[:, 0] <= derived) & (derived <= self._ends[:, 1])).all(axis=0)
             columns = np.concatenate([drawn, derived])
-        if self._asked.monomials:
-            logs = self._exponents @ np.log2(np.maximum(columns, 1))
-            fits &= ((self._log_low <= logs) & (logs <= self._log_high)).all(axis=0)
+        num_monomials = len(self._log_low)
+        logs = self._exponents @ np.log2(np.maximum(columns, 1))  # (products, any number)
+        if num_monomials:
+            elements = logs[:num_monomials]
+            fits &= ((self._log_low <= elements) & (elements <= self._log_high)).all(axis=0)
+        if self._asked.total:
+            total = np.log2(self._factors @ np.exp2(logs[num_monomials:]))
+            low, high = np.log2([self._asked.total.low, self._asked.total.high])
+            fits &= (low - _MARGIN <= total) & (total <= high + _MARGIN)
         for expression in self._asked.residual:
             fits &= self._evaluate(expression, drawn) == 0
         return map(int, np.flatnonzero(fits))

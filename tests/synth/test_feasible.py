@@ -1,0 +1,70 @@
+"""CP-SAT agrees with trying all values on whether a system has a solution."""
+
+import sys
+from math import prod
+
+import pytest
+from enumerating import CASES, A, B, C, Case, D, any_size
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import default_rng
+
+from kernelwright.core.errors import UsageError
+from kernelwright.synth import sizes
+from kernelwright.synth.equations import Contradiction, Equations
+from kernelwright.synth.feasible import decide
+from kernelwright.synth.reading import read_system
+from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.system import Total
+
+pytest.importorskip(
+    "ortools", reason="OR-tools is not installed: pip install 'kernelwright[solver]'"
+)
+
+
+def is_feasible(case: Case) -> bool:
+    try:
+        asked = read_system(case.shapes, case.equations(), case.limits, case.total)
+        values = decide(asked)
+    except Contradiction:
+        return False
+    assert values is not None
+    assert asked.holds(values)
+    return True
+
+
+def test_what_sampling_misses_is_decided_and_labelled(monkeypatch):
+    monkeypatch.setattr(sizes, "_PLAIN", (1,))
+    monkeypatch.setattr(sizes, "_RELAXED", ())
+    asked = [(A, B, C)], Equations(), Sizes(elements=(10**9 + 7, 10**9 + 9)), default_rng(0)
+    with pytest.raises(sizes.NoSizes):
+        sizes.draw_sizes(*asked)
+    drawn = sizes.draw_sizes(*asked, use_solver=True)
+    assert not drawn.is_uniform
+    assert 0 <= prod(drawn.values.values()) - 10**9 - 7 <= 2
+
+
+def test_without_or_tools_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    asked = read_system([(A, B)], Equations(), Sizes())
+    with pytest.raises(UsageError, match=r"kernelwright\[solver\]"):
+        decide(asked)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_cases_with_solutions_are_feasible(case):
+    assert is_feasible(case)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(any_size(), any_size()), max_size=2),
+    st.integers(1, 40),
+    st.integers(0, 6),
+    st.booleans(),
+)
+def test_it_agrees_with_trying_all(pairs, low, more, has_total):
+    shapes = ((A, B), (C, D, 2), (A, D))
+    total = Total((4, 2, 1), low * 3, low * 3 + more) if has_total else None
+    case = Case(shapes, tuple(pairs), Sizes(high=6, elements=(low, low + more)), total)
+    assert is_feasible(case) == bool(case.solutions())
