@@ -36,7 +36,7 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
             max_rank=1,
             menus={"sub": {"alpha": (1,), "other": (2.0,)}},
             broadcast=(2, 1),
-            sizes=Sizes(high=3, measure="uniform"),
+            sizes=Sizes(low=1, high=3, measure="uniform"),
             bounds=Bounds(bytes=_BYTES),
         ),
     ),
@@ -47,7 +47,7 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
             dtypes=("float32",),
             max_rank=2,
             weights={"mm": 2},
-            sizes=Sizes(high=4, measure="uniform", elements=(1, 9)),
+            sizes=Sizes(low=1, high=4, measure="uniform", elements=(1, 9)),
             bounds=Bounds(bytes=_BYTES, flops=(0, 60)),
         ),
     ),
@@ -66,7 +66,7 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
                     "groups": (1,),
                 }
             },
-            sizes=Sizes(high=3, measure="uniform", elements=(1, 4)),
+            sizes=Sizes(low=1, high=3, measure="uniform", elements=(1, 4)),
             bounds=Bounds(bytes=_BYTES),
         ),
     ),
@@ -105,7 +105,7 @@ def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[
     """The skeleton's programs and their shares: each draft that has sizes in proportion to its
     weight, and within a draft each solution alike."""
     found: dict[str, float] = defaultdict(float)
-    for draft, weight in _drafts(skeleton, skeletons):
+    for draft, weight in _drafts(skeleton, skeletons, recipe.sizes.low):
         programs = list(_solutions(draft, recipe))
         for program in programs:
             found[to_text(program)] += weight / len(programs)
@@ -113,16 +113,19 @@ def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[
     return {text: share / total for text, share in found.items()}
 
 
-def _drafts(skeleton: Skeleton, skeletons: Skeletons) -> Iterator[tuple[Draft, float]]:
+def _drafts(skeleton: Skeleton, skeletons: Skeletons, low: int) -> Iterator[tuple[Draft, float]]:
     for chosen in product(*(skeletons.forms(call) for call in skeleton.calls)):
         for choices in product(*map(_choices, chosen)):
-            draft = Draft(equations=_Asked())  # type: ignore[arg-type]
+            asked = Draft(equations=_Asked())  # type: ignore[arg-type]
+            solved = Draft()
             try:
                 for call, form, (choice, _) in zip(skeleton.calls, chosen, choices, strict=True):
-                    draft.call(call, form, choice)
+                    asked.call(call, form, choice)
+                    solved.call(call, form, choice)
+                solved.check_free(low)
             except ValueError:
                 continue
-            yield draft, prod(weight for _, weight in choices)
+            yield asked, prod(weight for _, weight in choices)
 
 
 def _choices(form: Form) -> Iterator[tuple[Choice, float]]:
@@ -142,7 +145,8 @@ def _solutions(draft: Draft, recipe: Recipe) -> Iterator[Program]:
     sizes = [size for shape in draft.shapes for size in shape]
     everything = [*sizes, *(size for pair in asked for size in pair)]
     names = list(dict.fromkeys(v for size in everything for v in variables(size)))
-    values = np.arange(recipe.sizes.low, recipe.sizes.high + 1)
+    low, high = recipe.sizes.low, recipe.sizes.high
+    values = np.arange(low, high + 1)
     grid = np.stack(np.meshgrid(*[values] * len(names), indexing="ij")).reshape(len(names), -1)
     column = {name: grid[i] for i, name in enumerate(names)}
 
@@ -153,7 +157,7 @@ def _solutions(draft: Draft, recipe: Recipe) -> Iterator[Program]:
     for one, other in asked:
         fits &= at(one) == at(other)
     for size in sizes:
-        fits &= (recipe.sizes.low <= at(size)) & (at(size) <= recipe.sizes.high)
+        fits &= ((1 if isinstance(size, int) else low) <= at(size)) & (at(size) <= high)
     for shape in draft.shapes:
         numel = prod((at(size) for size in shape), start=np.ones(grid.shape[1:], int))
         fits &= (recipe.sizes.elements[0] <= numel) & (numel <= recipe.sizes.elements[1])

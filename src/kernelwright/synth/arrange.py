@@ -13,7 +13,7 @@ from kernelwright.ops.sizes import Expr, Var, evaluate
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
 from kernelwright.synth.calls import places
-from kernelwright.synth.equations import Equations
+from kernelwright.synth.equations import Contradiction, Equations
 from kernelwright.synth.skeleton import Skeleton, SkeletonCall, Skeletons
 
 
@@ -39,6 +39,8 @@ class Draft:
     equations: Equations = field(default_factory=Equations)
     _made: dict[int, int] = field(default_factory=dict)
     """Values of the skeleton -> of the draft."""
+    _free: list[Expr] = field(default_factory=list)
+    """Sizes that were open when their values were made."""
 
     def call(self, call: SkeletonCall, form: Form, choice: Choice) -> None:
         """The skeleton's next call, in this form.
@@ -47,6 +49,7 @@ class Draft:
             ValueError: the choice does not go together, or its sizes not with what it reads.
         """
         arrangement, prefix = form.arrange(choice), f"c{len(self.calls)}."
+        first = len(self.kinds)
 
         def own(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -74,6 +77,19 @@ class Draft:
             results.append(self._made[source])
         attributes = {name: own(value) for name, value in arrangement.attributes.items()}
         self.calls.append(DraftCall(form, tuple(reads), attributes, tuple(results)))
+        new = (self.equations.solved(size) for shape in self.shapes[first:] for size in shape)
+        self._free += (size for size in new if isinstance(size, Expr))
+
+    def check_free(self, low: int) -> None:
+        """No size that was open has become a number below `low`, only to fit a later call.
+
+        Raises:
+            Contradiction: one has.
+        """
+        for size in self._free:
+            now = self.equations.solved(size)
+            if isinstance(now, int) and now < low:
+                raise Contradiction(f"a free size became {now}")
 
     def _value(self, kind: Kind, shape: Shape) -> int:
         self.kinds.append(kind)
@@ -117,8 +133,9 @@ class Draft:
         return builder.program(results)
 
 
-def arrange(skeleton: Skeleton, skeletons: Skeletons, rng: Random) -> Draft:
-    """A draft of the skeleton: for each call a form and a choice, uniformly.
+def arrange(skeleton: Skeleton, skeletons: Skeletons, low: int, rng: Random) -> Draft:
+    """A draft of the skeleton: for each call a form and a choice, uniformly. No free size may be
+    below `low`.
 
     Raises:
         ValueError: what was drawn does not go together; draw again.
@@ -128,6 +145,7 @@ def arrange(skeleton: Skeleton, skeletons: Skeletons, rng: Random) -> Draft:
         form = rng.choice(skeletons.forms(call))
         choice = {name: _drawn(menu, rng) for name, menu in form.menus.items()}
         draft.call(call, form, choice)
+    draft.check_free(low)
     return draft
 
 

@@ -20,7 +20,8 @@ _FLOATS = ("float32", "float16", "bfloat16", "float64")
 class Sizes:
     """What single sizes and tensors may be."""
 
-    low: int = 1
+    low: int = 2
+    """Of what is free. 1 occurs where a call says so: an axis that broadcasts, or is kept."""
     high: int = 1 << 15
     measure: str = "log"
     """Weights of sizes: `uniform`, `log` (1 / size) or `models` (what models use, more often)."""
@@ -63,7 +64,7 @@ class Recipe:
     width: int = 3
     """How many values may wait to be read after any call."""
     broadcast: tuple[int, int] = (8, 1)
-    """Weights of an axis that operands share, and of each way to have it 1 in some."""
+    """Weights of an axis that all operands have, and of one that is 1 in some of them."""
     weights: Mapping[str, int] = field(default_factory=dict)
     """Operator or family -> weight; 1 where not given. Those of operators go first."""
     menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)

@@ -13,11 +13,11 @@ from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
 from kernelwright.synth.arrange import Draft, arrange
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
-from kernelwright.synth.sizes import NoSizes, draw_sizes
+from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
 from kernelwright.synth.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
 
-MAX_DRAFTS = 1000
+MAX_DRAFTS = 400
 """Forms and choices tried for one skeleton."""
 
 
@@ -29,6 +29,7 @@ class Sample:
     refused: str | None = None
     """Why there is none."""
     is_uniform: bool = True
+    """Sizes were drawn, not chosen by a solver, and no draft before it was given up undecided."""
     drafts: int = 1
     """Forms and choices drawn until they went together."""
     proposals: int = 0
@@ -61,19 +62,26 @@ class Sampler:
                 f"the recipe has no program of {level} calls", remedy="allow more operators"
             )
         skeleton = self.skeletons.sample(level, rng)
+        is_decided = True
         for drafts in range(1, MAX_DRAFTS + 1):
             try:
-                draft = arrange(skeleton, self.skeletons, rng)
-                return self._sized(draft, drafts, sizes_rng)
+                draft = arrange(skeleton, self.skeletons, self.recipe.sizes.low, rng)
+                program, drawn = self._sized(draft, sizes_rng)
+            except NoSizes:  # nor a proof that there are none
+                is_decided = False
             except ValueError:  # a choice refused, or sizes that cannot be equal
                 continue
-        return Sample(None, "no_arrangement", drafts=MAX_DRAFTS)
+            else:
+                is_uniform = drawn.is_uniform and is_decided
+                return Sample(program, None, is_uniform, drafts, drawn.proposals, drawn.accepted)
+        return Sample(None, "no_sizes", drafts=MAX_DRAFTS)
 
-    def _sized(self, draft: Draft, drafts: int, rng: np.random.Generator) -> Sample:
+    def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, Drawn]:
         """The draft with sizes.
 
         Raises:
-            ValueError: it has none.
+            NoSizes: none were found.
+            ValueError: there are none.
         """
         found: list[Program] = []
 
@@ -87,11 +95,8 @@ class Sampler:
             found.append(program)
             return True
 
-        try:
-            drawn = draw_sizes(draft.shapes, draft.equations, self.recipe.sizes, rng, accept=accept)
-        except NoSizes:
-            return Sample(None, "no_sizes", drafts=drafts)
-        return Sample(found[-1], None, drawn.is_uniform, drafts, drawn.proposals, drawn.accepted)
+        drawn = draw_sizes(draft.shapes, draft.equations, self.recipe.sizes, rng, accept=accept)
+        return found[-1], drawn
 
 
 def within(program: Program, bounds: Bounds) -> bool:

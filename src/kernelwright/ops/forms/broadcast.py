@@ -13,7 +13,7 @@ class Aligned:
     """Shapes of operands that broadcast; a menu for each axis that several of them have."""
 
     def __init__(self, ranks: Sequence[int], weights: tuple[int, int]) -> None:
-        """`weights`: of an axis that all have, and of each way to have it 1 in some."""
+        """`weights`: of an axis that all have, and of one that is 1 in some of them."""
         axes = range(max(ranks, default=0))
         present = [tuple(axis < rank for rank in ranks) for axis in axes]
         self.menus: Mapping[str, Menu] = {
@@ -43,7 +43,8 @@ def _patterns(present: tuple[bool, ...], weights: tuple[int, int]) -> Menu:
     """Which operands have an axis, the others 1 in its place: all of `present`, or some of them."""
     either = product(*((True, False) if has else (False,) for has in present))
     held = tuple(pattern for pattern in either if any(pattern))
-    return Menu(held, tuple(weights[pattern != present] for pattern in held))
+    shared = weights[0] * (len(held) - 1)
+    return Menu(held, tuple(weights[1] if p != present else shared for p in held))
 
 
 class Into:

@@ -81,7 +81,7 @@ class Space:
     """Operator -> menu -> values, in place of those of the record or of the form. Attributes are
     menus by their names."""
     broadcast: tuple[int, int] = (8, 1)
-    """Weights of an axis shared by all operands, and of each way to have it 1 in some."""
+    """Weights of an axis that all operands have, and of one that is 1 in some of them."""
 
     def values(self, op: str, name: str, otherwise: tuple[Any, ...]) -> tuple[Any, ...]:
         """The values of a menu: those set here for the operator, or these."""
