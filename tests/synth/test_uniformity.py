@@ -51,7 +51,7 @@ def step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def first_choice_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(menu: Any, rng: Random) -> Any:
-        return menu.values[0] if rng.random() < 0.3 else true(menu, rng)
+        return menu.values[0] if rng.random() < 0.6 else true(menu, rng)
 
     true = arrange._drawn
     monkeypatch.setattr(arrange, "_drawn", drawn)
