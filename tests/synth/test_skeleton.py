@@ -9,9 +9,10 @@ from enumerating import fit
 from kernelwright.bench.every_skeleton import every_skeleton, is_skeleton, shared_inputs
 from kernelwright.ops.forms.form import Arrangement, Form, Kind, Slot, Space
 from kernelwright.ops.forms.registry import forms
+from kernelwright.synth import counting
 from kernelwright.synth.calls import places
-from kernelwright.synth.counting import Counts
 from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.weighted import Weighted
 
 VECTOR, MATRIX = Kind(1, "float32"), Kind(2, "float32")
 SCALAR, HALF, INDEX = Kind(0, "float32"), Kind(1, "float16"), Kind(1, "int64")
@@ -56,7 +57,7 @@ SPACES = {
     "broadcast": ([*BROADCAST, *SUM], 3, 3),
     "indices": ([MAX, TAKE], 3, 3),
     "weights of layers": ([LINEAR, *SUM, ADD], 2, 4),
-    "ternary": ([LERP], 3, 3),
+    "ternary": ([LERP, RELU], 3, 2),
     "sequences": ([*CAT, RELU], 2, 3),
     "forms alike": ([RELU, RELU, ADD, ADD], 2, 3),
     "more results than room": ([MOMENTS, ADD], 2, 3),
@@ -107,10 +108,10 @@ def test_samples_are_drawn_by_weight_and_reach_everything(some, width, n, weight
 
 @pytest.mark.parametrize(("some", "width", "n"), UNEVEN.values(), ids=UNEVEN)
 def test_a_sampler_that_is_uniform_at_every_step_is_found_out(some, width, n, monkeypatch):
-    for step in ("of_moves", "of_gains"):
-        exact = getattr(Counts, step)
-        uniform = lambda *args, exact=exact: [min(term, 1) for term in exact(*args)]  # noqa: E731
-        monkeypatch.setattr(Counts, step, uniform)
+    def flat(items, weights):
+        return Weighted(items, [min(weight, 1) for weight in weights])
+
+    monkeypatch.setattr(counting, "Weighted", flat)
     p, _ = p_value(some, width, n, {})
     assert p < 1e-6
 

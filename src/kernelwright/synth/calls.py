@@ -7,7 +7,6 @@ them, and then by what a call of theirs does to the values that wait to be read.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, combinations, product
 from typing import NamedTuple
@@ -56,8 +55,7 @@ class _Visible(NamedTuple):
     results: tuple[Kind, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A pattern, and which of its results later calls read."""
 
     pattern: Pattern
@@ -65,25 +63,19 @@ class Step:
     ops: Weighted[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What calls that read waiting values of certain Kinds add to those that wait."""
-
-    gains: tuple[Kinds, ...]
-    """Shortest first."""
-    steps: tuple[Weighted[Step], ...]
-    """One a gain."""
-
-
 class Calls:
     """All calls of some forms, by what they do to the values that wait to be read."""
 
     kinds: tuple[Kind, ...]
     """That a value may have while it waits; their numbers are places in here."""
-    rows: Mapping[Kinds, Row]
-    """Calls before the last, by the Kinds of the waiting values they read."""
-    last: Mapping[Kinds, Weighted[Step]]
-    """Last calls, likewise. Nothing waits after one."""
+    rows: dict[Kinds, range]
+    """What a call before the last may add to the values that wait, by what it reads of them:
+    a part of `gains`, shortest first."""
+    gains: list[Kinds]
+    steps: list[Weighted[Step]]
+    """The calls that read so and add so, one a gain."""
+    last: dict[Kinds, Weighted[Step]]
+    """Last calls, by what they read. Nothing waits after one."""
 
     def __init__(self, forms: Iterable[Form], weights: Mapping[str, int], width: int) -> None:
         """`weights`: operator -> weight of a call, 1 where not given. `width`: see `Skeletons`."""
@@ -95,35 +87,49 @@ class Calls:
         for seen in self._forms:
             for pattern in _patterns(seen, width):
                 self._makers.setdefault(pattern, []).append(seen)
-        self.kinds = _readable(self._makers)
         self.forms = cache(self._fitting)
         """(pattern, operator) -> the forms of the operator that can be called so."""
-        self._gather(weights, width)
+        self.kinds = _readable(self._forms)
+        self._number = {kind: index for index, kind in enumerate(self.kinds)}
+        rows: dict[Kinds, dict[Kinds, list[Step]]] = {}
+        last: dict[Kinds, list[Step]] = {}
+        for pattern in self._makers:
+            ops = self._ops(pattern, weights)
+            reads = self._numbers(read.kind for read in pattern.reads if not read.is_new)
+            for gain, kept in self._gains(pattern, width):
+                rows.setdefault(reads, {}).setdefault(gain, []).append(Step(pattern, kept, ops))
+            if not any(read.is_new for read in pattern.reads):
+                last.setdefault(reads, []).append(Step(pattern, (), ops))
+        self.last = {reads: _weighted(steps) for reads, steps in last.items()}
+        self._number_gains(rows)
 
     def _fitting(self, pattern: Pattern, op: str) -> tuple[Form, ...]:
         made = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
         return tuple(chain.from_iterable(made))
 
-    def _gather(self, weights: Mapping[str, int], width: int) -> None:
-        number = {kind: index for index, kind in enumerate(self.kinds)}
-        rows: dict[Kinds, dict[Kinds, list[Step]]] = {}
-        last: dict[Kinds, list[Step]] = {}
-        for pattern, makers in self._makers.items():
-            named = tuple(dict.fromkeys(chain.from_iterable(self._forms[seen] for seen in makers)))
-            ops = Weighted(named, (weights.get(op, 1) for op in named))
-            read = tuple(sorted(number[r.kind] for r in pattern.reads if not r.is_new))
-            new = [number.get(r.kind) for r in pattern.reads if r.is_new]
-            if not new:
-                last.setdefault(read, []).append(Step(pattern, (), ops))
-            results = [number.get(kind) for kind in pattern.results]
-            for kept in _subsets(len(results), width - len(new)):
-                gain = [*new, *(results[index] for index in kept)]
-                known = tuple(sorted(kind for kind in gain if kind is not None))
-                if len(known) == len(gain):
-                    cell = rows.setdefault(read, {}).setdefault(known, [])
-                    cell.append(Step(pattern, kept, ops))
-        self.rows = {read: _row(cells) for read, cells in rows.items()}
-        self.last = {read: _weighted(steps) for read, steps in last.items()}
+    def _ops(self, pattern: Pattern, weights: Mapping[str, int]) -> Weighted[str]:
+        by_op = (self._forms[seen] for seen in self._makers[pattern])
+        ops = tuple(dict.fromkeys(chain.from_iterable(by_op)))
+        return Weighted(ops, (weights.get(op, 1) for op in ops))
+
+    def _gains(self, pattern: Pattern, width: int) -> Iterator[tuple[Kinds, tuple[int, ...]]]:
+        """What a call before the last adds to the values that wait, and the results in it."""
+        new = [read.kind for read in pattern.reads if read.is_new]
+        useful = [at for at, kind in enumerate(pattern.results) if kind in self._number]
+        for size in range(1, width - len(new) + 1):
+            for kept in combinations(useful, size):
+                yield self._numbers((*new, *(pattern.results[at] for at in kept))), kept
+
+    def _numbers(self, kinds: Iterable[Kind]) -> Kinds:
+        return tuple(sorted(map(self._number.__getitem__, kinds)))
+
+    def _number_gains(self, rows: Mapping[Kinds, Mapping[Kinds, Sequence[Step]]]) -> None:
+        self.rows, self.gains, self.steps = {}, [], []
+        for reads, cells in rows.items():
+            self.rows[reads] = range(len(self.gains), len(self.gains) + len(cells))
+            for gain in sorted(cells, key=lambda kinds: (len(kinds), kinds)):
+                self.gains.append(gain)
+                self.steps.append(_weighted(cells[gain]))
 
 
 def _visible(form: Form) -> _Visible:
@@ -148,21 +154,10 @@ def _patterns(seen: _Visible, width: int) -> Iterator[Pattern]:
             yield Pattern(reads, seen.results)
 
 
-def _readable(patterns: Iterable[Pattern]) -> tuple[Kind, ...]:
+def _readable(visible: Iterable[_Visible]) -> tuple[Kind, ...]:
     """A value of any other Kind would wait for ever."""
-    found = {read.kind for pattern in patterns for read in pattern.reads if not read.is_new}
+    found = {kind for seen in visible for _, kind, _ in seen.slots}
     return tuple(sorted(found, key=lambda kind: (kind.rank, kind.dtype)))
-
-
-def _subsets(length: int, most: int) -> Iterator[tuple[int, ...]]:
-    """Of places: those of 1 to `most`."""
-    for size in range(1, min(length, most) + 1):
-        yield from combinations(range(length), size)
-
-
-def _row(cells: Mapping[Kinds, list[Step]]) -> Row:
-    gains = tuple(sorted(cells, key=lambda gain: (len(gain), gain)))
-    return Row(gains, tuple(_weighted(cells[gain]) for gain in gains))
 
 
 def _weighted(steps: Sequence[Step]) -> Weighted[Step]:

@@ -16,36 +16,33 @@ Counts are Python integers in NumPy arrays of objects.
 """
 
 from bisect import bisect
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, combinations_with_replacement
 from math import comb, perm, prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from kernelwright.synth.calls import Calls, Kinds, Row
+from kernelwright.synth.calls import Calls, Kinds
+from kernelwright.synth.weighted import Weighted
 
 Integers = npt.NDArray[np.int64]
 Objects = npt.NDArray[Any]
 """Of Python integers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Landing:
-    """Which Kinds a call reads, and what waits still if none of its results did."""
+class Landing(NamedTuple):
+    """What a call reads, up to Kinds, and what waits still if none of its results did."""
 
-    row: Row
-    targets: Integers
-    """The state after each of the row's first gains: those there is room for."""
-    weights: Objects
-    """Of these gains."""
+    gains: range
+    """Of the row of what is read: those there is room for."""
+    base: int
+    """The state of what waits still."""
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """What the next call reads, up to which values of a Kind, and what of it for the last time."""
+class Move(NamedTuple):
+    """What the next call reads, up to Kinds, and what of it for the last time."""
 
     reads: Kinds
     drops: Kinds
@@ -61,11 +58,13 @@ class Counts:
 
     def __init__(self, calls: Calls, width: int) -> None:
         self.states = _multisets(len(calls.kinds), width)
-        self.landings: list[Landing] = []
+        self._number = {state: index for index, state in enumerate(self.states)}
+        self._landings: list[Landing] = []
         self.moves = self._all_moves(calls, width)
-        self._weights = np.concatenate([_NONE, *(at.weights for at in self.landings)])
-        self._targets = np.concatenate([_NONE, *(at.targets for at in self.landings)]).astype(int)
-        self._starts = np.cumsum([0, *(len(at.targets) for at in self.landings)])[:-1]
+        gains = np.fromiter(chain.from_iterable(at.gains for at in self._landings), np.int64)
+        self._starts = np.cumsum([0, *(len(at.gains) for at in self._landings)])
+        self._targets = self._plus(calls.gains, gains, width)
+        self._weights = _objects([steps.total for steps in calls.steps])[gains]
         ends = ((state, calls.last.get(state)) for state in self.states)
         last = [_ways(state, state, state) * end.total if end else 0 for state, end in ends]
         self._counts = [_objects(last)]  # [k - 1][state]
@@ -78,88 +77,68 @@ class Counts:
         counted: int = self._counts[k - 1][state]
         return counted
 
-    def of_moves(self, k: int, state: int) -> list[int]:
-        """The terms of N_k(state)'s outer sum; k is at least 2."""
-        sums = self._sums[k - 2]
-        return [move.ways * sums[move.landing] for move in self.moves[state]]
+    def by_move(self, k: int, state: int) -> Weighted[Move]:
+        """The outer sum of N_k(state), after `count(k)`; k is at least 2."""
+        moves, sums = self.moves[state], self._sums[k - 2]
+        return Weighted(moves, (move.ways * sums[move.landing] for move in moves))
 
-    def of_gains(self, k: int, landing: int) -> list[int]:
-        """The terms of the inner sum."""
-        at = self.landings[landing]
-        terms: list[int] = (at.weights * self._counts[k - 2][at.targets]).tolist()
-        return terms
+    def by_gain(self, k: int, landing: int) -> Weighted[tuple[int, int]]:
+        """The inner sum; gains with the states they lead to."""
+        part = slice(self._starts[landing], self._starts[landing + 1])
+        targets = self._targets[part]
+        gains = list(zip(self._landings[landing].gains, targets.tolist(), strict=True))
+        return Weighted(gains, self._weights[part] * self._counts[k - 2][targets])
 
     def _grow(self) -> None:
         terms = self._weights * self._counts[-1][self._targets]
-        sums = np.add.reduceat(terms, self._starts)
+        sums = np.add.reduceat(terms, self._starts[:-1])
         counts = [sum(move.ways * sums[move.landing] for move in moves) for moves in self.moves]
         self._sums.append(sums)
         self._counts.append(_objects(counts))
 
     def _all_moves(self, calls: Calls, width: int) -> list[list[Move]]:
-        """Of every state. Makes the landings."""
-        gains = {reads: _Gains(row, len(calls.kinds)) for reads, row in calls.rows.items()}
-        number = {state: index for index, state in enumerate(self.states)}
-        plus = _plus(self.states, number, len(calls.kinds), width)
+        """Of every state. Finds the landings."""
+        drops_of = {reads: _parts(reads) for reads in calls.rows}
+        fitting = {
+            (reads, room): range(row.start, bisect(calls.gains, room, row.start, row.stop, key=len))
+            for reads, row in calls.rows.items()
+            for room in range(width + 1)
+        }
         landings: dict[tuple[Kinds, Kinds], int] = {}
 
         def moves(state: Kinds) -> Iterator[Move]:
             for reads in _parts(state):
-                if reads not in gains:
-                    continue
-                for drops in _parts(reads):
+                for drops in drops_of.get(reads, ()):
                     base = _without(state, drops)
-                    if gains[reads].shortest > width - len(base):
-                        continue
-                    if (reads, base) not in landings:
-                        landings[reads, base] = len(self.landings)
-                        landing = gains[reads].landing(number[base], width - len(base), plus)
-                        self.landings.append(landing)
-                    yield Move(reads, drops, _ways(state, reads, drops), landings[reads, base])
+                    if gains := fitting[reads, width - len(base)]:
+                        landing = landings.setdefault((reads, base), len(landings))
+                        if landing == len(self._landings):
+                            self._landings.append(Landing(gains, self._number[base]))
+                        yield Move(reads, drops, _ways(state, reads, drops), landing)
 
         return [list(moves(state)) for state in self.states]
 
-
-class _Gains:
-    """A row's gains as arrays."""
-
-    def __init__(self, row: Row, num_kinds: int) -> None:
-        self._row = row
-        longest = len(row.gains[-1])
-        padded = [[*gain, *[num_kinds] * (longest - len(gain))] for gain in row.gains]
-        self._kinds = np.array(padded).T  # (longest, gains)
-        self._weights = _objects([steps.total for steps in row.steps])
-        self._lengths = [len(gain) for gain in row.gains]
-        self.shortest = self._lengths[0]
-
-    def landing(self, base: int, room: int, plus: Integers) -> Landing:
-        """With the state `base` and room for so many more values."""
-        end = bisect(self._lengths, room)
-        targets = np.full(end, base)
-        for kinds in self._kinds[:room]:
-            targets = plus[targets, kinds[:end]]
-        return Landing(self._row, targets, self._weights[:end])
-
-
-_NONE = np.array([], dtype=object)
+    def _plus(self, gains: Sequence[Kinds], which: Integers, width: int) -> Integers:
+        """The bases of the landings, each plus its gains in turn: the states."""
+        nothing = max(chain.from_iterable(self.states), default=-1) + 1
+        plus = np.full((len(self.states), nothing + 1), -1)
+        plus[:, nothing] = range(len(self.states))
+        for index, state in enumerate(self.states):
+            if len(state) < width:
+                more = (tuple(sorted((*state, kind))) for kind in range(nothing))
+                plus[index, :-1] = [self._number[state] for state in more]
+        filled = [(*gain, *[nothing] * (width - len(gain))) for gain in gains]
+        bases = np.array([at.base for at in self._landings], dtype=np.int64)
+        targets = np.repeat(bases, np.diff(self._starts))
+        for kinds in np.array(filled, dtype=np.int64).reshape(-1, width).T:
+            targets = plus[targets, kinds[which]]
+        return targets
 
 
 def _objects(values: Sequence[int]) -> Objects:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
-
-
-def _plus(
-    states: Sequence[Kinds], number: Mapping[Kinds, int], num_kinds: int, width: int
-) -> Integers:
-    """[state, kind]: the state with one more; without any, for kind `num_kinds`."""
-    table = np.full((len(states), num_kinds + 1), -1)
-    table[:, num_kinds] = range(len(states))
-    for index, state in enumerate(states):
-        if len(state) < width:
-            table[index, :-1] = [number[tuple(sorted((*state, kind)))] for kind in range(num_kinds)]
-    return table
 
 
 def _multisets(num_kinds: int, width: int) -> list[Kinds]:

@@ -21,8 +21,7 @@ from random import Random
 
 from kernelwright.ops.forms.form import Form, Kind
 from kernelwright.synth.calls import Calls, Kinds, Pattern, Place, Step
-from kernelwright.synth.counting import Counts, Move
-from kernelwright.synth.weighted import Weighted
+from kernelwright.synth.counting import Counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +76,8 @@ class Skeletons:
         may wait to be read after any call."""
         self._calls = Calls(forms, weights or {}, width)
         self._counts = Counts(self._calls, width)
-        self._moves = lru_cache(_KEPT_TABLES)(self._weighted_moves)
-        self._gains = lru_cache(_KEPT_TABLES)(self._weighted_gains)
+        self._by_move = lru_cache(_KEPT_TABLES)(self._counts.by_move)
+        self._by_gain = lru_cache(_KEPT_TABLES)(self._counts.by_gain)
 
     def count(self, n: int) -> int:
         """The total weight of the skeletons of n calls, n at least 1."""
@@ -99,21 +98,12 @@ class Skeletons:
         wiring = _Wiring(self._calls.kinds)
         state = 0
         for k in range(n, 1, -1):
-            move = self._moves(k, state).draw(rng)
-            gain = self._gains(k, move.landing).draw(rng)
-            landing = self._counts.landings[move.landing]
-            wiring.add(landing.row.steps[gain].draw(rng), move.drops, rng)
-            state = int(landing.targets[gain])
+            move = self._by_move(k, state).draw(rng)
+            gain, state = self._by_gain(k, move.landing).draw(rng)
+            wiring.add(self._calls.steps[gain].draw(rng), move.drops, rng)
         reads = self._counts.states[state]
         wiring.add(self._calls.last[reads].draw(rng), reads, rng)
         return Skeleton(tuple(wiring.calls))
-
-    def _weighted_moves(self, k: int, state: int) -> Weighted[Move]:
-        return Weighted(self._counts.moves[state], self._counts.of_moves(k, state))
-
-    def _weighted_gains(self, k: int, landing: int) -> Weighted[int]:
-        weights = self._counts.of_gains(k, landing)
-        return Weighted(range(len(weights)), weights)
 
 
 _KEPT_TABLES = 1 << 16
@@ -126,7 +116,7 @@ class _Wiring:
     def __init__(self, kinds: tuple[Kind, ...]) -> None:
         self.calls: list[SkeletonCall] = []
         self._kinds = kinds
-        self._waiting: dict[int, Kind] = {}
+        self._waiting: dict[Kind, list[int]] = {kind: [] for kind in kinds}
         self._num_values = 0
 
     def add(self, step: Step, drops: Kinds, rng: Random) -> None:
@@ -135,23 +125,30 @@ class _Wiring:
         Which values of a Kind, and in which slots, is drawn uniformly.
         """
         values: list[int] = []
-        new: dict[int, Kind] = {}
-        for read in step.pattern.reads:
-            if read.is_new:
+        made: list[tuple[Kind, int]] = []
+        read: dict[Kind, list[int]] = {}
+        for _, kind, is_new in step.pattern.reads:
+            if is_new:
                 values.append(self._next())
-                new[values[-1]] = read.kind
+                made.append((kind, values[-1]))
             else:
-                waiting = (v for v, kind in self._waiting.items() if kind == read.kind)
-                values.append(rng.choice([v for v in waiting if v not in values]))
+                values.append(_take(self._waiting[kind], rng))
+                read.setdefault(kind, []).append(values[-1])
         for drop in drops:
-            kind = self._kinds[drop]
-            del self._waiting[rng.choice([v for v in values if self._waiting.get(v) == kind])]
+            _take(read[self._kinds[drop]], rng)
+        for kind, kept in read.items():
+            self._waiting[kind].extend(kept)
         results = tuple(self._next() for _ in step.pattern.results)
-        self._waiting.update(new)
-        self._waiting.update((results[at], step.pattern.results[at]) for at in step.kept)
+        made.extend((step.pattern.results[at], results[at]) for at in step.kept)
+        for kind, value in made:
+            self._waiting[kind].append(value)
         op = step.ops.draw(rng)
         self.calls.append(SkeletonCall(op, step.pattern, tuple(values), results))
 
     def _next(self) -> int:
         self._num_values += 1
         return self._num_values - 1
+
+
+def _take(values: list[int], rng: Random) -> int:
+    return values.pop(rng.randrange(len(values)) if len(values) > 1 else 0)
