@@ -1,6 +1,7 @@
 """Building programs: calls with their types computed, canonical names, dead calls left out."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -109,14 +110,19 @@ def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any]
 def spelled_args(call: Call) -> tuple[list[tuple[str, Any]], list[tuple[str, Any]]]:
     """(by position, by keyword): leading tensors go by position, as PyTorch's callables differ
     in what they call them; of externs, all that may."""
-    if call.is_extern:
-        order = [(arg.name, not arg.kwarg_only) for arg in extern.schema_args(call.op)]
-    else:
-        order = [(p.name, p.kind is not Kind.ATTRIBUTE) for p in call.operator.params]
+    order = _order(call.op)
     given = dict(call.args)
     lead = [name for name, _ in takewhile(lambda item: item[1] and item[0] in given, order)]
     rest = [name for name, _ in order[len(lead) :] if name in given]
     return [(name, given[name]) for name in lead], [(name, given[name]) for name in rest]
+
+
+@cache
+def _order(op: str) -> tuple[tuple[str, bool], ...]:
+    """Parameters in call order -> whether they may go by position."""
+    if op not in operators():
+        return tuple((arg.name, not arg.kwarg_only) for arg in extern.schema_args(op))
+    return tuple((p.name, p.kind is not Kind.ATTRIBUTE) for p in operators()[op].params)
 
 
 def returns_sequence(call: Call) -> bool:
