@@ -102,7 +102,12 @@ def stats(
     space = space_of(headers)
     coverage = [] if space is None else space.coverage(census)
     if json:
-        print_json(census.to_json() | {"coverage": [_share_json(share) for share in coverage]})
+        values = {} if space is None else space.value_counts(census)
+        more = {
+            "attribute_values": [[*value, number] for value, number in values.items()],
+            "coverage": [_share_json(share) for share in coverage],
+        }
+        print_json(census.to_json() | more)
     else:
         for table in _tables(census, coverage):
             out.print(table)
