@@ -1,14 +1,13 @@
 """Files of programs: the same bytes however they are made, resumed, and never a program twice."""
 
 import json
-import os
 from dataclasses import replace
 
 import pytest
 from fake_sampler import OPERATORS, FakeSample, FakeSampler
 
 from kernelwright.core import record
-from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import parse
@@ -185,26 +184,3 @@ def test_the_header_is_json_that_any_reader_takes_and_gives_the_recipe_back(tmp_
     header = json.loads(out.read_text().splitlines()[0], parse_constant=refuse)
     assert Recipe.of(header["recipe"]) == RECIPE
     assert header["digest"] == RECIPE.digest()
-
-
-class Refusing(FakeSampler):
-    def draw(self, level, seed, index, attempt):
-        raise UsageError("no program of so many calls", remedy="allow more operators")
-
-
-class Dying(FakeSampler):
-    def draw(self, level, seed, index, attempt):
-        os._exit(1)
-
-
-@pytest.mark.parametrize(
-    ("make", "error", "message"),
-    [(Refusing, UsageError, "allow more operators"), (Dying, InfraError, "died")],
-    ids=["refuses", "dies"],
-)
-def test_what_goes_wrong_in_a_process_is_told(tmp_path, make, error, message):
-    with pytest.raises(error, match=message):
-        synthesize(plan(), tmp_path / "out.jsonl", 2, make=make)
-    assert len(list(record.read(tmp_path / "out.jsonl"))) == 1
-    synthesize(plan(), tmp_path / "out.jsonl", 1, make=FakeSampler)
-    assert len(programs(tmp_path / "out.jsonl")) == 24

@@ -163,6 +163,46 @@ def corpus(
     out.print(f"{right} of {len(cases)} judged as they should be", markup=False)
 
 
+@app.command("synth")
+def synth(
+    results: Annotated[Path, typer.Option("--out", help="JSONL file, added to.")],
+    level: Annotated[int | None, typer.Option(min=1, help="Draw programs of this level.")] = None,
+    num: Annotated[int, typer.Option(min=1, help="How many.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    recipe: Annotated[
+        Path | None, typer.Option(metavar="TOML", show_default="balanced weights")
+    ] = None,
+    execute: Annotated[
+        str | None, typer.Option(metavar="DEVICE", help="Run the programs there too.")
+    ] = None,
+    uniformity: Annotated[
+        int, typer.Option(min=0, help="Test small spaces; draws for each of their programs.")
+    ] = 0,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes.", show_default="one a core")
+    ] = None,
+) -> None:
+    """Measure the program sampler: uniformity, coverage, speed, whether programs run."""
+    from kernelwright.bench import synth as figures
+    from kernelwright.core import record
+    from kernelwright.synth.recipe import Recipe
+
+    used = Recipe.of({"weights": "balanced"}) if recipe is None else Recipe.load(recipe)
+    about = {"environment": record.environment(), "recipe": used.to_json()}
+    with progress("synth") as say:
+        for found in figures.uniformity(uniformity, seed) if uniformity else ():
+            record.append(results, [{**found, "environment": about["environment"]}])
+            out.print(f"{found['space']}: {found['programs']} programs, p = {found['p']:.3g}")
+        if level is not None:
+            plan = figures.Plan(recipe=used, level=level, num=num, seed=seed, device=execute)
+            found = figures.programs(plan, workers or os.cpu_count() or 1, say)
+            record.append(results, [{**found, **about}])
+            spread = found["spread"]
+            missing = {k: len(v) for k, v in spread.items() if k.endswith("_missing")}
+            out.print(f"level {level}: {found['draw_cpu_ms']:.2f} ms a program, {missing}")
+            out.print(found.get("executed", ""), markup=False)
+
+
 def _options(
     device: Device, precision: Precision, mode: Mode, budget_s: float
 ) -> dict[str, str | float]:

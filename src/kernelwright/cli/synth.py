@@ -66,7 +66,7 @@ def sample(
     from kernelwright.synth.recipe import Recipe
     from kernelwright.synth.run import Plan
 
-    made = Recipe() if recipe is None else Recipe.load(recipe)
+    made = Recipe.of({"weights": "balanced"}) if recipe is None else Recipe.load(recipe)
     if not lint:
         made = replace(made, quality=replace(made.quality, lint=False))
     plan = Plan(
@@ -89,6 +89,27 @@ def benchmark(
     _write(benchmark_plan(), path, workers, time=False, parquet=False)
 
 
+@app.command("balance")
+def balance(
+    path: Annotated[Path, typer.Option("--out", help="TOML file for the weights.")],
+    recipe: Annotated[Path | None, typer.Option(metavar="TOML", help="What may be drawn.")] = None,
+    level: Annotated[int, typer.Option(min=1, help="Calls a program.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Of fitting.")] = 12,
+    draws: Annotated[int, typer.Option(min=1, help="Skeletons drawn each round.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+) -> None:
+    """Find weights under which a recipe's operators are called equally often."""
+    from kernelwright.synth.balance import balanced_weights
+    from kernelwright.synth.recipe import Recipe
+
+    made = Recipe() if recipe is None else Recipe.load(recipe)
+    with progress("balance") as say:
+        weights = balanced_weights(made, level, rounds=rounds, draws=draws, seed=seed, say=say)
+    lines = (f"{op} = {weight}" for op, weight in weights.items())
+    head = f"# Operators are called equally often at level {level}: kernelwright synth balance"
+    path.write_text("\n".join([head, "[weights]", *lines, ""]))
+
+
 @app.command("stats")
 def stats(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL files.")],
@@ -102,12 +123,7 @@ def stats(
     space = space_of(headers)
     coverage = [] if space is None else space.coverage(census)
     if json:
-        values = {} if space is None else space.value_counts(census)
-        more = {
-            "attribute_values": [[*value, number] for value, number in values.items()],
-            "coverage": [_share_json(share) for share in coverage],
-        }
-        print_json(census.to_json() | more)
+        print_json(census.to_json() | {"coverage": [_share_json(share) for share in coverage]})
     else:
         for table in _tables(census, coverage):
             out.print(table)

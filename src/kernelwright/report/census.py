@@ -57,10 +57,8 @@ class Census:
     accepted: int = 0
 
     def to_json(self) -> Record:
-        """Counters as objects, or as lists of [*key, count] where keys are several words; without
-        attributes, whose values may be as many as there are shapes."""
-        names = [each.name for each in fields(self) if each.name != "attributes"]
-        values = ((name, getattr(self, name)) for name in names)
+        """Counters as objects, or as lists of [*key, count] where keys are several words."""
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
         return {name: _plain(v) if isinstance(v, Counter) else v for name, v in values}
 
 

@@ -1,7 +1,6 @@
 """What of a recipe's space the programs of its files reach."""
 
 import json
-from collections import Counter
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
@@ -50,28 +49,27 @@ class Space:
 
     def coverage(self, census: Census) -> list[Share]:
         """Of operators, attribute values and ordered pairs."""
-        values = self.value_counts(census)
         return [
             _share("operators", self.families, census.operators),
-            _share("attribute values", values, [value for value in values if values[value]]),
+            _share(
+                "attribute values",
+                [(*key, value) for key, values in self.values.items() for value in values],
+                self._values_seen(census),
+            ),
             _share("producer and consumer", self.pairs, census.pairs),
         ]
 
-    def value_counts(self, census: Census) -> dict[tuple[str, str, str], int]:
-        """Calls by (operator, attribute, value); those that leave an attribute out have its
-        default."""
-        given: Counter[tuple[str, str]] = Counter()
-        for (op, name, _), number in census.attributes.items():
-            given[op, name] += number
-        counts = {
-            (*key, value): census.attributes[*key, value]
-            for key, values in self.values.items()
-            for value in sorted(values)
+    def _values_seen(self, census: Census) -> set[tuple[str, str, str]]:
+        """With defaults, which calls leave out."""
+        given: dict[tuple[str, str], int] = {}
+        for (op, name, _), count in census.attributes.items():
+            given[op, name] = given.get((op, name), 0) + count
+        left_out = {
+            (*key, default)
+            for key, default in self.defaults.items()
+            if census.operators[key[0]] > given.get(key, 0)
         }
-        for key, default in self.defaults.items():
-            if (*key, default) in counts:
-                counts[*key, default] += census.operators[key[0]] - given[key]
-        return counts
+        return left_out | census.attributes.keys()
 
 
 def space_of(headers: Iterable[Record]) -> Space | None:

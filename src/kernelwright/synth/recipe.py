@@ -5,6 +5,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
@@ -66,7 +67,8 @@ class Recipe:
     broadcast: tuple[int, int] = (8, 1)
     """Weights of an axis that all operands have, and of one that is 1 in some of them."""
     weights: Mapping[str, int] = field(default_factory=dict)
-    """Operator or family -> weight; 1 where not given. Those of operators go first."""
+    """Operator or family -> weight; 1 where not given. Those of operators go first. Recipes may say
+    "balanced": shipped weights that make operators equally frequent (synth/balance.py)."""
     menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
     """Operator -> attribute -> values, in place of those the operator's record lists."""
     sizes: Sizes = Sizes()
@@ -141,6 +143,8 @@ class Recipe:
             name: _read(parts[name], value, f"{name}.") if name in parts else value
             for name, value in values.items()
         }
+        if isinstance(read.get("weights"), str):
+            read["weights"] = _shipped_weights(read["weights"])
         made: Self = _read(cls, read, "")
         return made
 
@@ -153,6 +157,13 @@ def _read(kind: Any, values: Mapping[str, Any], prefix: str) -> Any:
         return kind(**{name: _tuples(value) for name, value in values.items()})
     except TypeError as error:
         return _refuse(f"{prefix.rstrip('.') or 'recipe'}: {error}", "see docs/csp-dag.md")
+
+
+def _shipped_weights(name: str) -> Any:
+    if name != "balanced":
+        _refuse(f"no weights {name!r}", 'give "balanced" or a table of operators')
+    text = files("kernelwright.synth").joinpath("balanced.toml").read_text()
+    return tomllib.loads(text)["weights"]
 
 
 def _tuples(value: Any) -> Any:

@@ -1,0 +1,66 @@
+"""What many programs of a recipe hold: operators, attribute values, pairs of producer and consumer.
+
+They are counted as they are drawn and never written: a million of them are gigabytes.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from kernelwright.core.record import Record
+from kernelwright.programs.program import Program
+
+
+@dataclass(slots=True)
+class Spread:
+    """Counts over programs."""
+
+    operators: Counter[str] = field(default_factory=Counter)
+    values: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    """(operator, attribute, value as text) -> calls."""
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(producer, consumer) -> readings."""
+
+    def add(self, program: Program, attributes: Record) -> None:
+        producer = program.producer()
+        for call in program.calls:
+            self.operators[call.op] += 1
+            for name in attributes[call.op]:
+                self.values[call.op, name, repr(call.arg(name))] += 1
+            for name in call.refs():
+                if name in producer:
+                    self.pairs[program.calls[producer[name]].op, call.op] += 1
+
+    def merge(self, other: "Spread") -> None:
+        for name in ("operators", "values", "pairs"):
+            getattr(self, name).update(getattr(other, name))
+
+
+def found_of(whole: Spread, space: Record) -> Record:
+    """Of everything there is in the space, how much was met, and what was not."""
+    values = [
+        (op, name, repr(value))
+        for op, attributes in space["attributes"].items()
+        for name, known in attributes.items()
+        for value in known["values"]
+    ]
+    pairs = list(possible_pairs(space))
+    counts = [whole.operators[op] for op in space["operators"]]
+    return {
+        "operators": len(counts),
+        "operators_missing": [op for op in space["operators"] if not whole.operators[op]],
+        "calls_of_an_operator": {"least": min(counts), "most": max(counts)},
+        "values": len(values),
+        "values_missing": [" ".join(value) for value in values if not whole.values[value]],
+        "pairs": len(pairs),
+        "pairs_missing": [" -> ".join(pair) for pair in pairs if not whole.pairs[pair]],
+        "calls": dict(whole.operators.most_common()),
+    }
+
+
+def possible_pairs(space: Record) -> Iterator[tuple[str, str]]:
+    """(producer, consumer) where the one makes a kind of value that the other reads."""
+    for maker, reader in product(space["makes"], space["reads"]):
+        if set(space["makes"][maker]) & set(space["reads"][reader]):
+            yield maker, reader

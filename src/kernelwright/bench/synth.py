@@ -1,0 +1,117 @@
+"""The figures of `synth` as records: uniformity, what many programs hold, whether they run."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from time import process_time
+
+from kernelwright.bench.executed import Executed, execute
+from kernelwright.bench.spread import Spread, found_of
+from kernelwright.bench.uniformity import SPACES, draws, goodness_of_fit, probabilities
+from kernelwright.core.record import Record
+from kernelwright.programs.program import Program
+from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.sample import Sampler
+from kernelwright.synth.space import space_record
+
+Say = Callable[[str], None]
+_IN_PART = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is drawn for figures."""
+
+    recipe: Recipe
+    level: int
+    num: int
+    seed: int = 0
+    device: str | None = None
+    """Run every program there; None: only look at what it holds."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a worker found in some of a plan's programs."""
+
+    spread: Spread
+    executed: Executed
+    refused: Counter[str]
+    not_uniform: int = 0
+    draw_s: float = 0.0
+    """CPU time of drawing alone."""
+
+    def merge(self, other: "_Part") -> None:
+        self.spread.merge(other.spread)
+        self.executed.merge(other.executed)
+        self.refused.update(other.refused)
+        self.not_uniform += other.not_uniform
+        self.draw_s += other.draw_s
+
+
+def uniformity(
+    draws_each: int, seed: int, spaces: Mapping[str, tuple[int, Recipe]] = SPACES
+) -> Iterator[Record]:
+    """A chi-square test over all programs of each small space; `draws_each` for each program."""
+    for name, (level, recipe) in spaces.items():
+        expected = probabilities(recipe, level)
+        fit = goodness_of_fit(expected, draws(recipe, level, draws_each * len(expected), seed))
+        yield {"record": "uniformity", "space": name, "level": level, "seed": seed, **fit.to_json()}
+
+
+def programs(plan: Plan, workers: int, say: Say) -> Record:
+    """Draw a plan's programs, each attempt 0 of its stream, and say what they are."""
+    whole = _Part(Spread(), Executed(), Counter())
+    starts = range(0, plan.num, _IN_PART)
+    jobs = [(plan, start, min(_IN_PART, plan.num - start)) for start in starts]
+    with ProcessPoolExecutor(workers, get_context("forkserver")) as pool:
+        for done, part in enumerate(pool.map(_part, jobs), 1):
+            whole.merge(part)
+            say(f"level {plan.level}: {min(done * _IN_PART, plan.num)} of {plan.num}")
+    record = {
+        "record": "programs",
+        "digest": plan.recipe.digest(),
+        "level": plan.level,
+        "seed": plan.seed,
+        "draws": plan.num,
+        "refused": dict(whole.refused),
+        "not_uniform": whole.not_uniform,
+        "draw_cpu_ms": 1e3 * whole.draw_s / max(plan.num, 1),
+        "spread": found_of(whole.spread, space_record(plan.recipe)),
+    }
+    if plan.device is not None:
+        record["executed"] = {"device": plan.device, **whole.executed.to_json()}
+    return record
+
+
+_TOOLS: dict[str, tuple[Sampler, Record]] = {}
+"""Of this process, by recipe."""
+
+
+def _part(job: tuple[Plan, int, int]) -> _Part:
+    plan, start, num = job
+    digest = plan.recipe.digest()
+    if digest not in _TOOLS:
+        _TOOLS[digest] = Sampler(plan.recipe), space_record(plan.recipe)["attributes"]
+    sampler, attributes = _TOOLS[digest]
+    sampler.skeletons.count(plan.level)  # not to be counted as time of the first draw
+    part = _Part(Spread(), Executed(), Counter())
+    for program in _drawn(sampler, plan, range(start, start + num), part):
+        part.spread.add(program, attributes)
+        if plan.device is not None:
+            execute(program, plan.device, part.executed)
+    return part
+
+
+def _drawn(sampler: Sampler, plan: Plan, indices: Iterable[int], part: _Part) -> Iterator[Program]:
+    for index in indices:
+        begin_s = process_time()
+        sample = sampler.draw(plan.level, plan.seed, index, 0)
+        part.draw_s += process_time() - begin_s
+        part.not_uniform += not sample.is_uniform
+        if sample.program is not None:
+            yield sample.program
+        else:
+            part.refused[str(sample.refused)] += 1

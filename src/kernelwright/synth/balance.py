@@ -1,0 +1,52 @@
+"""Weights under which every operator is called equally often.
+
+Uniform over programs is not uniform over operators: an operator with three operands can be wired in
+many more ways than one with a single operand, and at level 20 hardly anything else is drawn. Of all
+distributions over skeletons in which operators are called equally often, the one that says least
+else (of maximum entropy) weighs a skeleton by a product of one factor an operator; these are
+the factors, found by proportional fitting.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from random import Random
+
+from kernelwright.core.seed import derive
+from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.space import usable_forms
+
+Say = Callable[[str], None]
+
+SCALE = 1_000_000
+"""Weight of the operator that needs the largest."""
+_STEP = 0.8
+"""Exponent of a round's correction: a full one overshoots."""
+_LARGEST_CORRECTION = 8.0
+
+
+def balanced_weights(
+    recipe: Recipe, level: int, *, rounds: int, draws: int, seed: int, say: Say
+) -> Mapping[str, int]:
+    """Operator -> weight, for programs of a level; rounds of `draws` skeletons each."""
+    usable = usable_forms(recipe)
+    factors = {form.op: 1.0 for form in usable}
+    target = draws * level / len(factors)
+    for number in range(rounds):
+        weights = _whole(factors)
+        calls = _calls(Skeletons(usable, weights=weights, width=recipe.width), level, draws,
+                       Random(derive(seed, "balance", number)))  # fmt: skip
+        shares = {op: max(calls[op], 0.3) / target for op in factors}
+        say(f"round {number}: shares {min(shares.values()):.2f} to {max(shares.values()):.2f}")
+        for op, share in shares.items():
+            factors[op] *= min(1 / share, _LARGEST_CORRECTION) ** _STEP
+    return _whole(factors)
+
+
+def _whole(factors: Mapping[str, float]) -> dict[str, int]:
+    largest = max(factors.values())
+    return {op: max(round(SCALE * f / largest), 1) for op, f in sorted(factors.items())}
+
+
+def _calls(skeletons: Skeletons, level: int, draws: int, rng: Random) -> Counter[str]:
+    return Counter(call.op for _ in range(draws) for call in skeletons.sample(level, rng).calls)

@@ -1,0 +1,74 @@
+"""Figures of `synth`: counted right, and a program that is not what it says is noticed."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kernelwright.bench.executed import Executed, execute
+from kernelwright.bench.spread import Spread, found_of, possible_pairs
+from kernelwright.bench.synth import Plan, programs
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program
+from kernelwright.synth.recipe import Bounds, Recipe, Sizes
+from kernelwright.synth.space import space_record
+
+RECIPE = Recipe(
+    operators=("relu", "sum", "mm"),
+    dtypes=("float32",),
+    max_rank=2,
+    sizes=Sizes(high=8),
+    bounds=Bounds(bytes=(0, 1 << 20)),
+)
+
+
+def product() -> Program:
+    builder = Builder()
+    a, b = builder.input(TensorType((4, 3))), builder.input(TensorType((3, 5)))
+    (c,) = builder.call("mm", input=a, mat2=b)
+    (d,) = builder.call("relu", input=c)
+    return builder.program(builder.call("sum", input=d, dim=(1,)))
+
+
+def test_counts_are_those_of_the_programs() -> None:
+    spread, space = Spread(), space_record(RECIPE)
+    spread.add(product(), space["attributes"])
+    found = found_of(spread, space)
+    assert found["operators_missing"] == []
+    assert found["calls"] == {"mm": 1, "relu": 1, "sum": 1}
+    possible = set(possible_pairs(space))
+    assert ("relu", "sum") in possible
+    missing = {tuple(text.split(" -> ")) for text in found["pairs_missing"]}
+    assert possible - missing == {("mm", "relu"), ("relu", "sum")}
+    assert "sum keepdim True" in found["values_missing"]
+
+
+def test_programs_are_drawn_run_and_counted() -> None:
+    record = programs(Plan(recipe=RECIPE, level=2, num=30, device="cpu"), 1, lambda _: None)
+    assert record["executed"]["programs"] == 30 - sum(record["refused"].values())
+    assert record["executed"]["wrong"] == []
+    assert record["spread"]["operators_missing"] == []
+    assert record["draw_cpu_ms"] > 0
+
+
+def spoilt(program: Program, index: int, **changes: Any) -> Program:
+    calls = list(program.calls)
+    calls[index] = replace(calls[index], **changes)
+    return Program(program.inputs, tuple(calls), program.outputs)
+
+
+@pytest.mark.parametrize("wrong", [TensorType((4, 6)), TensorType((4, 5), "float16")])
+def test_a_result_of_another_type_is_noticed(wrong: TensorType) -> None:
+    found = Executed()
+    execute(product(), "cpu", found)
+    assert (found.wrong, found.calls, found.counted) == ([], 3, 1)
+    execute(spoilt(product(), 0, types=(wrong,)), "cpu", found)
+    assert found.wrong
+
+
+def test_other_flops_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Executed()
+    monkeypatch.setattr(type(product().calls[0].operator), "flops", lambda *_: 7)
+    execute(product(), "cpu", found)
+    assert any("FLOPs" in text for text in found.wrong)
