@@ -12,6 +12,7 @@ import typer
 
 from kernelwright import __version__
 from kernelwright.cli import (
+    data,
     doctor,
     evaluate,
     lint,
@@ -35,6 +36,7 @@ app = typer.Typer(
 for verb in (optimize, verify, verify_many, lint, ops, doctor, report):
     name = verb.__name__.rpartition(".")[2].replace("_", "-")
     app.command(name=name)(verb.command)
+app.add_typer(data.app, name="data")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(synth.app, name="synth")
 

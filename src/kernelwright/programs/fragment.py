@@ -1,11 +1,17 @@
 """Fragments: convex connected parts of a program, taken out, put back and enumerated."""
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from kernelwright.programs.build import canonical, default_init, map_refs
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Input, Program, Ref
+
+RELABELLING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "broadcast_to", "transpose",
+                         "permute", "slice", "select", "chunk", "split"})  # fmt: skip
+"""Views: they cost nothing in PyTorch, so a fragment of these alone is not worth a kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,20 +184,26 @@ def _merged(program: Program, fragment: Fragment, inner: list[Call]) -> list[Cal
     return [*made, *inner, *after]
 
 
-def enumerate_fragments(program: Program, max_calls: int) -> Iterator[frozenset[int]]:
+def enumerate_fragments(
+    program: Program, max_calls: int, most_a_call: int | None = None
+) -> Iterator[frozenset[int]]:
     """Every convex connected part of at most `max_calls` calls, each once, smaller parts of one
-    start before larger; lazily, as there may be exponentially many."""
+    start before larger; lazily, as there may be exponentially many.
+
+    Args:
+        most_a_call: parts that begin at one call, after which those of the next call follow.
+    """
     graph = Graph(program)
     for start in range(len(program.calls)):
-        yield from _with_first(graph, start, max_calls)
+        yield from islice(_with_first(graph, start, max_calls), most_a_call)
 
 
 def _with_first(graph: Graph, start: int, max_calls: int) -> Iterator[frozenset[int]]:
     """Connected parts whose lowest call is `start`, by growing along edges (each part once:
     a neighbour passed over is excluded from what is grown after it), convex ones given out."""
-    pending = [(frozenset({start}), frozenset(range(start)))]
+    pending = deque([(frozenset({start}), frozenset(range(start)))])
     while pending:
-        part, excluded = pending.pop()
+        part, excluded = pending.popleft()
         if graph.is_convex(part):
             yield part
         if len(part) == max_calls:

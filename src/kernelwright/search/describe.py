@@ -4,9 +4,9 @@ from dataclasses import asdict
 
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
+from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
-from kernelwright.search.partition import RELABELLING
 from kernelwright.search.variant import Variant
 
 

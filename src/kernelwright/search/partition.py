@@ -8,15 +8,11 @@ largest fragment.
 
 from collections.abc import Callable, Iterator
 
-from kernelwright.programs.fragment import Graph, extract
+from kernelwright.programs.fragment import RELABELLING, Graph, extract
 from kernelwright.programs.program import Program
 
 Family = Callable[[Program], str | None]
 """Which kind of kernel a writer would use for a fragment; None where it cannot write it."""
-
-RELABELLING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "broadcast_to", "transpose",
-                         "permute", "slice", "select", "chunk", "split"})  # fmt: skip
-"""Views: they cost nothing in PyTorch, so a fragment of these alone is not worth a kernel."""
 
 
 def propose(program: Program, family: Family) -> list[frozenset[int]]:

@@ -1,0 +1,105 @@
+"""Running foreign code in a child process: one crash or hang costs one call.
+
+What is covered: time, memory, exit, signals, output, working directory, left-over processes. What
+is not: code that means harm; only collect from packages you would import yourself.
+"""
+
+import json
+import math
+import multiprocessing
+import os
+import resource
+import signal
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+from pathlib import Path
+
+from kernelwright.core.record import Record
+from kernelwright.data.collect.outcome import Outcome, Refused, described
+
+WALL_FACTOR = 10
+"""Seconds that may pass for each second of processor time: who only waits is ended too."""
+MEMORY_BYTES = 6 << 30
+"""That a child may take beyond what its parent had."""
+_FORK = multiprocessing.get_context("fork")
+"""What the parent has imported, children need not."""
+
+
+def confined(work: Callable[[], Record], timeout_s: float) -> Record:
+    """What `work` returns in a child process, as JSON.
+
+    Args:
+        timeout_s: of processor time, which depends less on what else the machine does.
+
+    Raises:
+        Refused: it raised that; or it took too long, too much memory, or the process died.
+    """
+    ours, theirs = _FORK.Pipe(duplex=False)
+    with tempfile.TemporaryDirectory(prefix="kernelwright-collect-") as folder:
+        child = _FORK.Process(target=_child, args=(theirs, work, folder, math.ceil(timeout_s)))
+        child.start()
+        theirs.close()
+        try:
+            if not ours.poll(WALL_FACTOR * timeout_s):
+                raise Refused(Outcome.TIMEOUT, "it waits")
+            answer = json.loads(ours.recv_bytes())
+        except EOFError as error:
+            child.join(timeout=1.0)
+            if child.exitcode == -signal.SIGXCPU:
+                raise Refused(Outcome.TIMEOUT, f"more than {timeout_s:g} s") from error
+            raise Refused(Outcome.CRASH, f"exit status {child.exitcode}") from error
+        finally:
+            ours.close()
+            _end(child)
+    if "refused" in answer:
+        raise Refused(Outcome(answer["refused"]), answer["detail"])
+    result: Record = answer["result"]
+    return result
+
+
+def _end(child: ForkProcess) -> None:
+    """With all it started: it leads its process group."""
+    assert child.pid is not None
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.kill()
+    child.join()
+
+
+def _child(channel: Connection, work: Callable[[], Record], folder: str, cpu_s: int) -> None:
+    os.setsid()
+    os.chdir(folder)
+    _be_quiet()
+    used_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGESIZE")
+    limit = used_bytes + MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    channel.send_bytes(json.dumps(_answer(work)).encode())
+    os._exit(0)  # whatever foreign code registered to run at exit does not concern us
+
+
+def _be_quiet() -> None:
+    for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
+        null = os.open(os.devnull, flags)
+        os.dup2(null, descriptor)
+        os.close(null)
+
+
+def _answer(work: Callable[[], Record]) -> Record:
+    try:
+        return {"result": work()}
+    except Refused as refused:
+        outcome = Outcome.MEMORY if _is_memory(refused.detail) else refused.outcome
+        return {"refused": outcome, "detail": refused.detail}
+    except (Exception, SystemExit) as error:
+        detail = described(error)
+        outcome = Outcome.MEMORY if _is_memory(detail) else Outcome.UNEXPECTED
+        return {"refused": outcome, "detail": detail}
+
+
+def _is_memory(detail: str) -> bool:
+    return any(sign in detail for sign in ("can't allocate memory", "MemoryError", "out of memory"))

@@ -1,0 +1,237 @@
+"""Arguments for a constructor nobody documented to us: from defaults, annotations and names."""
+
+import enum
+import inspect
+import itertools
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from kernelwright.data.collect.guesses import (
+    VALUES_BY_TYPE,
+    any_function,
+    any_layer,
+    values_by_name,
+)
+
+Arguments = dict[str, Any]
+
+MAX_ATTEMPTS = 8
+"""Sets of arguments for one class."""
+_MAX_NESTING = 3
+"""A module that wants a module that wants a config."""
+_FEW_LAYERS = 2
+_DEPTHS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "num_encoder_layers",
+           "num_decoder_layers", "encoder_layers", "decoder_layers", "depth")  # fmt: skip
+"""What configurations call how often a layer is repeated: more of them are more of the same."""
+
+
+def arguments_for(cls: type, nesting: int = 0) -> Iterator[Arguments]:
+    """Sets of keyword arguments to try, the likeliest first. Each is made afresh, as modules may
+    keep what they are given."""
+    made: list[str] = []
+    for arguments in _sets(cls, nesting):
+        if spelled(arguments) not in made:
+            made.append(spelled(arguments))
+            yield arguments
+
+
+def _sets(cls: type, nesting: int) -> Iterator[Arguments]:
+    """First what is required, in each setting of the sizes and each turn of the values; then that
+    with one of the parameters that are None unless given."""
+    required, open_ones = _parameters(cls)
+    for alike, turn in itertools.product((False, True), range(MAX_ATTEMPTS // 2)):
+        yield _chosen(cls, required, turn, alike=alike, nesting=nesting)
+    for parameter in open_ones if nesting == 0 else ():
+        if values_by_name(parameter.name, alike=True):
+            yield _chosen(cls, [*required, parameter], 0, alike=True, nesting=nesting)
+
+
+def _chosen(
+    cls: type, parameters: list[inspect.Parameter], turn: int, *, alike: bool, nesting: int
+) -> Arguments:
+    hints, chosen = _hints(cls), {}
+    for parameter in parameters:
+        hint = hints.get(parameter.name, Any)
+        options = _options(cls, parameter.name, hint, alike=alike, nesting=nesting)
+        if options:
+            chosen[parameter.name] = options[turn % len(options)]()
+    return chosen
+
+
+def unknown_parameters(cls: type) -> list[str]:
+    """Required parameters that no rule covers."""
+    hints = _hints(cls)
+    return [
+        parameter.name
+        for parameter in _parameters(cls)[0]
+        if not _options(cls, parameter.name, hints.get(parameter.name, Any), alike=True, nesting=0)
+    ]
+
+
+def _parameters(cls: type) -> tuple[list[inspect.Parameter], list[inspect.Parameter]]:
+    """(required ones, ones whose default is None) of a constructor."""
+    try:
+        parameters = list(inspect.signature(_constructor(cls)).parameters.values())
+    except (TypeError, ValueError):
+        return [], []
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [p for p in parameters if p.kind not in kinds and p.name != "self"]
+    return [p for p in named if p.default is p.empty], [p for p in named if p.default is None]
+
+
+def _constructor(cls: type) -> Any:
+    """What says most about its parameters: the first overload, where there are any."""
+    init = inspect.getattr_static(cls, "__init__")
+    overloads = typing.get_overloads(init) if inspect.isfunction(init) else []
+    return overloads[0] if overloads else cls
+
+
+def _hints(cls: type) -> Mapping[str, Any]:
+    """Annotations of the constructor; none where they do not resolve."""
+    made_by = _constructor(cls)
+    try:
+        return typing.get_type_hints(made_by.__init__ if inspect.isclass(made_by) else made_by)
+    except Exception:  # they are evaluated: anything may be raised
+        return {}
+
+
+Maker = Callable[[], Any]
+
+
+def _options(cls: type, name: str, hint: Any, *, alike: bool, nesting: int) -> list[Maker]:
+    """Ways to make a value for one parameter."""
+    if configs := config_classes(cls, name, hint):
+        return [partial(small_config, config) for config in configs]
+    named = [_constant(value) for value in values_by_name(name, alike=alike)]
+    typed = list(_by_hint(hint, named, nesting))
+    return typed or named
+
+
+def _constant(value: Any) -> Maker:
+    return lambda: value
+
+
+def _by_hint(hint: Any, named: list[Maker], nesting: int) -> Iterator[Maker]:
+    """Values that fit an annotation; those that the name suggests where they do fit."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        for option in inner:
+            yield from () if option is type(None) else _by_hint(option, named, nesting)
+    elif origin is typing.Literal:
+        yield from map(_constant, inner)
+    elif origin in (tuple, list) or str(origin).endswith("Sequence'>"):
+        yield from _sequences(origin, inner, named, nesting)
+    elif origin is type:
+        yield _constant(nn.ReLU)
+    elif origin is not None:
+        yield from [_constant(any_function)] if "Callable" in str(origin) else []
+    elif _is_class(hint):
+        yield from _of_class(hint, named, nesting)
+
+
+def _sequences(
+    origin: Any, inner: tuple[Any, ...], named: list[Maker], nesting: int
+) -> Iterator[Maker]:
+    """What the name suggests; else two of the inner type, or as many as a tuple says."""
+    yield from (make for make in named if isinstance(make(), list | tuple))
+    items = [t for t in inner if t is not Ellipsis]
+    kind = list if origin is list else tuple
+    number = len(items) if origin is tuple and Ellipsis not in inner else 2
+    for make in _by_hint(items[0] if items else int, named, nesting):
+        yield partial(_repeated, make, kind, number)
+
+
+def _repeated(make: Maker, kind: type, number: int) -> Any:
+    return kind(make() for _ in range(number))
+
+
+def _of_class(hint: type, named: list[Maker], nesting: int) -> Iterator[Maker]:
+    fitting = [make for make in named if _fits(make(), hint)]
+    if fitting:
+        yield from fitting
+    elif hint in VALUES_BY_TYPE:
+        yield from map(_constant, VALUES_BY_TYPE[hint])
+    elif hint is nn.Module:
+        yield any_layer
+    elif issubclass(hint, enum.Enum):
+        yield from map(_constant, hint)
+    elif hint.__module__ not in ("builtins", "typing", "collections.abc", "torch") and (
+        nesting < _MAX_NESTING
+    ):
+        for arguments in arguments_for(hint, nesting + 1):
+            yield partial(hint, **arguments)
+
+
+def _is_class(hint: Any) -> bool:
+    return inspect.isclass(hint) and hint is not Any
+
+
+def _fits(value: Any, hint: type) -> bool:
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return True
+    return isinstance(value, hint) and (hint is bool) == isinstance(value, bool)
+
+
+def config_classes(cls: type, name: str, hint: Any) -> list[type]:
+    """Classes of configuration objects that a parameter called `config` may want: what is
+    annotated, what the class names, or those in sight whose name begins most like the class's."""
+    if "config" not in name.lower() and name.lower() not in ("cfg", "args"):
+        return []
+    named = [hint, getattr(cls, "config_class", None)]
+    sure = [c for c in named if _is_class(c) and c.__name__ not in _BASES]
+    if sure:
+        return sure[:1]
+    module = sys.modules[cls.__module__]
+    near = {
+        value
+        for key, value in vars(module).items()
+        if inspect.isclass(value) and key.endswith("Config") and key not in _BASES
+    }
+    return sorted(near, key=lambda c: (-_common_prefix(c.__name__, cls.__name__), c.__name__))
+
+
+_BASES = frozenset({"PreTrainedConfig", "PretrainedConfig", "GenerationConfig", "object", "dict"})
+
+
+def _common_prefix(a: str, b: str) -> int:
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(a, b, strict=False))
+    return len(list(pairs))
+
+
+def small_config(cls: type) -> Any:
+    """A configuration at its defaults, with few layers: the widths are what matters."""
+    config = cls(**next(arguments_for(cls, _MAX_NESTING), {}))
+    _shrink(config)
+    return config
+
+
+def _shrink(config: Any, nesting: int = 0) -> None:
+    for name, value in list(getattr(config, "__dict__", {}).items()):
+        if name in _DEPTHS and isinstance(value, int):
+            setattr(config, name, min(value, _FEW_LAYERS))
+        elif name == "use_cache":
+            config.use_cache = False  # a cache is state, not a result
+        elif type(value).__name__.endswith("Config") and nesting < _MAX_NESTING:
+            _shrink(value, nesting + 1)
+
+
+def spelled(value: Any) -> str:
+    """Arguments as text for provenance, the same in every process."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={spelled(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        inside = ", ".join(map(spelled, value))
+        return f"[{inside}]" if isinstance(value, list) else f"({inside},)"
+    if isinstance(value, int | float | str | None) and not isinstance(value, enum.Enum):
+        return repr(value)
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return value.__name__
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    return f"{type(value).__name__}(...)"

@@ -1,0 +1,113 @@
+"""The file a collection is written to, and taken up from."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+
+_SETTLED = ("run", "source", "module")
+"""What a run that was cut short goes on after."""
+_COMMAND = "data collect"
+
+
+class CollectionFile:
+    """Records in order; programs that it has under any name are not written again.
+
+    Raises:
+        UsageError: the file holds something else, or a collection of another target or with other
+            options or versions.
+    """
+
+    def __init__(self, path: Path, facts: Record, options: Record) -> None:
+        self.path = path
+        self.sources: dict[str, Record] = {}
+        self.modules: dict[str, Record] = {}
+        self.num_programs = 0
+        self.by_level: Counter[int] = Counter()
+        self._known: set[str] = set()
+        head = {
+            "record": "run",
+            "command": _COMMAND,
+            **facts,
+            "options": options,
+            "versions": {name: record.version_of(name) for name in ("kernelwright", "torch")},
+        }
+        lines = self._resumed()
+        if not lines:
+            record.append(path, [head])
+            return
+        if differ := [key for key in head if lines[0].get(key) != head[key]]:
+            raise UsageError(
+                f"begun with another {differ[0]}: {lines[0].get(differ[0])!r}",
+                file=str(path),
+                remedy="give another --out file, or what it was begun with",
+            )
+        for line in lines[1:]:
+            self._note(line)
+
+    def _resumed(self) -> list[Record]:
+        """The records up to the last settled one; what comes after it is cut off."""
+        if not self.path.exists():
+            return []
+        if next(record.read(self.path), {}).get("command") != _COMMAND:
+            raise UsageError(
+                "these are not records of data collect",
+                file=str(self.path),
+                remedy="give another --out file",
+            )
+        record.cut_torn_line(self.path)
+        lines = list(record.read(self.path))
+        num_kept = 1 + max(i for i, line in enumerate(lines) if line["record"] in _SETTLED)
+        texts = self.path.read_bytes().splitlines(keepends=True)[:num_kept]
+        with self.path.open("r+b") as file:
+            file.truncate(sum(map(len, texts)))
+        return lines[:num_kept]
+
+    def write_source(self, name: str, found: Record) -> None:
+        self._write([{"record": "source", "file": name, **found}])
+
+    def write_module(
+        self,
+        name: str,
+        where: Record,
+        answer: Record,
+        programs: Iterable[Record],
+        limit: int | None,
+    ) -> None:
+        """A module's new programs, then how it ended; that it ended is left out where the limit
+        cuts into its programs."""
+        lines: list[Record] = []
+        made = {key: answer[key] for key in ("arguments", "inputs") if answer.get(key)}
+        for program in programs:
+            if limit is not None and self.num_programs + len(lines) >= limit:
+                self._write(lines)
+                return
+            key = program["fingerprint"]
+            if key not in self._known:
+                self._known.add(key)
+                calls = program.pop("calls_in_module")
+                provenance = {**where, "calls": calls, **made}
+                lines.append({"record": "program", **program, "provenance": provenance})
+        end = {"record": "module", "name": name, **answer, "new": len(lines)}
+        self._write([*lines, end])
+
+    def end(self, summary: Record) -> None:
+        record.append(self.path, [{"record": "summary", **summary}])
+
+    def _write(self, lines: list[Record]) -> None:
+        record.append(self.path, lines)
+        for line in lines:
+            self._note(line)
+
+    def _note(self, line: Record) -> None:
+        if line["record"] == "source":
+            self.sources[line["file"]] = line
+        elif line["record"] == "module":
+            self.modules[line["name"]] = line
+        elif line["record"] == "program":
+            self._known.add(line["fingerprint"])
+            self.num_programs += 1
+            self.by_level[line["level"]] += 1

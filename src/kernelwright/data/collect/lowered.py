@@ -1,0 +1,173 @@
+"""From a class to a program: constructed, called, captured; without memory where that can be."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from kernelwright.core.errors import UsageError
+from kernelwright.data.collect import construct, inputs
+from kernelwright.data.collect.outcome import Outcome, Refused
+from kernelwright.data.collect.sources import Source
+from kernelwright.programs.lowering import lower
+from kernelwright.programs.program import Program
+from kernelwright.verify.load import load_factory, load_task
+from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.task import CPU, ModuleTask
+
+PLACES = (("meta", "meta"), ("cpu", "meta"), ("cpu", "cpu"))
+"""Where a module is constructed and where it is called. Constructors read values of tensors (the
+rates of stochastic depth, say) more often than forwards do."""
+_MAX_REAL_TRIES = 30
+"""Sets of inputs with memory: each is a whole forward."""
+_MAX_CAPTURES = 2
+"""Sets of inputs that the module takes but torch.export does not, after which it is given up."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Captured:
+    program: Program
+    arguments: str = ""
+    """Of the constructor, as text."""
+    inputs: str = ""
+    """Of the call, as text."""
+
+
+def capture_source(source: Source) -> Captured:
+    """The program of a task's file or of a factory, at its own sizes.
+
+    Raises:
+        Refused: it cannot be used.
+    """
+    try:
+        if source.kind == "factory":
+            return Captured(program=lower(*load_factory(source.where)).program)
+        task = load_task(Path(source.where), torch.device("meta"))
+        if isinstance(task, ProgramTask):
+            return Captured(program=task.program)
+        if isinstance(task, ModuleTask):
+            return Captured(program=_of_task(task))
+    except UsageError as error:
+        raise Refused(Outcome.NOT_CAPTURED, error.message) from error
+    raise Refused(Outcome.NOT_CAPTURED, "fused_operator is more than a flat program")
+
+
+def _of_task(task: ModuleTask) -> Program:
+    """At the task's own sizes: nothing is allocated, unless values are needed."""
+    try:
+        with torch.device("meta"):
+            return lower(task.build(), tuple(task.get_inputs())).program
+    except UsageError:
+        return lower(task.module(CPU), tuple(task.draw(0, CPU))).program
+
+
+def capture_class(cls: type[nn.Module]) -> Captured:
+    """The program of a module class, with arguments and inputs we found for it.
+
+    Raises:
+        Refused: at the furthest step any attempt came to.
+    """
+    if cls.forward is nn.Module.forward or getattr(cls, "__abstractmethods__", None):
+        raise Refused(Outcome.NO_FORWARD)
+    if unknown := construct.unknown_parameters(cls):
+        raise Refused(Outcome.NOT_CONSTRUCTED, f"no rule for {', '.join(unknown)}")
+    refusals = []
+    for built_on, called_on in PLACES:
+        try:
+            return _capture_at(cls, built_on, called_on)
+        except Refused as refused:
+            refusals.append(refused)
+    raise _furthest(refusals)
+
+
+_STEPS = (Outcome.NOT_CONSTRUCTED, Outcome.NO_INPUTS, Outcome.NO_FORWARD, Outcome.NOT_CAPTURED)
+
+
+def _furthest(refusals: list[Refused]) -> Refused:
+    """The first of those that came as far as any: what was likeliest to work."""
+    if not refusals:
+        return Refused(Outcome.NOT_CONSTRUCTED, "nothing to try")
+    return max(refusals, key=lambda refused: _STEPS.index(refused.outcome))
+
+
+def _capture_at(cls: type[nn.Module], built_on: str, called_on: str) -> Captured:
+    refusals = []
+    for arguments, module in _modules(cls, built_on):
+        if isinstance(module, Refused):
+            refusals.append(module)
+            continue
+        try:
+            program, example = _capture(module.to(called_on).eval(), called_on)
+            return Captured(
+                program=program,
+                arguments=construct.spelled(arguments),
+                inputs=inputs.spelled(example),
+            )
+        except Refused as refused:
+            refusals.append(refused)
+    raise _furthest(refusals)
+
+
+def _modules(cls: type[nn.Module], device: str) -> Iterator[tuple[Any, nn.Module | Refused]]:
+    """Each set of arguments with the module it makes, or why it makes none."""
+    with torch.device(device):
+        attempts = list(construct.arguments_for(cls))
+    for arguments in attempts:
+        try:
+            with torch.device(device):
+                yield arguments, cls(**arguments)
+        except Exception as error:  # foreign constructors raise anything
+            yield arguments, Refused(Outcome.NOT_CONSTRUCTED, error)
+
+
+def _capture(module: nn.Module, device: str) -> tuple[Program, inputs.Example]:
+    refusals, captures = [], 0
+    for number, example in enumerate(_examples(module)):
+        if device != "meta" and number == _MAX_REAL_TRIES:
+            break
+        try:
+            args, kwargs = _arguments(inputs.made(example, device))
+            _try_call(module, args, kwargs, device)
+        except Exception as error:  # so do foreign forwards
+            is_missing = isinstance(error, NotImplementedError) and not str(error)
+            outcome = Outcome.NO_FORWARD if is_missing else Outcome.NO_INPUTS
+            refusals.append(Refused(outcome, error))
+            continue
+        try:
+            with torch.device(device):
+                return lower(module, args, kwargs).program, example
+        except UsageError as error:
+            refusals.append(Refused(Outcome.NOT_CAPTURED, error.message))
+            captures += 1
+            if captures == _MAX_CAPTURES:
+                break
+    raise _furthest(refusals)
+
+
+def _examples(module: nn.Module) -> Iterator[inputs.Example]:
+    try:
+        yield from inputs.examples_for(module)
+    except (TypeError, ValueError) as error:  # a forward without a signature
+        raise Refused(Outcome.NO_INPUTS, error) from error
+
+
+def _arguments(example: inputs.Example) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """As forward takes them: `*` by position, the rest by name."""
+    rest = {name: value for name, value in example.items() if name != "*"}
+    return ((example["*"],), rest) if "*" in example else ((), rest)
+
+
+def _try_call(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], device: str
+) -> None:
+    """Raise what the module raises. What fails only for want of values may still be captured:
+    libraries spare themselves such looks while they are traced."""
+    try:
+        with torch.no_grad(), torch.device(device):
+            module(*args, **kwargs)
+    except RuntimeError as error:
+        if "meta tensor" not in str(error):
+            raise

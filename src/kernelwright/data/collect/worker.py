@@ -1,0 +1,88 @@
+"""The workers of a collection: each surveys files and takes modules apart, one after another.
+
+A worker holds what it imported of an installed package, so that the child processes it forks for
+each module need not import it again; it imports only what a child has imported unharmed.
+"""
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from kernelwright.core.record import Record
+from kernelwright.data.collect.classes import import_source, module_classes, survey
+from kernelwright.data.collect.confined import confined
+from kernelwright.data.collect.fragments import Parts
+from kernelwright.data.collect.lowered import capture_class, capture_source
+from kernelwright.data.collect.outcome import Outcome, Refused
+from kernelwright.data.collect.sources import Source
+from kernelwright.programs.lowering import lower
+
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+"""Nothing that is collected may fetch weights."""
+
+
+def collects(max_calls: int, levels: list[int], timeout_s: float) -> "CollectWorker":
+    """The factory of the workers.
+
+    Args:
+        timeout_s: of one file's import, and of one module.
+    """
+    os.environ.update(_OFFLINE)
+    torch.set_num_threads(1)  # threads do not survive the fork
+    lower(torch.nn.Linear(2, 2), (torch.ones(1, 2),))  # loads what every child needs
+    return CollectWorker(max_calls, levels, timeout_s)
+
+
+class CollectWorker:
+    """A job is {"step": "survey", "source"} or {"step": "collect", "source", "class", "records"},
+    the last a file for the module's programs; an answer has "outcome", "detail" and what was
+    found."""
+
+    def __init__(self, max_calls: int, levels: list[int], timeout_s: float) -> None:
+        self.max_calls, self.levels, self.timeout_s = max_calls, levels, timeout_s
+
+    def begin(self, job: Record) -> None:
+        """Nothing to do beforehand."""
+
+    def run(self, job: Record) -> Record:
+        source = Source(**job["source"])
+        try:
+            if job["step"] == "survey":
+                found = confined(partial(survey, source), self.timeout_s)
+                answer = {"outcome": Outcome.COLLECTED, "detail": "", **found}
+            else:
+                if source.kind == "package":
+                    import_source(source)
+                work = partial(self._collect, source, job["class"], Path(job["records"]))
+                answer = confined(work, self.timeout_s)
+        except Refused as refused:
+            answer = {"outcome": refused.outcome, "detail": refused.detail}
+        return answer
+
+    def close(self) -> None: ...
+
+    def _collect(self, source: Source, name: str | None, records: Path) -> Record:
+        """Write the records of a module's programs, without those of its own that repeat."""
+        torch.manual_seed(0)
+        if name is None:
+            captured = capture_source(source)
+        else:
+            classes = module_classes(import_source(source))
+            captured = capture_class(next(c for c in classes if c.__qualname__ == name))
+        parts = Parts(captured.program, self.max_calls, self.levels)
+        num_records = 0
+        with records.open("w", encoding="utf-8") as file:
+            for record in parts.records():
+                file.write(json.dumps(record, allow_nan=False) + "\n")
+                num_records += 1
+        return {
+            "outcome": Outcome.COLLECTED if num_records else Outcome.NO_PROGRAMS,
+            "detail": "",
+            "arguments": captured.arguments,
+            "inputs": captured.inputs,
+            "calls": len(captured.program.calls),
+            "parts": dict(sorted(parts.counts.items())),
+        }
