@@ -71,7 +71,7 @@ class Case:
         if self.total is None:
             return True
         whole = sum(map(mul, self.total.weights, elements))
-        return self.total.low <= whole <= self.total.high
+        return self.total.limits[0] <= whole <= self.total.limits[1]
 
     def weights(self) -> dict[Values, float]:
         """Every solution -> the product of its roots' weights."""
@@ -89,25 +89,33 @@ class Case:
         return weights
 
     def range_of(self, equations: Equations, root: Var) -> range:
-        divisor = equations.remainders.get(root)
-        return range(1, self.limits.high + 1) if divisor is None else range(divisor)
+        if root in equations.remainders:
+            return range(equations.remainders[root])
+        low = 1 if root in equations.multiples else self.limits.low
+        return range(low, self.limits.high + 1)
 
 
 A, B, C, D = (Var(name) for name in "abcd")
 CASES = {
-    "products": Case(((A, B), (B, C), (A, C)), (), Sizes(high=9, elements=(4, 30))),
-    "linear layer": Case(((A, B), (B, C), (A, C)), ((C, D * 2),), Sizes(high=12, elements=(6, 40))),
+    "products": Case(((A, B), (B, C), (A, C)), (), Sizes(low=1, high=9, elements=(4, 30))),
+    "linear layer": Case(
+        ((A, B), (B, C), (A, C)), ((C, D * 2),), Sizes(low=1, high=12, elements=(6, 40))
+    ),
     "window": Case(
         ((A, B), (A, (B + 2 - 3) // 2 + 1), (C, D)),
         ((C, A), (D, (B - 1) // 2 + 1)),
-        Sizes(high=10, elements=(2, 24)),
+        Sizes(low=1, high=10, elements=(2, 24)),
     ),
-    "windows that meet": Case(((A, B), (B, C)), ((A // 2, (C + 1) // 3),), Sizes(high=9)),
-    "cat": Case(((A, B), (A, C), (A, D)), ((B + C, D),), Sizes(high=9, elements=(4, 25))),
-    "flattened twice": Case(((A, B), (C, D), (A * B,)), ((A * B, C * D),), Sizes(high=8)),
-    "multiples": Case(((A, B), (C,)), ((A * 2, B * 3), (C * 4, A * B)), Sizes(high=20)),
+    "windows that meet": Case(((A, B), (B, C)), ((A // 2, (C + 1) // 3),), Sizes(low=1, high=9)),
+    "cat": Case(((A, B), (A, C), (A, D)), ((B + C, D),), Sizes(low=1, high=9, elements=(4, 25))),
+    "flattened twice": Case(((A, B), (C, D), (A * B,)), ((A * B, C * D),), Sizes(low=1, high=8)),
+    "multiples": Case(((A, B), (C,)), ((A * 2, B * 3), (C * 4, A * B)), Sizes(low=1, high=20)),
+    "multiples from 2 on": Case(((A, B),), ((A * 2, B * 3 + 1),), Sizes(low=2, high=20)),
     "bytes": Case(
-        ((A, B), (B, C), (A,), (A // 2, B)), (), Sizes(high=9), Total((4, 4, 0, 2), 40, 200)
+        ((A, B), (B, C), (A,), (A // 2, B)),
+        (),
+        Sizes(low=1, high=9),
+        Total((4, 4, 0, 2), (40, 200)),
     ),
     "from 2 on": Case(((A, 1), (A, B)), (), Sizes(low=2, high=9, elements=(4, 20))),
 }

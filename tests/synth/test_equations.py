@@ -38,7 +38,7 @@ def rooted(case: Case) -> list[Values]:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(any_size(), any_size()), min_size=1, max_size=3))
 def test_assignments_of_the_roots_are_the_solutions_one_to_one(pairs):
-    case = Case((), tuple(pairs), Sizes(high=HIGH))
+    case = Case((), tuple(pairs), Sizes(low=1, high=HIGH))
     assert sorted(rooted(case)) == sorted(case.solutions())
 
 
@@ -60,7 +60,7 @@ def test_assignments_of_the_roots_are_the_solutions_one_to_one(pairs):
     ids=str,
 )
 def test_what_can_be_solved_is_solved(pairs, num_roots, num_residual):
-    case = Case((), tuple(pairs), Sizes())
+    case = Case((), tuple(pairs), Sizes(low=1))
     equations = case.equations()
     roots = {v for name in case.names for v in variables(equations.solved(name))}
     assert (len(roots), len(equations.residual)) == (num_roots, num_residual)

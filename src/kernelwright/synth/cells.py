@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from kernelwright.ops.sizes import Expr, Var, evaluate, variables
 from kernelwright.synth.elimination import Elimination, Scope, Step, Table, largest_table, plan
 from kernelwright.synth.equations import Contradiction
-from kernelwright.synth.interval import Interval
 from kernelwright.synth.measure import Weights
+from kernelwright.synth.span import Span
 from kernelwright.synth.system import System
 
 _RATIOS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 32.0, 256.0, 65536.0)
@@ -25,7 +25,7 @@ _RATIOS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 32.0, 256.0, 65536.0)
 Integers = NDArray[np.int64]
 Cut = tuple[Integers, Integers]
 """Smallest and largest value of every cell of a range."""
-Grid = Callable[[Var], Interval]
+Grid = Callable[[Var], Span]
 """Root -> the intervals of its cells, along an axis of its own."""
 
 
@@ -96,7 +96,7 @@ def grid(asked: System, scope: Scope, cuts: list[Cut]) -> Grid:
         shape = [1] * len(scope)
         shape[axis] = -1
         lows, highs = cuts[root]
-        intervals[asked.roots[root]] = Interval(
+        intervals[asked.roots[root]] = Span(
             lows.reshape(shape).astype(float), highs.reshape(shape).astype(float)
         )
     return intervals.__getitem__

@@ -35,6 +35,8 @@ class Equations:
     def __init__(self) -> None:
         self.remainders: dict[Var, int] = {}
         """Variables made here that are remainders -> their divisor; they are 0 .. divisor - 1."""
+        self.multiples: set[Var] = set()
+        """Variables made here that count multiples, from 1 on."""
         self.residual: list[Expr] = []
         """Expressions that must be 0."""
         self._bound: dict[Var, Size] = {}
@@ -193,7 +195,9 @@ class Equations:
         step = divisor // common
         rest = -(constant // common) * pow(factor // common, -1, step) % step
         smallest = rest if rest or variable in self.remainders else step
-        self._bound[variable] = (self._make() - 1) * step + smallest
+        multiple = self._make()
+        self.multiples.add(multiple)
+        self._bound[variable] = (multiple - 1) * step + smallest
 
     def _make(self) -> Var:
         self._num_made += 1

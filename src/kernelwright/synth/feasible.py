@@ -11,7 +11,7 @@ from typing import Any, Self
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.sizes import evaluate
 from kernelwright.synth.equations import Contradiction
-from kernelwright.synth.interval import Interval
+from kernelwright.synth.span import Span
 from kernelwright.synth.system import Parts, System
 
 _EFFORT = 5.0
@@ -60,7 +60,7 @@ def decide(asked: System, *, seed: int = 0) -> tuple[int, ...] | None:
 def _state(asked: System, model: Any) -> list[Any]:
     """Put the system in the solver's terms; its variables for the roots."""
     ends = asked.ranges[: len(asked.roots)]
-    terms = [_Term(model, model.new_int_var(*each, ""), Interval(*each)) for each in ends]
+    terms = [_Term(model, model.new_int_var(*each, ""), Span(*each)) for each in ends]
     value = dict(zip(asked.roots, terms, strict=True)).__getitem__
     columns = [*terms, *(evaluate(expression, value) for expression in asked.derived)]
     for column, (low, high) in zip(columns, asked.ranges, strict=True):
@@ -68,7 +68,7 @@ def _state(asked: System, model: Any) -> list[Any]:
 
     def product(parts: Parts, most: int) -> _Term:
         factor, places = parts
-        first = columns[places[0]] if places else _Term(model, 1, Interval(1, 1))
+        first = columns[places[0]] if places else _Term(model, 1, Span(1, 1))
         rest = [columns[place] for place in places[1:]]
         return reduce(lambda a, b: a.times(b, most // factor), rest, first) * factor
 
@@ -79,9 +79,7 @@ def _state(asked: System, model: Any) -> list[Any]:
         evaluate(expression, value).keep_within(0, 0)
     if asked.total:
         parts = [product(each, asked.total.high) for each in asked.total.terms]
-        sum(parts, start=_Term(model, 0, Interval(0, 0))).keep_within(
-            asked.total.low, asked.total.high
-        )
+        sum(parts, start=_Term(model, 0, Span(0, 0))).keep_within(asked.total.low, asked.total.high)
     return [term.expression for term in terms]
 
 
@@ -91,7 +89,7 @@ class _Term:
 
     model: Any
     expression: Any
-    ends: Interval
+    ends: Span
 
     def keep_within(self, low: int, high: int) -> None:
         self.model.add_linear_constraint(self.expression, low, high)
@@ -111,7 +109,7 @@ class _Term:
     def times(self, other: "_Term", most: int) -> "_Term":
         """The product of two positive terms, asked to be at most `most`."""
         ends = self.ends * other.ends
-        return self._product(other, Interval(min(ends.low, most), min(ends.high, most)))
+        return self._product(other, Span(min(ends.low, most), min(ends.high, most)))
 
     def __floordiv__(self, divisor: int) -> "_Term":
         # Rounded down: the solver's own division rounds towards 0
@@ -121,7 +119,7 @@ class _Term:
         )
         return whole
 
-    def _product(self, other: "_Term", ends: Interval) -> "_Term":
+    def _product(self, other: "_Term", ends: Span) -> "_Term":
         made = self._named(ends)
         factors = []
         for term in (self, other):
@@ -132,7 +130,7 @@ class _Term:
         self.model.add_multiplication_equality(made.expression, factors)
         return made
 
-    def _named(self, ends: Interval) -> "_Term":
+    def _named(self, ends: Span) -> "_Term":
         """A new variable."""
         if max(abs(ends.low), abs(ends.high)) > _LARGEST:
             raise _TooLarge

@@ -10,10 +10,12 @@ from math import ceil, floor, prod
 
 from kernelwright.ops.sizes import Expr, Linear, Product, Quotient, Size, Var, evaluate, variables
 from kernelwright.synth.equations import Contradiction, Equations
-from kernelwright.synth.interval import Interval
-from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.recipe import Interval, Sizes
+from kernelwright.synth.span import Span
 from kernelwright.synth.system import Monomial, Parts, Range, Sum, System, Total
 
+_LARGEST = 1 << 62
+"""In place of an infinite end."""
 _NUM_PASSES = 6
 """Of narrowing, at most: ranges that stay too wide cost speed, never solutions."""
 
@@ -36,8 +38,7 @@ def read_system(
     for place, shape in enumerate(shapes):
         reader.read_shape(shape, total.weights[place] if total else 0)
     for variable, value in equations.bound():
-        divisor = equations.remainders.get(variable)
-        reader.read_size(value, reader.size if divisor is None else (0, divisor - 1))
+        reader.read_size(value, reader.range_of(variable))
     for expression in equations.residual:
         reader.read_zero(equations.solved(expression))
     for _ in range(_NUM_PASSES):
@@ -46,12 +47,17 @@ def read_system(
     return reader.system()
 
 
+def _whole(limits: Interval) -> Range:
+    low, high = limits
+    return ceil(low), floor(min(high, _LARGEST))
+
+
 class _Reader:
     def __init__(self, equations: Equations, limits: Sizes, total: Total | None) -> None:
         self.size = limits.low, limits.high
-        self._elements = ceil(limits.elements[0]), floor(limits.elements[1])
+        self._elements = _whole(limits.elements)
         self._equations = equations
-        self._total = total
+        self._total = _whole(total.limits) if total else (0, 0)
         self._columns: list[Expr] = []
         self._ranges: list[Range] = []
         self._numbers: dict[Expr, int] = {}
@@ -65,6 +71,13 @@ class _Reader:
 
     # Reading
 
+    def range_of(self, variable: Var) -> Range:
+        """What a variable may be."""
+        divisor = self._equations.remainders.get(variable)
+        if divisor is not None:
+            return 0, divisor - 1
+        return (1, self.size[1]) if variable in self._equations.multiples else self.size
+
     def read_shape(self, shape: Sequence[Size], weight: int) -> None:
         factor = 1
         columns: list[int] = []
@@ -77,8 +90,8 @@ class _Reader:
             columns += parts[1]
         columns.sort()
         low, high = self._elements
-        if self._total and weight:
-            high = min(high, self._total.high // weight)
+        if weight:
+            high = min(high, self._total[1] // weight)
             self._terms[*columns,] = self._terms.get((*columns,), 0) + weight * factor
         self._limit(factor, columns, (low, high))
 
@@ -88,6 +101,8 @@ class _Reader:
             if not min(limits[0], 1) <= size <= limits[1]:
                 raise Contradiction(f"a size of {size}")
             return size, ()
+        if size in self._numbers and limits == self._ranges[self._numbers[size]]:
+            return 1, (self._numbers[size],)
         parts = self._taken_apart(size)
         self._limit(*parts, limits)
         return parts
@@ -117,10 +132,8 @@ class _Reader:
                 for variable in variables(column):
                     self._number(variable)
                 limits = self._free_range(column)
-            elif column in self._equations.remainders:
-                limits = 0, self._equations.remainders[column] - 1
             else:
-                limits = self.size
+                limits = self.range_of(column)
             number = self._numbers[column] = len(self._columns)
             self._columns.append(column)
             self._ranges.append(limits)
@@ -171,8 +184,8 @@ class _Reader:
             case Product():
                 self._narrow_factors(1, size.factors, limits)
             case Linear():
-                ranges = [Interval(*self._range(term)) * factor for term, factor in size.terms]
-                whole = sum(ranges, start=Interval(size.constant, size.constant))
+                ranges = [Span(*self._range(term)) * factor for term, factor in size.terms]
+                whole = sum(ranges, start=Span(size.constant, size.constant))
                 for (term, factor), own in zip(size.terms, ranges, strict=True):
                     ends = low - (whole.high - own.high), high - (whole.low - own.low)
                     if factor < 0:
@@ -198,7 +211,7 @@ class _Reader:
 
     def _free_range(self, size: Expr) -> Range:
         """As the roots allow, whatever is asked of the size itself."""
-        ends = evaluate(size, lambda variable: Interval(*self._ranges[self._numbers[variable]]))
+        ends = evaluate(size, lambda variable: Span(*self._ranges[self._numbers[variable]]))
         return ends.low, ends.high
 
     # What is left
@@ -230,12 +243,15 @@ class _Reader:
         )
 
     def _sum(self, place: Mapping[int, int]) -> Sum | None:
-        if self._total is None:
+        low, high = self._total
+        least = sum(f * prod([self._ranges[c][0] for c in cs]) for cs, f in self._terms.items())
+        most = sum(f * prod([self._ranges[c][1] for c in cs]) for cs, f in self._terms.items())
+        if most < low or least > high:
+            raise Contradiction(f"a total of {least} to {most}")
+        if low <= least and most <= high:
             return None
-        terms = tuple(
-            (factor, tuple(place[c] for c in columns)) for columns, factor in self._terms.items()
-        )
-        return Sum(terms, self._total.low, self._total.high)
+        terms = tuple((f, tuple(place[c] for c in cs)) for cs, f in self._terms.items())
+        return Sum(terms, low, high)
 
     def _may_leave(self, number: int) -> bool:
         low, high = self._free_range(self._columns[number])

@@ -9,6 +9,7 @@ import numpy as np
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
+from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
 from kernelwright.synth.arrange import Draft, arrange
@@ -16,6 +17,7 @@ from kernelwright.synth.recipe import Bounds, Interval, Recipe
 from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
 from kernelwright.synth.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
+from kernelwright.synth.system import Total
 
 MAX_DRAFTS = 400
 """Forms and choices tried for one skeleton."""
@@ -95,7 +97,15 @@ class Sampler:
             found.append(program)
             return True
 
-        drawn = draw_sizes(draft.shapes, draft.equations, self.recipe.sizes, rng, accept=accept)
+        element_bytes = [DTYPE_BYTES[kind.dtype] for kind in draft.kinds]
+        drawn = draw_sizes(
+            draft.shapes,
+            draft.equations,
+            self.recipe.sizes,
+            rng,
+            total=Total(element_bytes, self.recipe.bounds.bytes),
+            accept=accept,
+        )
         return found[-1], drawn
 
 

@@ -6,7 +6,7 @@ as the 53 bits of a float go. First the superset is the ranges of the roots, whi
 suffices for most systems; then it is a relaxation over cells, coarse before fine.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,8 +20,10 @@ from kernelwright.synth.reading import read_system
 from kernelwright.synth.recipe import Sizes
 from kernelwright.synth.system import System, Total
 
-_PLAIN = (64, 256)
+_PLAIN = (4, 64, 256)
 """Proposals drawn at once from the ranges of the roots."""
+_FEW = 4
+"""So many proposals are looked at one by one faster than all at once."""
 _RELAXED = ((1 << 14, (512, 1024, 4096)), (1 << 17, (4096,) * 16))
 """Entries of the relaxation's tables, and proposals drawn at once from it."""
 _MOST_REFUSED = 1000
@@ -64,11 +66,15 @@ def draw_sizes(
         UsageError: the solver is to be used and is not installed.
     """
     asked = read_system(shapes, equations, limits, total)
-    check = _Check(asked)
+    check: _Check | None = None
     proposals = accepted = 0
     for drawn in _proposals(asked, weights(Measure(limits.measure), limits.high), rng):
-        for column in check.survivors(drawn):
-            values = [int(value) for value in drawn[:, column]]
+        columns: Iterable[int] = range(drawn.shape[1])
+        if drawn.shape[1] > _FEW:
+            check = check or _Check(asked)
+            columns = check.survivors(drawn)
+        for column in columns:
+            values = [int(value) for value in drawn[:, column].tolist()]
             if asked.holds(values):
                 accepted += 1
                 assignment = dict(zip(asked.roots, values, strict=True))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from kernelwright.ops.sizes import Expr, Var, evaluate
+from kernelwright.synth.recipe import Interval
 
 Range = tuple[int, int]
 """Both ends included."""
@@ -15,12 +16,11 @@ Parts = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """low <= sum over the tensors of weight * number of elements <= high"""
+    """What the sum over all tensors of weight * number of elements may be."""
 
     weights: Sequence[int]
     """One a tensor; the bytes of an element, where the total is of bytes."""
-    low: int
-    high: int
+    limits: Interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,33 @@
+"""Interval arithmetic over integers or, for many intervals at once, over arrays."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """For `ops.sizes.evaluate`. Ends are included; what is possible is never left out."""
+
+    low: Any
+    high: Any
+
+    def __add__(self, other: Self | int) -> "Span":
+        if isinstance(other, Span):
+            return Span(self.low + other.low, self.high + other.high)
+        return Span(self.low + other, self.high + other)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Self | int) -> "Span":
+        if isinstance(other, Span):
+            corners = [a * b for a in (self.low, self.high) for b in (other.low, other.high)]
+            if isinstance(corners[0], int):
+                return Span(min(corners), max(corners))
+            return Span(np.minimum.reduce(corners), np.maximum.reduce(corners))
+        ends = self.low * other, self.high * other
+        return Span(*ends) if other > 0 else Span(*ends[::-1])
+
+    def __floordiv__(self, divisor: int) -> "Span":
+        return Span(self.low // divisor, self.high // divisor)
