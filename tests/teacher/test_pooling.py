@@ -1,5 +1,6 @@
 """The pooling family: every kind of window, layout and neighbour, against fp64."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -61,6 +62,9 @@ PLAIN: dict[str, Callable[[], Program]] = {
     "adaptive avg 2d uneven": lambda: pool("adaptive_avg_pool2d", IMAGE, output_size=(4, 3)),
     "adaptive avg 2d to one": lambda: pool("adaptive_avg_pool2d", IMAGE, output_size=(1, 1)),
     "adaptive max 1d uneven": lambda: pool("adaptive_max_pool1d", SIGNAL, output_size=(5,)),
+    "adaptive avg 1d of a long window": lambda: pool(
+        "adaptive_avg_pool1d", (2, 3, 130), output_size=(2,)
+    ),
     "max 2d in fp16": lambda: pool("max_pool2d", IMAGE, dtype="float16", **window(2, 3, 2, 1)),
     "avg 2d in bf16": lambda: pool("avg_pool2d", IMAGE, dtype="bfloat16", **window(2, 3, 2, 1)),
     "max 2d channels-last": lambda: pool(
@@ -174,3 +178,11 @@ def test_the_favourites_fit_hopper_without_spills():
     [usage] = compile_check(candidate.source, inputs).kernels.values()
     assert usage.spills == 0
     assert usage.registers <= 128
+
+
+def test_a_long_window_is_a_loop_that_compiles_at_once():
+    program = pool("adaptive_avg_pool1d", (128, 1024), output_size=(2,))
+    source = pooling.write(program, limit=1, seed=0, precision="strict")[0].source
+    begin_s = time.monotonic()
+    compile_check(source, [torch.empty(128, 1024, device="meta")])
+    assert time.monotonic() - begin_s < 10.0  # unrolled it takes minutes

@@ -29,7 +29,8 @@ from kernelwright.teacher.tile_views import Side, measure
 from kernelwright.teacher.window_slide import POOLS, Slide, slides
 
 _MAX_UNROLLED = 32
-"""Windows of more elements are unrolled along the innermost dimension only."""
+"""Windows of more elements are unrolled along the innermost dimension only, and not there either
+where it is longer by itself: 512 steps take minutes to compile."""
 _MAX_WINDOW = 512
 """Longer windows are reductions: they need several threads an output."""
 
@@ -233,7 +234,8 @@ class _Loop:
         lines: list[str] = []
         indent = ""
         for slide in pool.window:
-            header, place = slide.loop(is_short or slide is pool.window[-1])
+            is_inner = slide is pool.window[-1] and slide.kernel <= _MAX_UNROLLED
+            header, place = slide.loop(is_short or is_inner)
             if header:
                 lines.append(indent + header)
                 indent += "    "
