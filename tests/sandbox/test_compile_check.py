@@ -5,7 +5,8 @@ import torch
 from sample_candidates import ADD, HEADER
 
 from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.sandbox.guest import GuestFault
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import GuestFault, Limits
 
 DOT = (
     HEADER
@@ -52,3 +53,40 @@ def test_an_undefined_name_in_a_kernel_is_refused():
         compile_check(source, [x, x])
     assert caught.value.kind == "compile"
     assert "np.abs" in source.splitlines()[caught.value.line - 1]
+
+
+def looping(*lines: str) -> str:
+    """The sum, after these lines."""
+    entry = "def fused_operator(x, y):\n"
+    return ADD.replace(entry, entry + "".join(f"    {line}\n" for line in lines))
+
+
+def test_own_code_that_computes_without_end_is_stopped_at_its_line_and_the_guest_goes_on():
+    x = torch.empty(64, device="meta")
+    with shared("compile").guest(Limits(wall_s=30.0, own_code_s=0.3)) as guest:
+        source = looping("size = 0", "while True:", "    size += 1")
+        guest.load(source)
+        with pytest.raises(GuestFault) as caught:
+            guest.compile([x, x])
+        assert caught.value.kind == "timeout"
+        assert source.splitlines()[caught.value.line - 1].strip() in ("while True:", "size += 1")
+        guest.load(ADD)
+        assert guest.compile([x, x]).usage.keys() == {"add"}
+        assert guest.attest().settings == guest.born.settings
+
+
+def test_own_code_that_catches_the_end_is_ended_with_its_guest():
+    x = torch.empty(64, device="meta")
+    inner = ["    try:", "        while True:", "            pass", "    except BaseException:"]
+    with shared("compile").guest(Limits(wall_s=1.0, own_code_s=0.1)) as guest:
+        guest.load(looping("while True:", *inner, "        pass"))
+        with pytest.raises(GuestFault, match="no answer to 'compile'"):
+            guest.compile([x, x])
+        assert not guest.alive
+
+
+def test_compiling_is_not_own_code():
+    x = torch.empty(64, device="meta")
+    with shared("compile").guest(Limits(wall_s=30.0, own_code_s=0.02)) as guest:
+        guest.load(ADD)  # takes some 40 ms to compile
+        assert guest.compile([x, x]).usage.keys() == {"add"}

@@ -190,6 +190,21 @@ def test_a_lost_guest_is_tried_once_more(judge, relu, monkeypatch):
     assert judge.verify(relu, Candidate(source=GOOD)).accepted
 
 
+def test_a_guest_lost_while_screening_is_tried_once_more(judge, relu, monkeypatch):
+    run, calls = Guest.run, []
+
+    def lose_the_second(self, *args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            self.close()
+            raise GuestLost("the guest is lost")
+        return run(self, *args, **kwargs)
+
+    monkeypatch.setattr(Guest, "run", lose_the_second)
+    verdicts = judge.screen(relu, [Candidate(source=GOOD)] * 2)
+    assert [len(v.cases) for v in verdicts if v.accepted] == [2, 2]
+
+
 def test_a_fork_server_that_dies_while_judging_costs_nothing_but_time(judge, relu, monkeypatch):
     calls, run = [], Guest.run
 

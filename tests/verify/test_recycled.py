@@ -1,5 +1,7 @@
 """The grade `recycled`: what one candidate leaves in a guest is found, and the next is not hurt."""
 
+import os
+import signal
 from dataclasses import replace
 
 import pytest
@@ -10,9 +12,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
+from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.teacher.writer import write
 from kernelwright.verify import recycled
+from kernelwright.verify.guests import SPARE_AFTER, LongLived
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
 from kernelwright.verify.program_task import program_task
@@ -127,6 +131,16 @@ def test_a_guest_that_died_is_replaced(judge, relu):
     assert [v.accepted for v in verdicts] == [False, True, False, True]
 
 
+def test_code_that_never_ends_costs_no_guest_and_little_time(relu, monkeypatch):
+    monkeypatch.setattr(recycled, "OWN_CODE_S", 0.2)
+    with Judge("cpu", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+        hanging = leaving("while True: pass")
+        verdicts = list(judge.verify_many([(relu, hanging), (relu, GOOD)]))
+        assert [v.code for v in verdicts] == [Code.TIMEOUT, Code.OK]
+        assert "while True" in hanging.source.splitlines()[verdicts[0].line - 1]
+        assert judge.recycled.compilers.num_started == 1
+
+
 def test_a_guest_is_replaced_after_enough_candidates(relu, monkeypatch):
     monkeypatch.setattr("kernelwright.verify.recycled.MAX_CANDIDATES", 2)
     with Judge("cpu", grade="recycled") as judge:
@@ -187,3 +201,27 @@ def test_a_large_dot_in_the_interpreter_leaves_no_threads(judge):
     large = next(c for c in write(program, limit=24) if "BLOCK_M=128 BLOCK_N=256" in c.schedule)
     verdict = judge.verify(program_task(program), large)
     assert verdict.accepted, verdict.message
+
+
+def test_a_spare_takes_over_and_one_that_died_meanwhile_does_not():
+    started = []
+
+    def start():
+        started.append(shared("cpu").guest())
+        return started[-1]
+
+    guests = LongLived(start, max_candidates=SPARE_AFTER, keeps_spare=True)
+    try:
+        first = [guests.next() for _ in range(SPARE_AFTER)]
+        second = guests.next()
+        assert len(set(first)) == 1
+        assert (second, len(started), guests.num_started) == (started[1], 2, 2)
+        for _ in range(SPARE_AFTER - 1):
+            assert guests.next() is second
+        guests._spare.result()
+        os.kill(started[2]._pid, signal.SIGKILL)
+        assert guests.next() is started[3]
+        assert guests.num_started == 3
+    finally:
+        guests.close()
+    assert not any(guest.alive for guest in started)

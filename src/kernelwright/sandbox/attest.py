@@ -29,6 +29,7 @@ from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.persisting import persisting_l2_bytes
+from kernelwright.timing.waiting import sleeps_while_waiting
 
 _SETTLE_S = 0.02
 """Threads that a call has just ended get this long to be gone."""
@@ -77,6 +78,7 @@ _CUDA_SETTINGS: dict[str, Callable[[], object]] = {
         current().cuda_stream
     ),
     "persisting L2 cache": persisting_l2_bytes,
+    "waits for the GPU asleep": sleeps_while_waiting,
 }
 
 

@@ -16,6 +16,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 
 from kernelwright.sandbox import interpreter
 from kernelwright.sandbox.interpreter import OutOfBounds
+from kernelwright.sandbox.own_code import OwnCodeTimeout
 
 _MESSAGE_LIMIT = 2_000
 
@@ -149,6 +150,8 @@ def _kind(chain: list[BaseException], default: str) -> str:
         return "out_of_bounds"
     if "illegal memory access" in text or "misaligned address" in text:
         return "out_of_bounds"
+    if any(isinstance(error, OwnCodeTimeout) for error in chain):
+        return "timeout"
     if any(isinstance(error, MemoryError | torch.OutOfMemoryError) for error in chain):
         return "out_of_memory"
     if "can't allocate memory" in text or "CUDA out of memory" in text:

@@ -12,20 +12,24 @@ from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.candidate import Loaded
+from kernelwright.sandbox.own_code import OwnCode
 from kernelwright.sandbox.stub_gpu import MAX_SHARED_BYTES
 from kernelwright.sandbox.tensors import TensorMeta
 
 Kernels = dict[str, dict[str, int]]
 
 
-def collect(loaded: Loaded, inputs: list[dict[str, Any]], *, measures: bool) -> dict[str, Any]:
+def collect(
+    loaded: Loaded, inputs: list[dict[str, Any]], limit: OwnCode, *, measures: bool
+) -> dict[str, Any]:
     """Call the candidate with meta tensors; every launch compiles and returns.
 
     Gives the types of each kernel's arguments and, where it `measures`, registers, spilled bytes
     and shared memory, the worst where one is compiled more than once.
 
     Raises:
-        what Triton raises for an illegal kernel; OutOfResources above the shared memory of a block.
+        what Triton raises for an illegal kernel; OutOfResources above the shared memory of a block;
+        OwnCodeTimeout.
     """
     compiled: Kernels = {}
     signatures: list[list[Any]] = []
@@ -35,7 +39,8 @@ def collect(loaded: Loaded, inputs: list[dict[str, Any]], *, measures: bool) -> 
         kwargs.pop("warmup")
         if callable(grid):  # a launch evaluates it, and it may be wrong
             grid({**dict(zip(kernel.arg_names, args, strict=False)), **kwargs})
-        made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        with limit.paused():
+            made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
         if made.metadata.shared > MAX_SHARED_BYTES:
             raise OutOfResources(made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
         signatures.append(list(made.src.signature.values()))
@@ -45,7 +50,7 @@ def collect(loaded: Loaded, inputs: list[dict[str, Any]], *, measures: bool) -> 
 
     JITFunction.run = compile_only
     try:
-        with torch.no_grad():
+        with torch.no_grad(), limit.of(loaded.path):
             loaded.call(*[_described(item) for item in inputs])
     finally:
         JITFunction.run = run

@@ -34,6 +34,9 @@ class Limits:
     """Address space on CPU; on CUDA the size of all outputs of one call."""
     cpu_s: int = 600
     """Over the guest's life."""
+    own_code_s: float | None = None
+    """CPU time of a candidate's own code in a request to compile, without the compilation. It is
+    for loops that hang: code that defies it is ended by `wall_s`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,7 +153,8 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: N
                 namespaces=spaces,
             )
         )
-        inside.serve(socket.socket(fileno=channel_fd), role, folder, held)
+        channel = socket.socket(fileno=channel_fd)
+        inside.serve(channel, role, folder, held, patient=message["patient"])
         os._exit(0)
     except BaseException:
         _fail(message)

@@ -64,13 +64,16 @@ class ForkServer:
         atexit.register(self.close)
 
     @stage("start guest")
-    def guest(self, limits: Limits | None = None, *, trusted: bool = False) -> Guest:
+    def guest(
+        self, limits: Limits | None = None, *, trusted: bool = False, patient: bool = False
+    ) -> Guest:
         """A fresh confined process; a context manager.
 
         Args:
             trusted: the sources are our own (the teacher's in screening): compiled kernels are
                 kept in a cache that trusted guests of every server share. Others read it and
                 compile what is not there into their own folder.
+            patient: it sleeps while it waits for the GPU: for guests that take no times.
 
         Raises:
             GuestLost: the guest did not start, or the server ended; the next call starts another.
@@ -94,6 +97,7 @@ class ForkServer:
             "ours": self._ours(),
             "memory_bytes": limits.memory_bytes,
             "cpu_s": limits.cpu_s,
+            "patient": patient,
         }
         try:
             with theirs:

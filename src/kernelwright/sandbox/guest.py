@@ -183,7 +183,7 @@ class Guest:
 
         Args:
             inputs: tensors (on the server's device), or plain numbers, bools, None.
-            seed: for `torch.manual_seed` in the guest.
+            seed: of the generators that the call may draw from.
             poison: what memory fresh from the allocator holds.
             skip_kernels: names of kernels whose launches do nothing, to see what depends on them.
         """
@@ -280,7 +280,11 @@ class Guest:
             measures: find out what each kernel uses, too (10 ms a launch).
         """
         header, _ = self._request(
-            "compile", name=name, inputs=_described(inputs), measures=measures
+            "compile",
+            name=name,
+            inputs=_described(inputs),
+            measures=measures,
+            own_code_s=self._limits.own_code_s,
         )
         try:
             usage = {

@@ -17,20 +17,27 @@ from typing import Any
 import torch
 
 from kernelwright.sandbox import attest, candidate, kernel_cache, watch, wire
+from kernelwright.sandbox.own_code import OwnCode
 from kernelwright.sandbox.red_zones import RedZones
+from kernelwright.sandbox.seeding import seed_generators
 from kernelwright.sandbox.tensors import TensorMeta, chunk, flat_span, flatten, fresh_copy
 from kernelwright.sandbox.tensors import from_payload as tensors_from_payload
 from kernelwright.sandbox.timed import Timer, own_share
 from kernelwright.sandbox.witness import Witness, count_thread_starts
+from kernelwright.timing.waiting import sleep_while_waiting
 
 Answer = tuple[dict[str, Any], list[memoryview]]
 
 
-def serve(channel: socket.socket, role: str, folder: Path, held: list[str]) -> None:
+def serve(
+    channel: socket.socket, role: str, folder: Path, held: list[str], *, patient: bool
+) -> None:
     """Say hello with the guards that hold, then answer requests."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (lives as long as the guest)
     torch.set_num_threads(1)
     if role == "cuda":
+        if patient:
+            sleep_while_waiting()
         torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.zeros(1, device="cuda")  # the context, whose threads and files are not a candidate's
         torch.cuda.synchronize()
@@ -231,7 +238,7 @@ class Inside:
         if self.role == "cuda":
             watch.poison_allocator(self.device, poison)
         self.launches.reset(skipped)
-        torch.manual_seed(request["seed"])
+        seed_generators(request["seed"], self.device)
         witness = self.launches.witness = Witness()
         try:
             with witness, torch.no_grad(), watch.Watch(poison, zones) as watched:
@@ -283,7 +290,7 @@ class Inside:
         else:
             self.timer.ready(self.loaded[request["name"]].call, self._fresh_inputs(self.kept))
         watch.poison_allocator(self.device, float(request["poison"]))
-        torch.manual_seed(request["seed"])
+        seed_generators(request["seed"], self.device)
         self._synchronize()
         return {}, []
 
@@ -291,7 +298,7 @@ class Inside:
         """Capture a call on the inputs at hand as a CUDA graph; say why where that fails."""
         self.outputs = []
         self.timer.forget()
-        torch.manual_seed(request["seed"])
+        seed_generators(request["seed"], self.device)
         call, inputs = self.loaded[request["name"]].call, self._fresh_inputs(self.kept)
         return {"refused": self.timer.capture(call, inputs, self.kept)}, []
 
@@ -341,8 +348,9 @@ class Inside:
     def compile(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         from kernelwright.sandbox import compile_hook
 
-        loaded = self.loaded[request["name"]]
-        return compile_hook.collect(loaded, request["inputs"], measures=request["measures"]), []
+        loaded, limit = self.loaded[request["name"]], OwnCode(request["own_code_s"])
+        inputs, measures = request["inputs"], request["measures"]
+        return compile_hook.collect(loaded, inputs, limit, measures=measures), []
 
 
 @dataclass(slots=True)

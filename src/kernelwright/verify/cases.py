@@ -117,8 +117,7 @@ class Cases:
             )
         except UsageError:
             return None
-        outputs = posed.answer.outputs.oracle
-        return posed if all(bool(output.isfinite().all()) for output in outputs) else None
+        return posed if posed.answer.is_finite else None
 
     def _part_changed(self, case: Case) -> Posed:
         """The first case again but for a short run of each input's values: a result kept under a

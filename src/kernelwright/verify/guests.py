@@ -1,39 +1,56 @@
 """Where judging happens: the guests of a device, kept for a while or not, and the GPU's lock."""
 
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TypeVar
 
 import torch
 
 from kernelwright.core.errors import GuestLost
 from kernelwright.sandbox.forkserver import ForkServer, shared
-from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.guest import Guest, GuestFault
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.verify.program_task import ProgramTask, for_interpreter
 from kernelwright.verify.task import Task
+
+SPARE_AFTER = 4
+"""Candidates that a guest runs before a spare is started: not while everything else starts."""
+
+Found = TypeVar("Found")
+
+
+def once_more(step: Callable[[], Found]) -> Found:
+    """What the step gives; it is tried again where a guest was lost for no candidate's fault.
+
+    Raises:
+        GuestLost: twice.
+    """
+    try:
+        return step()
+    except GuestLost:
+        return step()
 
 
 class LongLived:
     """One guest for candidates in a row: the same until it is dead, retired or worn.
 
     Args:
+        start: makes a guest; in another thread where a spare is kept.
         max_candidates: it may run, or hold, before it is replaced.
-        trusted: as for `ForkServer.guest`.
+        keeps_spare: another guest is started ahead, so that nobody waits for it.
     """
 
     def __init__(
-        self,
-        server: ForkServer,
-        limits: Limits,
-        max_candidates: int,
-        *,
-        trusted: bool = False,
+        self, start: Callable[[], Guest], max_candidates: int, *, keeps_spare: bool = False
     ) -> None:
-        self._server, self._limits, self._trusted = server, limits, trusted
-        self._max_candidates = max_candidates
+        self._start, self._max_candidates = start, max_candidates
+        self._keeps_spare = keeps_spare
         self._guest: Guest | None = None
+        self._spare: Future[Guest] | None = None
         self._num_candidates = 0
         self.num_started = 0
-        """Guests so far."""
+        """Guests that were put to use so far."""
 
     def next(self) -> Guest:
         """The guest for one more candidate.
@@ -45,9 +62,11 @@ class LongLived:
         if self._guest is not None and (worn or not self._guest.alive):
             self.retire()
         if self._guest is None:
-            self._guest = self._server.guest(self._limits, trusted=self._trusted)
+            self._guest = self._take_spare() or self._start()
             self.num_started += 1
         self._num_candidates += 1
+        if self._keeps_spare and self._spare is None and self._num_candidates >= SPARE_AFTER:
+            self._spare = _in_background(self._start)
         return self._guest
 
     def retire(self) -> None:
@@ -57,6 +76,37 @@ class LongLived:
             guest, self._guest = self._guest, None
             with suppress(GuestLost):  # gone is gone
                 guest.close()
+
+    def close(self) -> None:
+        """End the guest and the spare; others are started when they are needed."""
+        self.retire()
+        if (spare := self._take_spare()) is not None:
+            with suppress(GuestLost):
+                spare.close()
+
+    def _take_spare(self) -> Guest | None:
+        """None where there is none, or it did not live to see its day."""
+        if self._spare is None:
+            return None
+        spare, self._spare = self._spare, None
+        try:
+            guest = spare.result()
+        except GuestLost:
+            return None
+        try:
+            guest.attest()
+        except (GuestLost, GuestFault):
+            with suppress(GuestLost):
+                guest.close()
+            return None
+        return guest
+
+
+def _in_background(start: Callable[[], Guest]) -> Future[Guest]:
+    pool = ThreadPoolExecutor(1, "spare")
+    started = pool.submit(start)
+    pool.shutdown(wait=False)
+    return started
 
 
 def server(device: torch.device) -> ForkServer:

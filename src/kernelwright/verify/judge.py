@@ -15,14 +15,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import GuestLost, UsageError
+from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
@@ -30,7 +32,7 @@ from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import checks, clock, further, rounds
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, Posed, case_of, pose
 from kernelwright.verify.compare import Precision
-from kernelwright.verify.guests import LongLived, fitting, server, sharing
+from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
 from kernelwright.verify.program_task import at_other_shapes, beyond_int32
@@ -95,7 +97,8 @@ class Judge:
         self.large = large
         self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
-        self._warm = LongLived(server(self.rules.device), self.limits, MAX_SCREENED, trusted=True)
+        trusted = partial(server(self.rules.device).guest, self.limits, trusted=True)
+        self._warm = LongLived(trusted, MAX_SCREENED)
         self.recycled = Recycled(self.rules, self.limits, self.seed)
 
     def __enter__(self) -> Self:
@@ -107,7 +110,7 @@ class Judge:
         _value: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._warm.retire()
+        self._warm.close()
         self.recycled.close()
 
     @property
@@ -125,12 +128,7 @@ class Judge:
         """
         if self.grade == "recycled":
             return next(self.recycled.judge_many([(task, candidate)]))
-        trial = Trial(self.rules, candidate)
-        try:
-            self._verify(trial, task)
-        except GuestLost:
-            trial = Trial(self.rules, candidate)
-            self._verify(trial, task)
+        trial = once_more(lambda: self._verify(Trial(self.rules, candidate), task))
         self._make_room()
         return trial.verdict()
 
@@ -146,7 +144,8 @@ class Judge:
         else:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
-    def _verify(self, trial: Trial, task: Task) -> None:
+    def _verify(self, trial: Trial, task: Task) -> Trial:
+        """The trial, judged."""
         with trial.ending():
             self._say("reading the source")
             trial.read(task.entry)
@@ -176,6 +175,7 @@ class Judge:
                 if self._takes_times:  # last: a graph that cannot be captured may cost the guest
                     self._say("timing CUDA graphs")
                     clock.time_graphs(sessions.now(), cases.base, trial, self.seed)
+        return trial
 
     def _cases(self, base: Task) -> Cases:
         variants = {"base": base, **at_other_shapes(base, self.seed)}
@@ -236,20 +236,19 @@ class Judge:
         Raises:
             UsageError, InfraError: as `verify`.
         """
-        trials = [
-            Trial(self.rules, c, name=f"candidate_{i}", grade="recycled")
-            for i, c in enumerate(candidates)
-        ]
         small = fitting(task, self.rules.device, is_generic=True)
-        self._compile_all(trials, task)
+        compiled = self._compile_all(
+            [
+                Trial(self.rules, c, name=f"candidate_{i}", grade="recycled")
+                for i, c in enumerate(candidates)
+            ],
+            task,
+        )
         posed: dict[tuple[int, Case], Posed] = {}
-        for trial in trials:
-            if trial.rejection is None:
-                with trial.ending(), self._sharing():
-                    self._screen_one(trial, small, posed)
+        trials = [once_more(partial(self._screen_one, trial, small, posed)) for trial in compiled]
         right = [trial for trial in trials if trial.rejection is None]
         if self.on_gpu and right:
-            self._time_screened(task, right, repeats)
+            once_more(partial(self._time_screened, task, right, repeats))
         self._make_room()
         return [trial.verdict() for trial in trials]
 
@@ -257,27 +256,35 @@ class Judge:
         """Compile our own candidates, so that guests need not; what is wrong shows when judged."""
         self._compile_all([Trial(self.rules, candidate) for candidate in candidates], task)
 
-    def _compile_all(self, trials: Sequence[Trial], task: Task) -> None:
+    def _compile_all(self, trials: Sequence[Trial], task: Task) -> list[Trial]:
         """Static rules, and compilation in parallel: kernels are ready when guests load them."""
 
-        def prepare(trial: Trial) -> None:
+        def prepared(begun: Trial) -> Trial:
+            trial = deepcopy(begun)
             with trial.ending():
                 trial.read(task.entry)
                 self._compile(trial, task, trusted=True)
+            return trial
 
         with ThreadPoolExecutor(COMPILE_JOBS) as pool:
-            list(pool.map(prepare, trials))
+            return list(pool.map(lambda trial: once_more(partial(prepared, trial)), trials))
 
-    def _screen_one(self, trial: Trial, task: Task, posed: dict[tuple[int, Case], Posed]) -> None:
-        session = self._warm_session(task)
-        trial.load(session)
-        own_task = session.tasks[trial.name]
-        for number in range(NUM_SCREEN_CASES):
-            case = case_of(self.seed, number)
-            key = (id(own_task), case)
-            if key not in posed:
-                posed[key] = pose(own_task, case, self.rules)
-            trial.judge(session, own_task, posed[key])
+    def _screen_one(self, begun: Trial, task: Task, posed: dict[tuple[int, Case], Posed]) -> Trial:
+        """The trial that was begun, judged; itself where it is rejected already."""
+        if begun.rejection is not None:
+            return begun
+        trial = deepcopy(begun)
+        with trial.ending(), self._sharing():
+            session = self._warm_session(task)
+            trial.load(session)
+            own_task = session.tasks[trial.name]
+            for number in range(NUM_SCREEN_CASES):
+                case = case_of(self.seed, number)
+                key = (id(own_task), case)
+                if key not in posed:
+                    posed[key] = pose(own_task, case, self.rules)
+                trial.judge(session, own_task, posed[key])
+        return trial
 
     def _time_screened(self, task: Task, trials: Sequence[Trial], repeats: int) -> None:
         session = self._warm_session(task)

@@ -15,6 +15,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from kernelwright.sandbox.seeding import seed_generators
+
 aten = torch.ops.aten
 
 FILLS = {
@@ -128,7 +130,7 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     states = random.getstate(), np.random.get_state()
     devices = [device] if device.type == "cuda" else []
     with torch.random.fork_rng(devices):
-        torch.manual_seed(seed)
+        seed_generators(seed, device)
         random.seed(seed)
         np.random.seed(seed % (1 << 32))
         try:

@@ -24,13 +24,14 @@ import shutil
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import GuestLost
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.programs.families import FAMILIES
@@ -45,7 +46,7 @@ from kernelwright.verify.cases import (
     case_of,
     poison,
 )
-from kernelwright.verify.guests import LongLived, fitting, server, sharing
+from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import at_aligned_shapes
 from kernelwright.verify.rejection import Rejected, faults
@@ -65,6 +66,9 @@ MAX_TOGETHER_BYTES = 1 << 28
 """Inputs and answers of cases that go to a guest in one request."""
 AHEAD = 2
 """Candidates that are compiled before they are judged."""
+OWN_CODE_S = 3.0
+"""CPU time of a candidate's own code, when it is compiled: its loops run on descriptions of tensors
+and have next to nothing to do. One that hangs there would cost the whole limit of wall time."""
 META = torch.device("meta")
 
 
@@ -127,16 +131,19 @@ class Recycled:
     def __init__(self, rules: Rules, limits: Limits, seed: int) -> None:
         self.rules, self.seed = rules, seed
         limits = replace(limits, cpu_s=limits.cpu_s * MAX_CANDIDATES)  # of a guest's whole life
-        self.guests = LongLived(server(rules.device), limits, MAX_CANDIDATES)
-        self.compilers = LongLived(shared("compile"), limits, MAX_CANDIDATES)
+        runner = partial(server(rules.device).guest, limits, patient=True)
+        on_gpu = rules.device.type == "cuda"
+        self.guests = LongLived(runner, MAX_CANDIDATES, keeps_spare=on_gpu)
+        limits = replace(limits, own_code_s=OWN_CODE_S)
+        self.compilers = LongLived(partial(shared("compile").guest, limits), MAX_CANDIDATES)
         self._shapes_of: OrderedDict[Task, Shapes] = OrderedDict()
         self._cases_of: OrderedDict[Task, SharedCases] = OrderedDict()
         self._num_drawn = 0
 
     def close(self) -> None:
         """End the guests; others are started when they are needed."""
-        self.guests.retire()
-        self.compilers.retire()
+        self.guests.close()
+        self.compilers.close()
 
     def judge_many(self, pairs: Iterable[tuple[Task, Candidate]]) -> Iterator[Verdict]:
         """Verdicts in the order of the pairs; the next candidates compile meanwhile."""
@@ -180,10 +187,7 @@ class Recycled:
         Raises:
             InfraError: a compile guest was lost twice for no fault of the candidate's.
         """
-        try:
-            return Prepared(self._compiled(shapes, candidate), shapes)
-        except GuestLost:
-            return Prepared(self._compiled(shapes, candidate), shapes)
+        return Prepared(once_more(partial(self._compiled, shapes, candidate)), shapes)
 
     def _compiled(self, shapes: Shapes, candidate: Candidate) -> Trial:
         trial = Trial(self.rules, candidate, grade="recycled")
@@ -212,20 +216,16 @@ class Recycled:
         trial = prepared.trial
         try:
             if trial.rejection is None:
-                try:
-                    self._judge(trial, prepared.shapes)
-                except GuestLost:
-                    kernels = trial.kernels
-                    trial = Trial(self.rules, trial.candidate, grade="recycled", kernels=kernels)
-                    self._judge(trial, prepared.shapes)
+                trial = once_more(partial(self._judge, trial, prepared.shapes))
             return trial.verdict()
         finally:
             if trial.kernels is not None:
                 shutil.rmtree(trial.kernels, ignore_errors=True)
 
-    def _judge(self, trial: Trial, shapes: Shapes) -> None:
-        """The guest is retired unless it is as it was at birth, whatever is raised."""
-        guest = self.guests.next()
+    def _judge(self, compiled: Trial, shapes: Shapes) -> Trial:
+        """The trial that was compiled, judged. The guest is retired unless it is as it was at
+        birth, whatever is raised."""
+        trial, guest = deepcopy(compiled), self.guests.next()
         with sharing(self.rules.device):
             try:
                 with trial.ending():
@@ -237,6 +237,7 @@ class Recycled:
             trial.rejection = trial.rejection or found
             if trial.rejection is None:
                 trial.passed("process unchanged")
+        return trial
 
     def _run(self, trial: Trial, shapes: Shapes, guest: Guest) -> None:
         def open_session(task: Task, guest: Guest | None = None) -> Session:
