@@ -8,6 +8,7 @@ import torch
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import GuestFault, Limits
 from kernelwright.sandbox.probe import isolation_level
+from kernelwright.sandbox.window import WINDOW_BYTES
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stats import summarize
@@ -47,6 +48,20 @@ def guest():
 
 def inputs(num: int = 1 << 20, dtype: torch.dtype = torch.float32) -> list[torch.Tensor]:
     return [torch.randn(num, device="cuda").to(dtype) for _ in range(2)]
+
+
+def test_tensors_too_large_for_the_window_get_through_too(guest):
+    guest.load(ADD)
+    x, y = inputs(WINDOW_BYTES // 4)
+    for given in ([x, y], [x[:100], y[:100]], [x, y]):
+        ran = guest.run("candidate", given, seed=1)
+        assert torch.equal(ran.outputs[0], given[0] + given[1])
+
+
+@pytest.mark.parametrize("patient", [True, False])
+def test_a_patient_guest_sleeps_while_it_waits_for_the_gpu(patient):
+    with shared("cuda").guest(Limits(wall_s=60), patient=patient) as guest:
+        assert guest.born.settings["waits for the GPU asleep"] == str(patient)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -2,19 +2,21 @@
 
 Inputs are lent to the guest, which copies them; outputs land where the guest copies them to. The
 host never opens a handle that a guest made, so a hostile answer cannot make it read or write
-outside its own allocations. Lent memory comes from a pool of its own: CUDA shares whole segments,
-and no other tensor of the host's may lie in one.
+outside its own allocations. What fits goes through the guest's window (`sandbox.window`). For more,
+memory is shared for one request, from a pool of its own: CUDA shares whole segments, and no other
+tensor of the host's may lie in one.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any
 
 import torch
 
 from kernelwright.core.errors import infra
+from kernelwright.sandbox import window
 from kernelwright.sandbox.tensors import TensorMeta, flat_span, fresh_copy
 
 _ALIGNMENT = 512
@@ -28,17 +30,22 @@ _FIELDS = ("device", "handle", "num_bytes", "offset_bytes", "counter", "counter_
 
 
 class DeviceMemory:
-    """The host's side; one per process."""
+    """The host's side of one guest's."""
 
     def __init__(self) -> None:
-        with infra("preparing device memory for guests"):
+        with infra("preparing device memory for a guest"):
             torch.cuda.init()  # type: ignore[no-untyped-call]
-            self._pool = torch.cuda.MemPool()
+        self._window: window.Window | None = None
+        self._is_reading = False
+        """Copies out of shared memory are queued: nobody may write there yet."""
 
-    @classmethod
-    @cache
-    def shared(cls) -> Self:
-        return cls()
+    def close(self) -> None:
+        """When the guest has ended."""
+        if self._window is not None:
+            with infra("freeing a guest's device memory"):
+                self.settle()
+                self._window.close()
+                self._window = None
 
     @contextmanager
     def lend(self, tensors: Sequence[torch.Tensor]) -> Iterator["Shared"]:
@@ -47,43 +54,84 @@ class DeviceMemory:
         Raises:
             InfraError: they cannot be shared. There is no other way in.
         """
-        with infra("sharing device memory with a guest"):
-            begins, total = _side_by_side([TensorMeta.of(tensor) for tensor in tensors])
-            spans = [self._allocate(total)]
-            for begin, tensor in zip(begins, tensors, strict=True):
-                flat = flat_span(tensor)
-                spans[0][begin : begin + flat.numel()].copy_(flat)
-            torch.cuda.synchronize()
-            shared = Shared(_share(spans[0]), begins)
-        try:
-            yield shared
-        finally:
-            self._take_back(spans)
+        begins, total = _side_by_side([TensorMeta.of(tensor) for tensor in tensors])
+        with self._span(total) as span:
+            with infra("handing tensors to a guest"):
+                for begin, tensor in zip(begins, tensors, strict=True):
+                    flat = flat_span(tensor)
+                    span.memory[begin : begin + flat.numel()].copy_(flat)
+                self._wait()
+            yield Shared(span.handle, begins)
 
     @contextmanager
     def land(self, metas: Sequence[TensorMeta]) -> Iterator[tuple["Shared", list[torch.Tensor]]]:
         """A handle of memory for tensors of these shapes, and the host's view of it, valid until
-        the block is left. Clone what is to be kept."""
+        the block is left. Clone what is to be kept; it is gone afterwards."""
+        begins, total = _side_by_side(metas)
+        with infra("handing tensors to a guest"):
+            self.settle()
+        with self._span(total) as span:
+            landings = [_view(span.memory, b, meta) for b, meta in zip(begins, metas, strict=True)]
+            try:
+                yield Shared(span.handle, begins), landings
+            finally:
+                landings.clear()
+                span.memory.zero_()  # not for the next candidate to find
+                self._is_reading = True
+
+    def settle(self) -> None:
+        """Wait until nothing of the host's is at work there any more."""
+        if self._is_reading:
+            self._wait()
+
+    def _wait(self) -> None:
+        torch.cuda.synchronize()
+        self._is_reading = False
+
+    @contextmanager
+    def _span(self, num_bytes: int) -> Iterator["_Span"]:
+        """Memory that both sides see, until the block is left."""
         with infra("sharing device memory with a guest"):
-            begins, total = _side_by_side(metas)
-            spans = [self._allocate(total)]
-            shared = Shared(_share(spans[0]), begins)
-        landings = [_view(spans[0], begin, meta) for begin, meta in zip(begins, metas, strict=True)]
+            span = (
+                self._windowed(num_bytes) if num_bytes <= window.WINDOW_BYTES else _own(num_bytes)
+            )
         try:
-            yield shared, landings
+            yield span
         finally:
-            torch.cuda.synchronize()
-            del landings
-            self._take_back(spans)
+            if num_bytes > window.WINDOW_BYTES:
+                self.settle()
+                span.memory = _nothing()
+                torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
 
-    def _allocate(self, num_bytes: int) -> torch.Tensor:
-        with torch.cuda.use_mem_pool(self._pool):
-            return torch.empty(num_bytes, dtype=torch.uint8, device="cuda")
+    def _windowed(self, num_bytes: int) -> "_Span":
+        if not num_bytes:
+            return _Span(_nothing(), {})
+        if self._window is None:
+            torch.cuda.synchronize()  # this thread uses CUDA from here on
+            self._window = window.Window()
+        return _Span(self._window.memory[:num_bytes], {"window": self._window.handle})
 
-    def _take_back(self, spans: list[torch.Tensor]) -> None:
-        """Free what was lent; PyTorch keeps it while the guest still counts as a reader."""
-        spans.clear()
-        torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
+
+@dataclass(slots=True)
+class _Span:
+    memory: torch.Tensor
+    handle: dict[str, Any]
+
+
+def _own(num_bytes: int) -> _Span:
+    """Memory for one request. PyTorch keeps it while the guest still counts as a reader."""
+    with torch.cuda.use_mem_pool(_pool()):
+        memory = torch.empty(num_bytes, dtype=torch.uint8, device="cuda")
+    return _Span(memory, _share(memory))
+
+
+@cache
+def _pool() -> torch.cuda.MemPool:
+    return torch.cuda.MemPool()
+
+
+def _nothing() -> torch.Tensor:
+    return torch.empty(0, dtype=torch.uint8, device="cuda")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +177,6 @@ def _view(whole: torch.Tensor, begin: int, meta: TensorMeta) -> torch.Tensor:
 
 
 def _share(span: torch.Tensor) -> dict[str, Any]:
-    if not span.numel():
-        return {}
     storage: Any = span.untyped_storage()
     *values, event_sync_required = storage._share_cuda_()
     fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
@@ -141,11 +187,12 @@ def _share(span: torch.Tensor) -> dict[str, Any]:
 
 def _open(shared: dict[str, Any]) -> torch.Tensor:
     if not shared:
-        return torch.empty(0, dtype=torch.uint8, device="cuda")
+        return _nothing()
+    if "window" in shared:
+        return window.opened(shared["window"])
     values = [
         bytes.fromhex(shared[name]) if name in _BYTES_FIELDS else int(shared[name])
         for name in _FIELDS
     ]
     storage = torch.UntypedStorage._new_shared_cuda(*values, shared["sync"])
-    empty = torch.empty(0, dtype=torch.uint8, device="cuda")
-    return empty.set_(storage, 0, (storage.nbytes(),), (1,))
+    return _nothing().set_(storage, 0, (storage.nbytes(),), (1,))

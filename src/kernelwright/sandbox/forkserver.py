@@ -140,7 +140,7 @@ class ForkServer:
             return None
         from kernelwright.sandbox.cuda_memory import DeviceMemory
 
-        return DeviceMemory.shared()
+        return DeviceMemory()
 
     def _fork(
         self, request: dict[str, Any], channel: socket.socket

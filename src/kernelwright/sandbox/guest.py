@@ -97,6 +97,8 @@ class Guest:
         try:
             if self.alive:
                 self._end()
+            if self._memory is not None:
+                self._memory.close()
         finally:
             self._channel.close()
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -382,6 +384,8 @@ class Guest:
                 "fetch", shared=shared.handle, begins=shared.begins, is_timed=is_timed
             )
             copies = [fresh_copy(landing) for landing in landings]
+        if is_timed:
+            self._memory.settle()  # nothing of ours runs beside the next timed call
         return copies, bool(header.get("has_changed"))
 
     def _request(

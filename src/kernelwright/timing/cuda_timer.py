@@ -1,10 +1,11 @@
 """The time of one call on the GPU: CUDA events, cold L2, nothing left running unseen."""
 
-import ctypes
 import time
 from collections.abc import Callable
 
 import torch
+
+from kernelwright.timing.cuda_driver import driver
 
 _SETTLED_MS = 0.05
 """A device-wide wait after the end event that takes longer found work on another stream; an idle
@@ -71,8 +72,5 @@ def l2_flush() -> Callable[[], None]:
 
 def _persisting_reset() -> Callable[[], object]:
     """The driver's call; where its library has no such name, the flush has to do."""
-    try:
-        found = ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache
-    except (OSError, AttributeError):
-        return lambda: None
-    return lambda: found()
+    found = getattr(driver(), "cuCtxResetPersistingL2Cache", None)
+    return (lambda: None) if found is None else (lambda: found())

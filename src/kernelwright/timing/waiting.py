@@ -6,37 +6,30 @@ somebody else. Processes that take no times, and that many share the cores with,
 
 import ctypes
 
+from kernelwright.timing.cuda_driver import driver
+
 _BLOCKING_SYNC = 4
-"""`CU_CTX_SCHED_BLOCKING_SYNC` of the CUDA driver; PyTorch has no name for it."""
+"""`CU_CTX_SCHED_BLOCKING_SYNC`."""
 
 
-def sleep_while_waiting(index: int = 0) -> bool:
+def sleep_while_waiting(index: int = 0) -> None:
     """Have this process sleep whenever it waits for GPU `index`; before CUDA is initialised.
 
-    It costs a wait some ten microseconds, so that whoever takes times must not. Returns whether the
-    driver took it: without, waits spin.
+    A wait takes some ten microseconds longer then, so that whoever takes times must not. Where the
+    driver refuses, waits spin.
     """
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-        set_flags = driver.cuDevicePrimaryCtxSetFlags_v2
-    except (OSError, AttributeError):
-        return False
-    device = ctypes.c_int()
-    return not (
-        driver.cuInit(0)
-        or driver.cuDeviceGet(ctypes.byref(device), index)
-        or set_flags(device, _BLOCKING_SYNC)
-    )
+    cuda, device = driver(), ctypes.c_int()
+    if cuda is not None and not cuda.cuInit(0) and not cuda.cuDeviceGet(_at(device), index):
+        cuda.cuDevicePrimaryCtxSetFlags_v2(device, _BLOCKING_SYNC)
 
 
 def sleeps_while_waiting(index: int = 0) -> bool:
-    """Whether that is in force on GPU `index`."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
+    """Whether this process does; once CUDA is initialised."""
+    cuda, device, flags, is_active = driver(), ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+    if cuda is None or cuda.cuDeviceGet(_at(device), index):
         return False
-    device, flags, is_active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
-    status = driver.cuDeviceGet(ctypes.byref(device), index) or driver.cuDevicePrimaryCtxGetState(
-        device, ctypes.byref(flags), ctypes.byref(is_active)
-    )
+    status = cuda.cuDevicePrimaryCtxGetState(device, _at(flags), _at(is_active))
     return status == 0 and bool(flags.value & _BLOCKING_SYNC)
+
+
+_at = ctypes.byref

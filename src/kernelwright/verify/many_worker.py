@@ -26,6 +26,7 @@ from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.stages import take_spent
+from kernelwright.timing.waiting import sleep_while_waiting
 from kernelwright.verify import clock
 from kernelwright.verify.load import load_task
 from kernelwright.verify.program_task import program_task
@@ -40,7 +41,9 @@ MAX_TASKS = 256
 
 
 def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
-    """The factory of workers that judge correctness."""
+    """The factory of workers that judge correctness, and take no times."""
+    if recipe["device"] == "cuda":
+        sleep_while_waiting()
     torch.set_num_threads(num_threads)
     return JudgeWorker(Recipe(**recipe))
 
