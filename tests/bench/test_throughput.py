@@ -1,5 +1,7 @@
 """What the throughput benchmark sends, and how it reads the answers."""
 
+import time
+
 import pytest
 
 from kernelwright.bench.breakage import Breakage, broken
@@ -12,6 +14,7 @@ from kernelwright.bench.throughput import (
     measure,
     profile,
     rates,
+    steady_span,
     surprises,
 )
 from kernelwright.core import record
@@ -71,15 +74,17 @@ def lines(*spans, worker="a"):
 def test_the_steady_rate_leaves_out_the_start_and_the_end():
     slow = [(0.0, 10.0), *((10.0 + n, 11.0 + n) for n in range(100))]
     fast = [(0.0 + n, 1.0 + n) for n in range(110)]
-    found = rates([*lines(*slow), *lines(*fast, worker="b"), {"same_as": "x"}], 2)
+    judged = [*lines(*slow), *lines(*fast, worker="b"), {"same_as": "x"}]
+    found = rates(judged, steady_span(judged, 2))
     assert found["verdicts"] == 211
     assert found["per_second"] == pytest.approx(211 / 110)
     assert found["steady_per_second"] == pytest.approx(2.0, abs=0.05)
 
 
 def test_a_run_too_short_has_no_steady_rate():
-    assert rates(lines((0.0, 1.0)), 1)["steady_per_second"] is None
-    assert rates([], 1)["per_second"] is None
+    assert steady_span(lines((0.0, 1.0)), 1) is None
+    assert rates(lines((0.0, 1.0)), None)["steady_per_second"] is None
+    assert rates([], None)["per_second"] is None
 
 
 def test_what_is_judged_otherwise_than_it_was_made_is_named():
@@ -101,8 +106,12 @@ def test_the_profile_is_per_verdict_and_largest_first():
 
 def test_load_is_a_share():
     with Load() as load:
-        sum(range(2_000_000))
-    assert load.cpu is None or 0.0 <= load.cpu <= 1.0
+        begin_s = time.time()
+        while time.time() < begin_s + 0.6:
+            pass
+    assert 0.0 < load.cpu <= 1.0
+    assert 0.0 < load.cpu_between(begin_s, time.time()) <= 1.0
+    assert load.cpu_between(begin_s - 2.0, begin_s - 1.0) is None
 
 
 def test_a_small_run_on_the_cpu_writes_its_records(tmp_path):

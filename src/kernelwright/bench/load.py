@@ -1,12 +1,17 @@
 """How busy the machine is while a block runs: its cores and its GPU, from the system's counters."""
 
+import math
 import subprocess
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from statistics import mean
 from types import TracebackType
 from typing import Self
+
+_EVERY_S = 0.25
 
 
 class Load:
@@ -17,20 +22,21 @@ class Load:
         """Mean share of all cores that was not idle."""
         self.gpu: float | None = None
         """Mean share of time in which some kernel ran; None without nvidia-smi."""
-        self._begin: tuple[int, int] = (0, 0)
+        self._ticks: list[tuple[float, int, int]] = []
+        """(time.time(), busy, all) of all cores since they started."""
         self._gpu_percents: list[float] = []
         self._sampler: subprocess.Popen[str] | None = None
-        self._reader: threading.Thread | None = None
+        self._has_ended = threading.Event()
+        self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Self:
-        self._begin = _cpu_ticks()
         query = ["--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=500"]
+        self._begin(self._count)
         with suppress(OSError):
             self._sampler = subprocess.Popen(
                 ["nvidia-smi", *query], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
-            self._reader = threading.Thread(target=self._read, daemon=True)
-            self._reader.start()
+            self._begin(self._read)
         return self
 
     def __exit__(
@@ -39,15 +45,34 @@ class Load:
         _value: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        begin, end = self._begin, _cpu_ticks()
-        if end[1] > begin[1]:
-            self.cpu = (end[0] - begin[0]) / (end[1] - begin[1])
-        if self._sampler is not None and self._reader is not None:
+        self._has_ended.set()
+        if self._sampler is not None:
             self._sampler.terminate()
             self._sampler.wait()
-            self._reader.join(5.0)
+        for thread in self._threads:
+            thread.join(5.0)
+        self.cpu = self.cpu_between(-math.inf, math.inf)
         if self._gpu_percents:
             self.gpu = mean(self._gpu_percents) / 100
+
+    def cpu_between(self, begin_s: float, end_s: float) -> float | None:
+        """Mean share of all cores that was not idle between these two `time.time()`."""
+        ticks = [(busy, total) for at_s, busy, total in self._ticks if begin_s <= at_s <= end_s]
+        if not ticks or ticks[0][1] == ticks[-1][1]:
+            return None
+        (busy, total), (busy_then, total_then) = ticks[-1], ticks[0]
+        return (busy - busy_then) / (total - total_then)
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        self._threads.append(threading.Thread(target=work, daemon=True))
+        self._threads[-1].start()
+
+    def _count(self) -> None:
+        has_ended = False
+        while not has_ended:
+            self._ticks.append((time.time(), *_cpu_ticks()))
+            has_ended = self._has_ended.wait(_EVERY_S)
+        self._ticks.append((time.time(), *_cpu_ticks()))
 
     def _read(self) -> None:
         assert self._sampler is not None

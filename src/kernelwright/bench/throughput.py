@@ -92,46 +92,61 @@ def measure(plan: Plan, out: Path, say: Say) -> Record:
     with Load() as load:
         summary = judge_many(jobs, recipe, out, pools.judges, pools.clock, say)
     verdicts = [line for line in record.read(path) if line["record"] == "verdict"]
+    steady_s = steady_span(verdicts, pools.judges.num_workers)
     found: Record = {
         "record": "throughput",
         "plan": asdict(plan) | {"num_workers": pools.judges.num_workers},
         "broken_shares": {str(kind): share for kind, share in SHARES.items()},
         "device": recipe.device,
         "operators": len({job.id.split("/")[1] for job in jobs}),
-        **rates(verdicts, pools.judges.num_workers),
+        **rates(verdicts, steady_s),
         "surprises": surprises(verdicts),
         "profile_ms": profile(summary["stages_s"], summary["judged_now"]),
         "cpu_share": load.cpu,
+        "steady_cpu_share": steady_s and load.cpu_between(*steady_s),
         "gpu_share": load.gpu,
+        "clock_share": summary.get("clock", {}).get("utilisation"),
         "summary": summary,
     }
     record.append(path, [found])
     return found
 
 
-def rates(verdicts: Iterable[Record], num_workers: int) -> Record:
-    """Verdicts a second: from the first to the last of them, and in the steady state, which is
-    from when every worker has answered once to when `STEADY_SHARE` of all is judged."""
+Span = tuple[float, float]
+
+
+def steady_span(verdicts: Iterable[Record], num_workers: int) -> Span | None:
+    """From when every worker has answered once to when `STEADY_SHARE` of all is judged, as
+    `time.time()`; None where nothing lies between."""
     by_worker: dict[str, list[float]] = defaultdict(list)
-    begins = []
-    for line in verdicts:
-        if "end_s" in line:  # a copy of an equal candidate's verdict has no time of its own
-            by_worker[line["worker"]].append(line["end_s"])
-            begins.append(line["begin_s"])
+    for line in _judged(verdicts):
+        by_worker[line["worker"]].append(line["end_s"])
+    if not by_worker:
+        return None
     ends = sorted(end for times in by_worker.values() for end in times)
-    if not ends:
-        return {"verdicts": 0, "per_second": None, "steady_per_second": None}
     up = sorted(min(times) for times in by_worker.values())[:num_workers]
-    steady_from_s, steady_to_s = up[-1], ends[int(STEADY_SHARE * (len(ends) - 1))]
-    steady = [end for end in ends if steady_from_s < end <= steady_to_s]
-    lasted_s = steady_to_s - steady_from_s
-    return {
-        "verdicts": len(ends),
-        "seconds": ends[-1] - min(begins),
-        "per_second": len(ends) / (ends[-1] - min(begins)),
-        "steady_seconds": max(lasted_s, 0.0),
-        "steady_per_second": len(steady) / lasted_s if lasted_s > 0 else None,
-    }
+    span = up[-1], ends[int(STEADY_SHARE * (len(ends) - 1))]
+    return span if span[0] < span[1] else None
+
+
+def rates(verdicts: Iterable[Record], steady_s: Span | None) -> Record:
+    """Verdicts a second, from the first to the last of them and in the steady span."""
+    judged = list(_judged(verdicts))
+    if not judged:
+        return {"verdicts": 0, "per_second": None, "steady_per_second": None}
+    seconds = max(line["end_s"] for line in judged) - min(line["begin_s"] for line in judged)
+    found = {"verdicts": len(judged), "seconds": seconds, "per_second": len(judged) / seconds}
+    if steady_s is None:
+        return found | {"steady_seconds": 0.0, "steady_per_second": None}
+    begin_s, end_s = steady_s
+    num_steady = sum(begin_s < line["end_s"] <= end_s for line in judged)
+    lasted_s = end_s - begin_s
+    return found | {"steady_seconds": lasted_s, "steady_per_second": num_steady / lasted_s}
+
+
+def _judged(verdicts: Iterable[Record]) -> Iterator[Record]:
+    """Without the copies of an equal candidate's verdict, which have no times of their own."""
+    return (line for line in verdicts if "end_s" in line)
 
 
 def surprises(verdicts: Iterable[Record]) -> Record:
@@ -166,10 +181,15 @@ def lines_of(found: Record) -> Iterator[tuple[str, str]]:
     yield "codes", ", ".join(f"{count} {code}" for code, count in summary["codes"].items())
     yield "surprises", ", ".join(f"{len(v)} {k}" for k, v in found["surprises"].items()) or "none"
     yield "left by our failures", str(summary["infra"])
-    shares = {"cores": found["cpu_share"], "GPU": found["gpu_share"]}
+    shares = {
+        "cores": found["cpu_share"],
+        "cores (steady)": found["steady_cpu_share"],
+        "GPU": found["gpu_share"],
+        "clock owner": found["clock_share"],
+    }
     busy = [f"{name} {share:.0%}" for name, share in shares.items() if share is not None]
     yield "busy", ", ".join(busy)
     for stage, ms in found["profile_ms"].items():
         yield f"  {stage}", f"{ms:.1f} ms a verdict"
     if clock := summary.get("clock"):
-        yield "timed", f"{clock['timed']}, clock owner {clock['utilisation']:.0%} busy"
+        yield "timed", f"{clock['timed']}, {clock['timed'] / clock['window_s']:.1f} a second"
