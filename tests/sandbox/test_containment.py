@@ -242,7 +242,7 @@ def test_a_process_that_left_the_group_dies_with_the_guest():
     with shared("cpu").guest() as guest:
         guest.load(source)
         guest.run("candidate", [], seed=0)
-        started = below(guest._pid)
+        started = below(guest.process.pid)
         assert len(started) == 3
     for pid in started:
         with pytest.raises(ProcessLookupError):
@@ -360,9 +360,9 @@ def test_an_oversized_output_is_refused_before_it_is_read():
 def test_closing_the_server_ends_its_guests():
     server = ForkServer("cpu")
     guest = server.guest()
-    os.kill(guest._pid, 0)
+    os.kill(guest.process.pid, 0)
     server.close()
     with pytest.raises(ProcessLookupError):
-        os.kill(guest._pid, 0)
+        os.kill(guest.process.pid, 0)
     with pytest.raises(InfraError):
         guest.close()

@@ -56,7 +56,7 @@ def test_a_server_that_dies_when_asked_is_lost_then_replaced(
 
 def test_a_guest_whose_server_died_is_lost_not_judged(server: ForkServer):
     guest = server.guest()
-    pid = guest._pid
+    pid = guest.process.pid
     kill(server)
     with pytest.raises(GuestLost):
         works(guest)

@@ -219,7 +219,7 @@ def test_a_spare_takes_over_and_one_that_died_meanwhile_does_not():
         for _ in range(SPARE_AFTER - 1):
             assert guests.next() is second
         guests._spare.result()
-        os.kill(started[2]._pid, signal.SIGKILL)
+        os.kill(started[2].process.pid, signal.SIGKILL)
         assert guests.next() is started[3]
         assert guests.num_started == 3
     finally:

@@ -23,6 +23,7 @@ from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.sandbox import launchers, wire
 from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, SCRATCH, START_FAILURE
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.guest_process import GuestProcess
 from kernelwright.timing.stages import stage
 
 _START_S = 120.0
@@ -102,7 +103,8 @@ class ForkServer:
         try:
             with theirs:
                 server, pid = self._fork(request, theirs)
-            return Guest(ours, pid, folder, limits, partial(self._reap, server), memory)
+            process = GuestProcess(pid, partial(self._reap, server, pid))
+            return Guest(ours, process, folder, limits, memory)
         except (TimeoutError, wire.Closed, wire.Malformed) as error:
             log = folder / START_FAILURE
             why = log.read_text(errors="replace") if log.exists() else type(error).__name__

@@ -8,18 +8,16 @@ each answer echoing its request's nonce. What the candidate does wrong arrives a
 import os
 import secrets
 import shutil
-import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from kernelwright.core.errors import GuestLost, InfraError
+from kernelwright.core.errors import InfraError
 from kernelwright.sandbox import wire
 from kernelwright.sandbox.contract import (
     Compiled,
@@ -33,6 +31,7 @@ from kernelwright.sandbox.contract import (
     call_facts,
 )
 from kernelwright.sandbox.forkloop import SCRATCH
+from kernelwright.sandbox.guest_process import GuestProcess
 from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ __all__ = [
     "Timed",
 ]
 
+_START_S = 60.0
+"""To say hello. The candidate's limits do not hold yet: nothing of its runs."""
 _USAGE = ("registers", "shared_bytes", "spills")
 
 
@@ -59,20 +60,20 @@ class Guest:
     def __init__(
         self,
         channel: socket.socket,
-        pid: int,
+        process: GuestProcess,
         folder: Path,
         limits: Limits,
-        reap: Callable[[int], int | None],
         memory: "DeviceMemory | None",
     ) -> None:
-        self._channel, self._pid, self._folder, self._limits = channel, pid, folder, limits
-        self._reap, self._memory = reap, memory
+        self.process = process
+        self._channel, self._folder, self._limits = channel, folder, limits
+        self._memory = memory
         self._num_files = 0
         self._sources: dict[str, Path] = {}
         self._caches: dict[str, str] = {}
         self.alive = True
         try:
-            hello, _ = self._receive(time.monotonic() + limits.wall_s)
+            hello, _ = self._receive(time.monotonic() + _START_S)
         except (TimeoutError, wire.Closed, wire.Malformed):
             self._end()
             raise
@@ -459,36 +460,13 @@ class Guest:
         return GuestFault("malformed", why)
 
     def _death(self) -> GuestFault:
-        """Why the channel closed, from the exit status."""
+        """Why the channel closed."""
         self.alive = False
-        status = self._wait(grace_s=0.5)
-        if status is None:
-            self._end()
-            return GuestFault("crashed", "the guest closed its channel", detail="channel closed")
-        _signal(os.killpg, self._pid)  # what it left in its group
-        if status >= 0:
-            message = f"the process exited with code {status} before it answered"
-            return GuestFault("crashed", message, detail=f"exit code {status}")
-        name = signal.Signals(-status).name
-        if name == "SIGXCPU":
-            return GuestFault("timeout", "CPU time is used up", detail=name)
-        return GuestFault("crashed", f"the process died of {name}", detail=name)
+        return self.process.death()
 
     def _end(self) -> None:
-        """Kill the process group; wait until the process is gone."""
         self.alive = False
-        _signal(os.killpg, self._pid)
-        _signal(os.kill, self._pid)  # in case it has not made its group yet
-        if self._wait(grace_s=30.0) is None:
-            raise GuestLost(f"guest {self._pid} does not end")
-
-    def _wait(self, grace_s: float) -> int | None:
-        """Exit status (negative: signal) once the process has ended, None if it does not."""
-        end_s, pause_s = time.monotonic() + grace_s, 0.0005
-        while (status := self._reap(self._pid)) is None and time.monotonic() < end_s:
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, 0.02)
-        return status
+        self.process.end()
 
 
 def _described(inputs: Sequence[Any]) -> list[dict[str, Any]]:
@@ -496,8 +474,3 @@ def _described(inputs: Sequence[Any]) -> list[dict[str, Any]]:
         TensorMeta.of(value).to_json() if isinstance(value, torch.Tensor) else {"literal": value}
         for value in inputs
     ]
-
-
-def _signal(send: Callable[[int, int], None], pid: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        send(pid, signal.SIGKILL)
