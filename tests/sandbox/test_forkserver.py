@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelwright.core.errors import GuestLost
+from kernelwright.core.errors import GuestLost, InfraError
+from kernelwright.sandbox import forkserver
 from kernelwright.sandbox.forkserver import ForkServer
 from kernelwright.sandbox.guest import Guest
 
@@ -50,6 +51,17 @@ def test_a_server_that_dies_when_asked_is_lost_then_replaced(
     monkeypatch.setattr(server._process, "poll", lambda: None)  # not noticed in time
     with pytest.raises(GuestLost):
         server.guest()
+    with server.guest() as guest:
+        assert works(guest)
+
+
+def test_a_server_that_takes_too_long_to_start_is_ended_and_another_started(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as short:
+        short.setattr(forkserver, "_START_S", 0.01)
+        with pytest.raises(InfraError, match="does not start"):
+            server.guest()
     with server.guest() as guest:
         assert works(guest)
 

@@ -210,15 +210,17 @@ class ForkServer:
                 stdout=subprocess.DEVNULL,
                 stderr=(self._root / "server.log").open("wb"),
             )
+        self._control = ours
         try:
             ready = ours.recv(MAX_MESSAGE_BYTES)
         except OSError as error:
+            self._end_server()
             raise InfraError(f"the fork server does not start: {error}") from error
         if not ready:
+            self._end_server()
             log = (self._root / "server.log").read_text(errors="replace")[-2_000:]
             raise InfraError(f"the fork server died while it started:\n{log}")
         ours.settimeout(_ANSWER_S)
-        self._control = ours
 
 
 @cache

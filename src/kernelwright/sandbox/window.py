@@ -82,4 +82,4 @@ class _Bytes:
 
 
 def _tensor_at(pointer: ctypes.c_uint64) -> torch.Tensor:
-    return torch.as_tensor(_Bytes(pointer.value), device="cuda")
+    return torch.as_tensor(_Bytes(pointer.value), device="cuda:0")
