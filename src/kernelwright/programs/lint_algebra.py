@@ -10,8 +10,8 @@ from typing import Any
 
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs.lint_findings import Finding, found
-from kernelwright.programs.lint_ranges import idle_range, value_range
 from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.programs.ranges import idle_range, value_range
 
 _SUMS = ("sum", "mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 _SIZE_ONE = (
@@ -254,7 +254,7 @@ def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     source = flow.maker(call.arg("input")) if kept else None
     if kept is None or source is None:
         return
-    low, high = value_range(flow.program.calls[source])
+    low, high = value_range(flow.program, flow.program.calls[source])
     if low >= kept[0] and high <= kept[1]:
         name = flow.program.calls[source].op
         message = f"{call.op} (call {i}): the result of {name} (call {source}) lies within already"

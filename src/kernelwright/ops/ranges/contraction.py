@@ -1,0 +1,67 @@
+"""Spreads of products of matrices, convolutions and attention."""
+
+from math import prod
+
+from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.spread import Spread, add, average, contract, scale
+
+
+def _contraction(left: str, right: str) -> Rule:
+    def rule(g: Given) -> Spread:
+        return contract(g.of(left), g.of(right), g[left].shape[-1])
+
+    return rule
+
+
+def _added(left: str, right: str) -> Rule:
+    def rule(g: Given) -> Spread:
+        product = contract(g.of(left), g.of(right), g[left].shape[-1])
+        return add(scale(g.of(), g["beta"]), scale(product, g["alpha"]))
+
+    return rule
+
+
+def _linear(g: Given) -> Spread:
+    made = contract(g.of(), g.of("weight"), g["input"].shape[-1])
+    return add(made, g.of("bias")) if g.has("bias") else made
+
+
+def _convolution(g: Given) -> Spread:
+    made = contract(g.of(), g.of("weight"), prod(g["weight"].shape[1:]))
+    if any(g["padding"]):
+        made = _up_to_zero(made)
+    return add(made, g.of("bias")) if g.has("bias") else made
+
+
+def _transposed(g: Given) -> Spread:
+    """Where strides leave gaps, fewer products meet, or none."""
+    weight = g["weight"].shape
+    terms = weight[0] * prod(weight[2:]) / prod(g["stride"]) / g["groups"]
+    made = _up_to_zero(contract(g.of(), g.of("weight"), max(terms, 1.0)))
+    return add(made, g.of("bias")) if g.has("bias") else made
+
+
+def _up_to_zero(v: Spread) -> Spread:
+    return v._replace(low=min(v.low, 0.0), high=max(v.high, 0.0))
+
+
+def _attention(g: Given) -> Spread:
+    """A weighted mean of values; over scores near zero the plain one."""
+    v, keys = g.of("value"), g["key"].shape[-2]
+    mean = average(v, keys)
+    return Spread(v.low, v.high, v.mean, min(2 * mean.std, v.std), v.independent)
+
+
+RULES: dict[str, Rule] = {
+    "matmul": _contraction("input", "other"),
+    "mm": _contraction("input", "mat2"),
+    "bmm": _contraction("input", "mat2"),
+    "mv": _contraction("input", "vec"),
+    "dot": _contraction("input", "tensor"),
+    "addmm": _added("mat1", "mat2"),
+    "baddbmm": _added("batch1", "batch2"),
+    "linear": _linear,
+    **{f"conv{d}d": _convolution for d in (1, 2, 3)},
+    **{f"conv_transpose{d}d": _transposed for d in (1, 2, 3)},
+    "scaled_dot_product_attention": _attention,
+}

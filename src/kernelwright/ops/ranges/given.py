@@ -1,0 +1,54 @@
+"""What a rule is given: one call, its parameters and what is known of the values it reads."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kernelwright.ops.operator import Bound, TensorType
+from kernelwright.ops.ranges.spread import Spread, point
+
+
+class Given:
+    """A call. Tensors are asked for with `of`, attributes and types with []."""
+
+    __slots__ = ("_bound", "_spreads", "made")
+
+    def __init__(
+        self,
+        bound: Bound,
+        spreads: Mapping[str, Spread | tuple[Spread, ...]],
+        made: tuple[TensorType, ...],
+    ) -> None:
+        self._bound, self._spreads, self.made = bound, spreads, made
+
+    def __getitem__(self, name: str) -> Any:
+        return self._bound[name]
+
+    def of(self, name: str = "input") -> Spread:
+        """The spread of a tensor, or of the number in its place."""
+        found = self._spreads.get(name)
+        if found is None:
+            return point(float(self._bound[name]))
+        assert isinstance(found, Spread)
+        return found
+
+    def each(self, name: str) -> tuple[Spread, ...]:
+        """The spreads of a sequence of tensors."""
+        found = self._spreads[name]
+        return found if not isinstance(found, Spread) else (found,)
+
+    def has(self, name: str) -> bool:
+        return name in self._spreads
+
+    @property
+    def count(self) -> float:
+        """Elements of `input` for each of the result."""
+        read: TensorType = self._bound["input"]
+        return read.numel / max(self.made[0].numel, 1)
+
+
+Rule = Callable[[Given], Spread | tuple[Spread, ...]]
+"""The spread of a call's result; of each, where there are several.
+
+Raises:
+    OutOfDomain: it is not defined for all that it may be given.
+"""

@@ -1,0 +1,194 @@
+"""Spreads of losses and similarities."""
+
+from collections.abc import Callable
+from math import exp, log, sqrt
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.pointwise import exp_of, softplus
+from kernelwright.ops.ranges.reduction import norm
+from kernelwright.ops.ranges.spread import (
+    Spread,
+    absolute,
+    add,
+    average,
+    contract,
+    image,
+    mix,
+    multiply,
+    rectify,
+    scale,
+    shift,
+    square,
+    subtract,
+    total,
+)
+
+_LOG_FLOOR = -100.0
+"""Below which binary_cross_entropy takes no logarithm."""
+
+
+def _reduced(g: Given, each: Spread, count: float, samples: int = 1) -> Spread:
+    """`each` is one element's loss, of `count`; "batchmean" divides their sum by `samples`."""
+    how = g["reduction"]
+    if how == "none":
+        return each
+    if how == "mean":
+        return average(each, count)
+    return scale(total(each, count), 1 / samples if how == "batchmean" else 1.0)
+
+
+def _pairs(g: Given, *names: str) -> int:
+    """Elements of the operands once they have broadcast: no fewer than the widest has."""
+    return max(int(g[name].numel) for name in names)
+
+
+def _pairwise(function: Callable[[Given, Spread], Spread]) -> Rule:
+    """A function of the difference of input and target."""
+
+    def rule(g: Given) -> Spread:
+        each = function(g, subtract(g.of(), g.of("target")))
+        return _reduced(g, each, _pairs(g, "input", "target"))
+
+    return rule
+
+
+def _huber(g: Given, v: Spread) -> Spread:
+    delta = g["delta"]
+    return image(
+        lambda x: 0.5 * x * x if abs(x) < delta else delta * (abs(x) - 0.5 * delta), v, 0.0
+    )
+
+
+def _smooth_l1(g: Given, v: Spread) -> Spread:
+    beta = g["beta"]
+    return image(lambda x: 0.5 * x * x / beta if abs(x) < beta else abs(x) - 0.5 * beta, v, 0.0)
+
+
+def _classes(x: TensorType) -> int:
+    return x.shape[min(x.rank - 1, 1)]
+
+
+def _weighed(g: Given, each: Spread) -> Spread:
+    """Means are weighted means and keep the range; sums and single losses do not."""
+    return multiply(each, g.of("weight")) if g.has("weight") else each
+
+
+def _cross_entropy(g: Given) -> Spread:
+    x, classes = g.of(), _classes(g["input"])
+    width, spill = x.high - x.low, log(classes)
+    mean = min(spill + x.std * x.std / 2, width + spill)
+    each = Spread(max(spill - width, 0.0), width + spill, mean, x.std, x.independent)
+    if g["input"].shape == g["target"].shape and "float" in g["target"].dtype:
+        each = contract(each, g.of("target"), classes)
+    return _reduced(g, _weighed(g, each), g["input"].numel / classes)
+
+
+def _nll(g: Given) -> Spread:
+    each = _weighed(g, scale(g.of(), -1.0))
+    return _reduced(g, each, g["input"].numel / _classes(g["input"]))
+
+
+def _kl_div(g: Given) -> Spread:
+    x, target = g.of(), g.of("target")
+    if g["log_target"]:
+        each = multiply(image(exp_of, target), subtract(target, x))
+    else:
+        entropy = image(lambda t: t * log(t) if t > 0 else 0.0, target, exp(-1))
+        each = subtract(entropy, multiply(target, x))
+    shape = g["input"].shape
+    return _reduced(g, each, _pairs(g, "input", "target"), shape[0] if shape else 1)
+
+
+def _surprise(probability: Spread) -> Spread:
+    return image(lambda p: -max(log(p), _LOG_FLOOR) if p > 0 else -_LOG_FLOOR, probability)
+
+
+def _binary_cross_entropy(g: Given) -> Spread:
+    p, target = g.of(), g.of("target")
+    hit, miss = _surprise(p), _surprise(shift(scale(p, -1.0), 1.0))
+    apart = add(multiply(target, hit), multiply(shift(scale(target, -1.0), 1.0), miss))
+    both = mix(hit, miss)  # a weighted mean of the two
+    each = both._replace(mean=apart.mean, std=apart.std)
+    return _reduced(g, _weighed(g, each), g["input"].numel)
+
+
+def _with_logits(g: Given) -> Spread:
+    x, target = g.of(), g.of("target")
+    hit, miss = image(lambda v: softplus(-v), x), image(softplus, x)
+    if g.has("pos_weight"):
+        hit = multiply(hit, g.of("pos_weight"))
+    apart = add(multiply(target, hit), multiply(shift(scale(target, -1.0), 1.0), miss))
+    each = mix(hit, miss)._replace(mean=apart.mean, std=apart.std)
+    return _reduced(g, _weighed(g, each), g["input"].numel)
+
+
+def _hinge_embedding(g: Given) -> Spread:
+    x = g.of()
+    each = mix(x, rectify(shift(scale(x, -1.0), g["margin"])))
+    return _reduced(g, each, _pairs(g, "input", "target"))
+
+
+def _soft_margin(g: Given) -> Spread:
+    signed = mix(g.of(), scale(g.of(), -1.0))
+    return _reduced(g, image(softplus, signed), _pairs(g, "input", "target"))
+
+
+def _margin_ranking(g: Given) -> Spread:
+    gap = subtract(g.of("input1"), g.of("input2"))
+    each = rectify(shift(mix(gap, scale(gap, -1.0)), g["margin"]))
+    return _reduced(g, each, _pairs(g, "input1", "input2", "target"))
+
+
+def _cosine(g: Given, one: str, other: str, count: float) -> Spread:
+    a, b = g.of(one), g.of(other)
+    sizes = a.rms * b.rms
+    mean = a.mean * b.mean / sizes if sizes else 0.0
+    return Spread(-1.0, 1.0, mean, 1 / sqrt(count), a.independent and b.independent)
+
+
+def _cosine_embedding(g: Given) -> Spread:
+    count = g["input1"].shape[-1]
+    cosine = _cosine(g, "input1", "input2", count)
+    alike, apart = shift(scale(cosine, -1.0), 1.0), rectify(shift(cosine, -g["margin"]))
+    return _reduced(g, mix(alike, apart), _pairs(g, "input1", "input2") / count)
+
+
+def _distance(a: Spread, b: Spread, count: float, order: float) -> Spread:
+    return norm(subtract(a, b), count, order)
+
+
+def _triplet(g: Given) -> Spread:
+    anchor, count = g.of("anchor"), g["anchor"].shape[-1]
+    near = _distance(anchor, g.of("positive"), count, g["p"])
+    far = _distance(anchor, g.of("negative"), count, g["p"])
+    each = rectify(shift(subtract(near, far), g["margin"]))
+    return _reduced(g, each, _pairs(g, "anchor", "positive", "negative") / count)
+
+
+def _cosine_similarity(g: Given) -> Spread:
+    return _cosine(g, "x1", "x2", max(_pairs(g, "x1", "x2") / max(g.made[0].numel, 1), 1.0))
+
+
+def _pairwise_distance(g: Given) -> Spread:
+    return _distance(g.of("x1"), g.of("x2"), max(g["x1"].shape[-1], g["x2"].shape[-1]), g["p"])
+
+
+RULES: dict[str, Rule] = {
+    "mse_loss": _pairwise(lambda _, v: square(v)),
+    "l1_loss": _pairwise(lambda _, v: absolute(v)),
+    "huber_loss": _pairwise(_huber),
+    "smooth_l1_loss": _pairwise(_smooth_l1),
+    "cross_entropy": _cross_entropy,
+    "nll_loss": _nll,
+    "kl_div": _kl_div,
+    "binary_cross_entropy": _binary_cross_entropy,
+    "binary_cross_entropy_with_logits": _with_logits,
+    "hinge_embedding_loss": _hinge_embedding,
+    "soft_margin_loss": _soft_margin,
+    "margin_ranking_loss": _margin_ranking,
+    "cosine_embedding_loss": _cosine_embedding,
+    "triplet_margin_loss": _triplet,
+    "cosine_similarity": _cosine_similarity,
+    "pairwise_distance": _pairwise_distance,
+}

@@ -1,0 +1,121 @@
+"""Spreads of what moves, picks or pools elements, or draws them afresh."""
+
+from math import prod
+
+from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.spread import (
+    Spread,
+    average,
+    extreme,
+    mix,
+    normal,
+    point,
+    scale,
+    uniform,
+    with_zeros,
+)
+
+_OVERSHOOT = 1.6
+"""Of bicubic interpolation, whose weights are partly negative: the sum of their sizes."""
+
+
+def _same(g: Given) -> Spread:
+    return g.of()
+
+
+def _pieces(g: Given) -> tuple[Spread, ...]:
+    return (g.of(),) * len(g.made)
+
+
+def _repeated(g: Given) -> Spread:
+    """Elements that occur again say the same."""
+    v = g.of()
+    return v._replace(independent=v.independent and g.made[0].numel <= g["input"].numel)
+
+
+def _pad(g: Given) -> Spread:
+    if g["mode"] != "constant":
+        return g.of()._replace(independent=False)
+    return mix(g.of(), point(float(g["value"] or 0.0)))
+
+
+def _picked(name: str) -> Rule:
+    """From a table, some entries more than once."""
+
+    def rule(g: Given) -> Spread:
+        v = g.of(name)
+        return v._replace(independent=v.independent and g.made[0].numel <= g[name].numel)
+
+    return rule
+
+
+def _one_hot(g: Given) -> Spread:
+    classes = g.made[0].shape[-1]
+    return Spread(0.0, 1.0, 1 / classes, (1 / classes) ** 0.5)
+
+
+def _average_pool(g: Given) -> Spread:
+    count = prod(g["kernel_size"])
+    v = average(g.of(), count)
+    if any(g["padding"]) and g["count_include_pad"]:
+        v = v._replace(low=min(v.low, 0.0), high=max(v.high, 0.0))
+    divisor = g["divisor_override"] if len(g["kernel_size"]) > 1 else None
+    return scale(v, count / divisor) if divisor else v
+
+
+def _adaptive_count(g: Given) -> float:
+    return max(g.count, 1.0)
+
+
+def _max_pool(g: Given) -> Spread:
+    return extreme(g.of(), prod(g["kernel_size"]), 1)
+
+
+def _interpolate(g: Given) -> Spread:
+    v = g.of()._replace(independent=False)
+    if g["mode"] != "bicubic":
+        return v
+    reach = (v.high - v.low) * (_OVERSHOOT - 1) / 2
+    return v._replace(low=v.low - reach, high=v.high + reach)
+
+
+def _dropout(g: Given) -> Spread:
+    if not g["training"] or g["p"] == 0:
+        return g.of()
+    return with_zeros(scale(g.of(), 1 / (1 - g["p"]))) if g["p"] < 1 else point(0.0)
+
+
+_SAME = (
+    "transpose", "t", "permute", "reshape", "flatten", "squeeze", "unsqueeze", "slice", "select",
+    "flip", "roll", "to_layout",
+)  # fmt: skip
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(("broadcast_to", "repeat", "unfold"), _repeated),
+    **dict.fromkeys(("chunk", "split", "unbind"), _pieces),
+    "pad": _pad,
+    "cat": lambda g: mix(*g.each("tensors")),
+    "stack": lambda g: mix(*g.each("tensors")),
+    "zeros_like": lambda _: point(0.0),
+    "ones_like": lambda _: point(1.0),
+    "full_like": lambda g: point(float(g["fill_value"])),
+    "triu": lambda g: with_zeros(g.of()),
+    "tril": lambda g: with_zeros(g.of()),
+    "embedding": _picked("weight"),
+    "gather": _picked("input"),
+    "index_select": _picked("input"),
+    "take_along_dim": _picked("input"),
+    "one_hot": _one_hot,
+    **{f"avg_pool{d}d": _average_pool for d in (1, 2, 3)},
+    **{f"max_pool{d}d": _max_pool for d in (1, 2, 3)},
+    **{f"adaptive_avg_pool{d}d": lambda g: average(g.of(), _adaptive_count(g)) for d in (1, 2, 3)},
+    **{
+        f"adaptive_max_pool{d}d": lambda g: extreme(g.of(), _adaptive_count(g), 1)
+        for d in (1, 2, 3)
+    },
+    "interpolate": _interpolate,
+    "dropout": _dropout,
+    "rand_like": lambda _: uniform(0.0, 1.0),
+    "randn_like": lambda _: normal(0.0, 1.0),
+}

@@ -1,0 +1,36 @@
+"""How an operator's results are spread, for every operator."""
+
+from collections.abc import Mapping
+
+from kernelwright.ops.operator import Bound, Operator, TensorType
+from kernelwright.ops.ranges import contraction, loss, movement, pointwise, reduction
+from kernelwright.ops.ranges.given import Given, Rule
+from kernelwright.ops.ranges.spread import Spread
+
+RULES: Mapping[str, Rule] = {
+    **pointwise.RULES,
+    **reduction.RULES,
+    **contraction.RULES,
+    **movement.RULES,
+    **loss.RULES,
+}
+
+
+def result_spreads(
+    operator: Operator,
+    bound: Bound,
+    spreads: Mapping[str, Spread | tuple[Spread, ...]],
+    made: tuple[TensorType, ...],
+) -> tuple[Spread, ...]:
+    """Of each result of a call.
+
+    Args:
+        bound: the call's parameters, types in place of tensors.
+        spreads: of each tensor parameter; tuples for sequences of tensors.
+        made: the types of the results.
+
+    Raises:
+        OutOfDomain: a function would be given what it is not defined for.
+    """
+    found = RULES[operator.name](Given(bound, spreads, made))
+    return (found,) if isinstance(found, Spread) else found

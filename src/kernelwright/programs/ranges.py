@@ -1,0 +1,138 @@
+"""Where the values of a program lie, from how its inputs are drawn; nothing is run.
+
+The rules of single operators are in `ops.ranges`. A practical analysis (see there): ranges hold for
+nearly every element of nearly every draw.
+"""
+
+from collections.abc import Iterator, Mapping
+from math import inf
+from typing import Any
+
+from kernelwright.ops.operator import Bound, Domain, TensorType
+from kernelwright.ops.ranges.spread import ANYTHING, OutOfDomain, Spread, normal, point, uniform
+from kernelwright.ops.ranges.table import result_spreads
+from kernelwright.programs.program import Call, Init, Program, Ref
+
+Range = tuple[float, float]
+
+_POSITIVE = Spread(1e-30, 1e30, 1.0, 1e20, False)
+
+
+def drawn(init: Init) -> Spread:
+    """Of an input's elements."""
+    low, high = float(init.low), float(init.high)
+    match init.kind:
+        case "randn":
+            return normal(low, high)
+        case "rand":
+            return uniform(low, high)
+        case "randint":
+            return Spread(low, high - 1, (low + high - 1) / 2, (high - low) / 12**0.5)
+        case "sign":
+            return Spread(-1.0, 1.0, 0.0, 1.0)
+    return point(float(init.kind == "ones"))
+
+
+def call_spreads(program: Program) -> Iterator[tuple[Call, tuple[Spread, ...]]]:
+    """Each call with the spreads of its results, in order; externs may return anything.
+
+    Raises:
+        OutOfDomain: where a call would read values that its operator is not defined for.
+    """
+    known = {value.name: drawn(value.init) for value in program.inputs}
+    for call in program.calls:
+        if call.is_extern:
+            made: tuple[Spread, ...] = (ANYTHING,) * len(call.outputs)
+        else:
+            bound = program.bound(call)
+            given = _given(call, known)
+            _check_domains(program, call, bound, given)
+            made = result_spreads(call.operator, bound, given, call.types)
+        known.update(zip(call.outputs, made, strict=True))
+        yield call, made
+
+
+def _given(call: Call, known: Mapping[str, Spread]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, value in call.args:
+        if isinstance(value, Ref):
+            given[name] = known[value.name]
+        elif isinstance(value, tuple) and value and isinstance(value[0], Ref):
+            given[name] = tuple(known[item.name] for item in value)
+    return given
+
+
+def _check_domains(program: Program, call: Call, bound: Bound, given: Mapping[str, Any]) -> None:
+    """Of operators that have no rule of their own for what they refuse."""
+    operator = call.operator
+    if operator.family == "pointwise":
+        return
+    for name in operator.domains:
+        if name not in given:
+            continue
+        v, domain = given[name], operator.domain(name, bound)
+        if domain is Domain.SIGN:
+            is_inside = _is_sign(program, dict(call.args)[name].name)
+        elif domain is Domain.INDEX:
+            limit = operator.index_bound(bound) if operator.index_bound else inf
+            is_inside = v.low >= 0 and v.high < limit
+        else:
+            low, high = _LIMITS[domain]
+            is_inside = low <= v.low and v.high <= high
+        if not is_inside:
+            where = f"{call.op}: {name} from {v.low:.3g} to {v.high:.3g}"
+            raise OutOfDomain(f"{where} where it must be {domain.value}")
+
+
+_LIMITS: dict[Domain, Range] = {
+    Domain.ANY: (-inf, inf),
+    Domain.POSITIVE: (0.0, inf),
+    Domain.NONZERO: (-inf, inf),
+    Domain.UNIT: (0.0, 1.0),
+    Domain.LOG_PROB: (-inf, 0.0),
+    Domain.BOOL: (0.0, 1.0),
+}
+
+
+def _is_sign(program: Program, name: str) -> bool:
+    """Whether a value is -1 or 1 everywhere: drawn so, or a sign, reshaped or not."""
+    producer = program.producer()
+    while name in producer:
+        call = program.calls[producer[name]]
+        if call.is_extern or call.operator.family != "shape":
+            return call.op == "sign"
+        name = next(call.refs(), "")
+    return any(value.name == name and value.init.kind == "sign" for value in program.inputs)
+
+
+def value_range(program: Program, call: Call) -> Range:
+    """The range of a call's first result that follows from the call alone, for any input."""
+    if call.is_extern:
+        return (-inf, inf)
+    bound = program.bound(call)
+    given: dict[str, Any] = {}
+    for name, value in bound.items():
+        if isinstance(value, TensorType):
+            is_positive = call.operator.domain(name, bound) is Domain.POSITIVE
+            given[name] = _POSITIVE if is_positive else ANYTHING
+        elif isinstance(value, tuple) and value and isinstance(value[0], TensorType):
+            given[name] = (ANYTHING,) * len(value)
+    try:
+        first = result_spreads(call.operator, bound, given, call.types)[0]
+    except OutOfDomain:
+        return (-inf, inf)
+    return first.low, first.high
+
+
+def idle_range(call: Call) -> Range | None:
+    """Inputs that the call passes on as they are, for any of which it has no use."""
+    if call.op in ("relu", "abs", "leaky_relu", "elu", "celu"):
+        return (0, inf)
+    if call.op == "relu6":
+        return (0, 6)
+    if call.op == "hardtanh":
+        return (call.arg("min_val"), call.arg("max_val"))
+    if call.op == "clamp":
+        low, high = call.arg("min"), call.arg("max")
+        return (-inf if low is None else low, inf if high is None else high)
+    return None
