@@ -15,6 +15,7 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs import extern
+from kernelwright.programs.initial import Uses
 from kernelwright.programs.lint_findings import Finding, Severity, beyond, found
 from kernelwright.programs.lint_gaps import Allowed, Gap, gap
 from kernelwright.programs.lint_partial import FEW, MOST, over_a_part
@@ -136,8 +137,9 @@ def _probes(subject: Operators) -> Iterator[_Probe]:
     order = [i for i in order if not _is_view(program.calls[i])]
     for i in order:
         yield _Probe("ignores_operator", i, _other_draw(program.calls[i]))
+    uses = Uses(program)
     for i in order:
-        if (source := _passed_on(program, program.calls[i])) is not None:
+        if (source := _passed_on(program, program.calls[i], uses)) is not None:
             yield _Probe("idle_operator", i, _bypass(program.calls[i], source))
         yield _Probe("few", i, _part(program.calls[i], FEW))
         yield _Probe("most", i, _part(program.calls[i], MOST))
@@ -160,10 +162,13 @@ def _other_draw(call: Call) -> Replace:
     return replace
 
 
-def _passed_on(program: Program, call: Call) -> str | None:
-    """The value a call could pass on in place of its result: its first operand, if it is alike."""
-    first = next(iter(call.refs()), None)
-    if first is None or call.op == "to_dtype":
+def _passed_on(program: Program, call: Call, uses: Uses) -> str | None:
+    """The value a call could pass on in place of its result: its first operand, if it is alike.
+
+    Not where the result has to lie in a domain: the operand may be outside, which a GPU takes ill.
+    """
+    first = next(call.refs(), None)
+    if first is None or call.op == "to_dtype" or uses.init(call.outputs[0]) is not None:
         return None
     given, made = program.type_of(first), call.types[0]
     alike = (given.shape, given.dtype) == (made.shape, made.dtype)

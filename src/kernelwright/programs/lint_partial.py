@@ -25,6 +25,9 @@ _PRODUCTS = {  # operator -> ((parameter, its contracted axis), ...)
     "mv": (("input", -1), ("vec", -1)),
 }
 
+_BY_ROW = ("cross_entropy", "nll_loss", "cosine_embedding_loss")
+"""Losses with a target for each row, which has fewer dimensions."""
+
 
 def over_a_part(
     call: Call, env: Mapping[str, torch.Tensor], share: float
@@ -58,8 +61,11 @@ def _mean_loss(
     operands = {name: env[call.arg(name).name] for name in names}
     if "weight" in names or any(each.dim() == 0 for each in operands.values()):
         return None
+    rank = max(each.dim() for each in operands.values())
+    if call.op not in _BY_ROW:  # of fewer dimensions, they broadcast along the rows
+        operands = {name: each for name, each in operands.items() if each.dim() == rank}
     length = max(each.shape[0] for each in operands.values())
-    axes = {name: 0 for name in names if operands[name].shape[0] == length}
+    axes = {name: 0 for name, each in operands.items() if each.shape[0] == length}
     return _sliced(call, env, share, axes)
 
 

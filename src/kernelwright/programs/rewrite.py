@@ -1,14 +1,14 @@
 """Rewrites that keep a program's values: other forms of the same computation for the search."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.build import Builder, dead_code, map_refs
 from kernelwright.programs.program import Call, Program, Ref
 
-__all__ = ["channels_last", "dead_code", "split_conv_bias"]
+__all__ = ["channels_last", "dead_code", "in_float32", "split_conv_bias"]
 
 Rule = Callable[[Builder, Call, dict[str, Any]], tuple[Ref, ...] | None]
 """(builder, call, its parameters in the new program) -> results; None keeps the call."""
@@ -54,6 +54,27 @@ def channels_last(program: Program) -> Program:
         return converter.convert(builder, ref, program.type_of(name).layout)
 
     return _rewritten(program, rule, finish)
+
+
+def in_float32(program: Program) -> Program:
+    """The program with float32 in the place of every narrower float, casts included."""
+
+    def widened(value: Any) -> Any:
+        return "float32" if value in ("float16", "bfloat16") else value
+
+    inputs = tuple(
+        replace(value, type=replace(value.type, dtype=widened(value.type.dtype)))
+        for value in program.inputs
+    )
+    calls = tuple(
+        replace(
+            call,
+            args=tuple((name, widened(value)) for name, value in call.args),
+            types=tuple(replace(made, dtype=widened(made.dtype)) for made in call.types),
+        )
+        for call in program.calls
+    )
+    return Program(inputs, calls, program.outputs)
 
 
 def map_refs_in(values: dict[str, Any], replace: Callable[[Ref], Any]) -> dict[str, Any]:

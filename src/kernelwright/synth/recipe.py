@@ -51,6 +51,8 @@ class Quality:
     """By running it: the values and the findings of the task linter."""
     avoid_benchmarks: bool = True
     """Programs of two and more calls that KernelBench or TritonBench has too."""
+    avoid: tuple[str, ...] = ()
+    """Files of `kernelwright data fingerprints`: tasks of other suites to keep clear of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from math import exp, log, sqrt
 
 from kernelwright.ops.operator import TensorType
+from kernelwright.ops.ranges.functions import exp_of, softplus
 from kernelwright.ops.ranges.given import Given, Rule
-from kernelwright.ops.ranges.pointwise import exp_of, softplus
 from kernelwright.ops.ranges.reduction import norm
 from kernelwright.ops.ranges.spread import (
     Spread,

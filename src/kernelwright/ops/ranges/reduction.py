@@ -2,8 +2,8 @@
 
 from math import exp, inf, log, prod, sqrt
 
+from kernelwright.ops.ranges.functions import exp_of, truth
 from kernelwright.ops.ranges.given import Given, Rule
-from kernelwright.ops.ranges.pointwise import exp_of, truth
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,

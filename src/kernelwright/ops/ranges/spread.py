@@ -39,7 +39,7 @@ class Spread(NamedTuple):
 
 
 ANYTHING = Spread(-1e30, 1e30, 0.0, 1e20, False)
-"""Of values nothing is known of; the deviation is far inside so that no norm looks bounded by it."""
+"""Of values nothing is known of. The deviation is far inside, so that no norm looks bounded."""
 
 
 def point(value: float) -> Spread:

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 
 from kernelwright.ops.operator import Bound, Operator, TensorType
-from kernelwright.ops.ranges import contraction, loss, movement, pointwise, reduction
+from kernelwright.ops.ranges import contraction, functions, loss, movement, pointwise, reduction
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import Spread
 
 RULES: Mapping[str, Rule] = {
+    **functions.RULES,
     **pointwise.RULES,
     **reduction.RULES,
     **contraction.RULES,

@@ -1,0 +1,105 @@
+"""Keeping clear of benchmarks: programs that are a task of KernelBench or TritonBench.
+
+Tasks are known by fingerprint alone: the graph of what is computed, without sizes, dtypes, numbers
+and calls that only relabel elements. `benchmarks.json` beside this file holds those of the two
+suites; `kernelwright data fingerprints` makes such a file of any other.
+"""
+
+import json
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.programs.build import map_refs
+from kernelwright.programs.fingerprint import fingerprint
+from kernelwright.programs.program import Call, Program, Ref
+
+SHIPPED = "benchmarks.json"
+_RELABELS = frozenset({
+    "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "t", "permute", "broadcast_to",
+    "to_layout", "to_dtype",
+})  # fmt: skip
+
+
+def task_fingerprint(program: Program) -> tuple[str, int]:
+    """(fingerprint, number of calls) of what a program computes, whatever its sizes."""
+    core = _without_relabelling(program)
+    return fingerprint(core, sizes=False), len(core.calls)
+
+
+def _without_relabelling(program: Program) -> Program:
+    """Calls that move no element to another value's place, and idle dropout, left out."""
+    names: dict[str, str] = {}
+    calls = []
+    for call in program.calls:
+        args = map_refs(call.args, lambda ref: Ref(names.get(ref.name, ref.name)))
+        kept = replace(call, args=args)
+        if _relabels(call):
+            names[call.outputs[0]] = next(kept.refs())
+        else:
+            calls.append(kept)
+    outputs = tuple(names.get(name, name) for name in program.outputs)
+    return Program(program.inputs, tuple(calls), outputs)
+
+
+def _relabels(call: Call) -> bool:
+    if call.op == "dropout":
+        return call.arg("training") is False or call.arg("p") == 0
+    return call.op in _RELABELS
+
+
+def is_benchmark(program: Program, avoid: tuple[str, ...] = ()) -> bool:
+    """Whether a program of two calls or more is a task to keep clear of.
+
+    One call is vocabulary: every operator is some benchmark's task, and whoever learns to write
+    kernels has to meet it.
+
+    Args:
+        avoid: files like the shipped one, to be kept clear of too.
+
+    Raises:
+        UsageError: such a file cannot be read.
+    """
+    if len(program.calls) < 2:
+        return False
+    found, num_calls = task_fingerprint(program)
+    return num_calls > 1 and found in known(avoid)
+
+
+def is_vocabulary(program: Program) -> bool:
+    """Whether a program of one call is a task of a shipped benchmark: counted, not dropped."""
+    found, num_calls = task_fingerprint(program)
+    return num_calls < 2 and found in _shipped()["one_call"]
+
+
+@cache
+def known(avoid: tuple[str, ...]) -> frozenset[str]:
+    """Fingerprints of the shipped benchmarks and of those in these files.
+
+    Raises:
+        UsageError: a file cannot be read or is none of ours.
+    """
+    found = set(_shipped()["fingerprints"])
+    for path in avoid:
+        found |= set(_read(Path(path))["fingerprints"])
+    return frozenset(found)
+
+
+@cache
+def _shipped() -> Record:
+    listed: Record = json.loads(files("kernelwright.synth").joinpath(SHIPPED).read_text())
+    return listed
+
+
+def _read(path: Path) -> Record:
+    remedy = "give a file that `kernelwright data fingerprints` wrote"
+    try:
+        listed: Record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error), file=str(path), remedy=remedy) from error
+    if not isinstance(listed, dict) or not isinstance(listed.get("fingerprints"), list):
+        raise UsageError("it holds no fingerprints", file=str(path), remedy=remedy)
+    return listed

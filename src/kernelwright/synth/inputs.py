@@ -1,0 +1,106 @@
+"""How the inputs of a drawn program are drawn: values stay near 1 over twenty operators in a row.
+
+Parameters of layers are known by their slot and drawn as `programs.initial` draws a model's. Of two
+operands that are multiplied and added up, one is scaled by 1 / sqrt(k) for k products a result:
+the right one where it is an input of the program, else the left one. What is multiplied up over a
+dimension lies near 1.
+"""
+
+from dataclasses import replace
+from math import sqrt
+
+from kernelwright.ops.operator import Numerics
+from kernelwright.programs.initial import Uses, choose_inits
+from kernelwright.programs.program import Call, Init, Input, Program, Ref
+
+_LAYER = frozenset({"weight", "bias", "running_mean", "running_var", "pos_weight"})
+"""Parameters of layers."""
+_OPERANDS = {
+    "matmul": ("input", "other"), "mm": ("input", "mat2"), "bmm": ("input", "mat2"),
+    "mv": ("input", "vec"), "dot": ("input", "tensor"), "addmm": ("mat1", "mat2"),
+    "baddbmm": ("batch1", "batch2"),
+}  # fmt: skip
+"""Products of two operands of equal standing: (left, right)."""
+_PRODUCTS = ("prod", "cumprod")
+_MODERATE = Init("rand", 0.5, 2.0)
+"""Of exponents."""
+
+
+def with_inits(program: Program) -> Program:
+    """The program with the draw of each input chosen by what reads it."""
+    uses = Uses(program)
+    read = {name for call in program.calls for name in call.refs()}
+    slots = {value.name: _slot(program, value.name) for value in program.inputs}
+    names = [slots[value.name] for value in program.inputs]
+    chosen = choose_inits(program, names, [None] * len(names))
+    inputs = tuple(
+        _operand(program, uses, value) if not slots[value.name] and value.name in read else value
+        for value in chosen.inputs
+    )
+    return replace(chosen, inputs=inputs)
+
+
+def _slot(program: Program, name: str) -> str:
+    """The layer parameter that an input is; "" where it is an operand."""
+    for call in program.calls:
+        for parameter, value in call.args:
+            if value == Ref(name):
+                return parameter if parameter in _LAYER else ""
+    return ""
+
+
+def _operand(program: Program, uses: Uses, value: Input) -> Input:
+    """A plain operand's draw, where no operator's domain asks for one."""
+    if value.init != Init("randn"):
+        return value
+    found = list(uses.of(value.name))
+    for call, parameter in found:
+        if call.op in _PRODUCTS:
+            return replace(value, init=_near_one(program, call))
+        if (call.op, parameter) == ("pow", "exponent"):
+            return replace(value, init=_MODERATE)
+    terms = [_terms(program, call, parameter) for call, parameter in found]
+    if not terms or not all(terms):
+        return value  # something else needs it as large as it is
+    return replace(value, init=Init("randn", 0.0, _rounded(1 / sqrt(max(terms)))))
+
+
+def _near_one(program: Program, call: Call) -> Init:
+    (name,) = call.refs()
+    shape = program.type_of(name).shape
+    count = program.type_of(name).numel / max(call.types[0].numel, 1)
+    if call.op == "cumprod" and shape:
+        count = shape[call.arg("dim")]
+    reach = _rounded(min(0.5, 1 / sqrt(max(count, 1))))
+    return Init("rand", 1 - reach, 1 + reach)
+
+
+def _terms(program: Program, call: Call, parameter: str) -> int:
+    """Products added up for a result, where the operand is the one to scale; else 0."""
+    if call.is_extern or call.operator.numerics is not Numerics.CONTRACTION:
+        return 0
+    if call.op not in _OPERANDS:
+        return 0
+    left, right = _OPERANDS[call.op]
+    scaled = right if _is_input(program, call, right) else left
+    if parameter != scaled:
+        return 0
+    given = dict(call.args)
+    return max(program.type_of(given[left].name).shape[-1], 1)
+
+
+def _is_input(program: Program, call: Call, parameter: str) -> bool:
+    """Whether an operand is an input of the program, reshaped or not."""
+    name = dict(call.args)[parameter].name
+    inputs = {value.name for value in program.inputs}
+    producer = program.producer()
+    while name not in inputs:
+        made = program.calls[producer[name]]
+        if made.is_extern or made.operator.family != "shape":
+            return False
+        name = next(made.refs())
+    return True
+
+
+def _rounded(scale: float) -> float:
+    return float(f"{scale:.3g}")

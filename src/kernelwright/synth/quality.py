@@ -1,0 +1,222 @@
+"""Which drawn programs are no tasks: refused, each with a reason, the cheapest check first.
+
+1. Ranges: from how inputs are drawn, nothing run (`programs.ranges`).
+2. Benchmarks: programs that others measure with are not for training.
+3. Algebra: calls that do nothing, read off the program.
+4. One run at small sizes, in the program's own dtypes and in float64.
+5. The task linter at small sizes. It has all the time it needs: what is refused does not depend on
+   the machine.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from math import inf
+
+import torch
+
+from kernelwright.ops.operator import Numerics
+from kernelwright.ops.ranges.spread import OutOfDomain, Spread
+from kernelwright.programs.lint import lint_program
+from kernelwright.programs.lint_algebra import check_algebra
+from kernelwright.programs.lint_findings import Finding, Severity
+from kernelwright.programs.program import Call, Program
+from kernelwright.programs.ranges import call_spreads
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.rewrite import in_float32
+from kernelwright.programs.variants import largest, scaled_down
+from kernelwright.synth.benchmarks import is_benchmark
+from kernelwright.synth.recipe import Quality
+
+
+class Reason(StrEnum):
+    """Why a program is refused."""
+
+    BENCHMARK = "benchmark"
+    """Two calls or more, the same as a task of a benchmark but for sizes."""
+    RANDOM = "random"
+    """It draws random numbers: no two runs agree."""
+    DOMAIN = "domain"
+    """An operator may be given what it is not defined for: the logarithm of a normal value."""
+    MAGNITUDE = "magnitude"
+    """A value may leave its dtype, or grows beyond what 20 operators should make of it."""
+    CONSTANT = "constant"
+    """A result is one number, whatever the inputs are."""
+    NEAR_ZERO = "near_zero"
+    """An output is so small that zeros come close."""
+    FAILS = "fails"
+    """PyTorch refuses it, or types differ from the rules: a mistake of ours."""
+    NOT_FINITE = "not_finite"
+    """A run returned infinities or NaN."""
+    ILL_CONDITIONED = "ill_conditioned"
+    """PyTorch's own result is far from that in float64: rounding decides it."""
+    DEGENERATE = "degenerate"
+    """The linter: it can be answered without doing the work, or a faithful answer be refused."""
+    IDLE = "idle"
+    """The linter: a call or an input does nothing, or algebra removes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    reason: Reason
+    detail: str
+    """What was found, in words."""
+
+
+LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6}
+"""Of practical ranges of values, by dtype; half of what float16 holds."""
+SMALLEST_OUTPUT = 1e-4
+"""Root mean square."""
+ROUNDING = {"float64": 1e-3, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.15}
+"""Most that rounding may change an output, as a share of its root mean square (of integers and
+bool: share of elements); by the narrowest dtype in the program."""
+MAX_ELEMENTS = 1 << 12
+"""Of a value when programs are run or linted."""
+IDLE_FINDINGS = frozenset({
+    "ignores_parameter", "idle_operator", "constant_input", "unused_result", "redundant_operator",
+    "cancelled_operator", "size_one_reduction", "removable_heavy_operator",
+})  # fmt: skip
+"""Weak findings that a task of ours should not have. The others (operators that fold, that repeat,
+a part of a result cut off) say what a good kernel can make use of."""
+TOLERANCE = "strict"
+"""Findings count where they hold under the judge's own rule."""
+
+
+def refusal(program: Program, rules: Quality) -> Refusal | None:
+    """Why the program is no task; None where it is one."""
+    if rules.ranges and (found := refusal_by_ranges(program)):
+        return found
+    if rules.avoid_benchmarks and is_benchmark(program, rules.avoid):
+        return Refusal(Reason.BENCHMARK, "a benchmark has it")
+    if not rules.lint:
+        return None
+    return _by_findings(check_algebra(program)) or _by_values(program)
+
+
+# Ranges
+
+
+def refusal_by_ranges(program: Program) -> Refusal | None:
+    """What follows from how the inputs are drawn."""
+    returned = set(program.outputs)
+    try:
+        for call, spreads in call_spreads(program):
+            if not call.is_extern and call.operator.numerics is Numerics.RANDOM:
+                return Refusal(Reason.RANDOM, call.op)
+            for name, made, v in zip(call.outputs, call.types, spreads, strict=True):
+                if found := _by_spread(call, made.dtype, v, name in returned):
+                    return found
+    except OutOfDomain as error:
+        return Refusal(Reason.DOMAIN, str(error))
+    return None
+
+
+def _by_spread(call: Call, dtype: str, v: Spread, is_returned: bool) -> Refusal | None:
+    if v.low == v.high:
+        return Refusal(Reason.CONSTANT, f"{call.op} is {v.low:.3g}")
+    limit = LARGEST.get(dtype, inf)
+    if not v.largest <= limit:
+        return Refusal(Reason.MAGNITUDE, f"{call.op}: up to {v.largest:.3g} in {dtype}")
+    if is_returned and dtype in LARGEST and v.rms < SMALLEST_OUTPUT:
+        return Refusal(Reason.NEAR_ZERO, f"{call.op}: an output of size {v.rms:.3g}")
+    return None
+
+
+# Values
+
+
+def _by_values(program: Program) -> Refusal | None:
+    """What runs at small sizes show; in float32 where this machine lacks a 16-bit kernel."""
+    small = scaled_down(program, MAX_ELEMENTS)
+    try:
+        return refusal_by_run(small) or refusal_by_lint(small)
+    except NotImplementedError:
+        small = in_float32(small)
+        return refusal_by_run(small) or refusal_by_lint(small)
+
+
+def refusal_by_run(program: Program) -> Refusal | None:
+    """What one run shows, beside one in float64.
+
+    Raises:
+        NotImplementedError: PyTorch has an operator on a GPU only in this dtype.
+    """
+    with _failures() as failures:
+        tensors = make_inputs(program, seed=0)
+        native, wide = run(program, tensors), run(program, tensors, torch.float64)
+    if failures:
+        return failures[0]
+    allowed = max(ROUNDING.get(dtype, 0.0) for dtype in _dtypes(program))
+    for i, (found, expected) in enumerate(zip(native, wide, strict=True)):
+        if not bool(found.isfinite().all()) or not bool(expected.isfinite().all()):
+            return Refusal(Reason.NOT_FINITE, f"output {i}")
+        if refused := _by_output(i, found, expected, allowed):
+            return refused
+    return None
+
+
+@contextmanager
+def _failures() -> Iterator[list[Refusal]]:
+    """A list that gets the refusal where PyTorch refuses to run something."""
+    failures: list[Refusal] = []
+    try:
+        yield failures
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        text = str(error).splitlines()[0]
+        if "not implemented for" in text or isinstance(error, NotImplementedError):
+            raise NotImplementedError(text) from error
+        failures.append(Refusal(Reason.FAILS, text))
+
+
+def _dtypes(program: Program) -> set[str]:
+    made = [value.type for value in program.inputs]
+    made += [each for call in program.calls for each in call.types]
+    return {each.dtype for each in made} | {"float32"}
+
+
+def _by_output(
+    i: int, found: torch.Tensor, expected: torch.Tensor, allowed: float
+) -> Refusal | None:
+    if not found.is_floating_point():
+        share = float((found != expected).double().mean())
+        if share > allowed:
+            return Refusal(Reason.ILL_CONDITIONED, f"{share:.1%} of output {i} differ in float64")
+        return None
+    size = _rms(expected)
+    if size < SMALLEST_OUTPUT:
+        return Refusal(Reason.NEAR_ZERO, f"output {i} is of size {size:.3g}")
+    error = _rms(found.double() - expected) / size
+    if error > allowed:
+        return Refusal(Reason.ILL_CONDITIONED, f"output {i} is off by {error:.1%} of its size")
+    return None
+
+
+def _rms(tensor: torch.Tensor) -> float:
+    return float(tensor.square().mean().sqrt())
+
+
+# The linter
+
+
+def refusal_by_lint(program: Program) -> Refusal | None:
+    """What the task linter finds.
+
+    Raises:
+        NotImplementedError: PyTorch has an operator on a GPU only in this dtype.
+    """
+    with _failures() as failures:
+        report = lint_program(program, max_elements=largest(program), budget_s=inf)
+    return failures[0] if failures else _by_findings(report.findings)
+
+
+def _by_findings(findings: Iterable[Finding]) -> Refusal | None:
+    """Degenerate and unsound findings first, then idle parts."""
+    held = [each for each in findings if each.holds_under(TOLERANCE)]
+    for each in held:
+        if each.severity is not Severity.WEAK:
+            return Refusal(Reason.DEGENERATE, f"{each.id}: {each.message}")
+    for each in held:
+        if each.id in IDLE_FINDINGS:
+            return Refusal(Reason.IDLE, f"{each.id}: {each.message}")
+    return None
