@@ -21,8 +21,8 @@ from kernelwright.synth.crew import AHEAD, Crew
 from kernelwright.synth.draws import Drawer, Found, Group, MakeSampler, Search
 from kernelwright.synth.file import HEADER, ProgramFile
 from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.sample import Sampler
 from kernelwright.synth.space import space_record
+from kernelwright.synth.tasks import TaskSampler
 from kernelwright.synth.times import EagerClock
 
 Say = Callable[[str], None]
@@ -94,7 +94,7 @@ def synthesize(
     out: Path,
     num_workers: int,
     *,
-    make: MakeSampler = Sampler,
+    make: MakeSampler = TaskSampler,
     clock: EagerClock | None = None,
     say: Say = lambda _: None,
 ) -> Tally:
