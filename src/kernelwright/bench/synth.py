@@ -12,6 +12,7 @@ from kernelwright.bench.spread import Spread, found_of
 from kernelwright.bench.uniformity import SPACES, draws, goodness_of_fit, probabilities
 from kernelwright.core.record import Record
 from kernelwright.programs.program import Program
+from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.sample import Sampler
 from kernelwright.synth.space import space_record
@@ -101,7 +102,7 @@ def _part(job: tuple[Plan, int, int]) -> _Part:
     for program in _drawn(sampler, plan, range(start, start + num), part):
         part.spread.add(program, attributes)
         if plan.device is not None:
-            execute(program, plan.device, part.executed)
+            execute(with_inits(program), plan.device, part.executed)
     return part
 
 
