@@ -16,9 +16,10 @@ from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_contraction import CONTRACTIONS, Contraction, find
-from kernelwright.teacher.tile_matmul import rows, split_k, tiled
+from kernelwright.teacher.tile_forms import split_k, tiled
 from kernelwright.teacher.tile_parts import Schedule
 from kernelwright.teacher.tile_row_reduce import reduces_rows, row_reduce
+from kernelwright.teacher.tile_rows import rows
 
 Form = Callable[[Contraction, Schedule], Candidate]
 Item = tuple[Form, Schedule]

@@ -6,62 +6,133 @@ K, B0 ...) that the kernel takes as an argument and the wrapper reads from a ten
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
-from kernelwright.ops.operator import DTYPE_BYTES, Kind, TensorType
+from kernelwright.ops.operator import Kind
 from kernelwright.ops.rules import broadcast
-from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.tile_index import Index, flat_axis, times
-from kernelwright.teacher.tile_views import Side, is_view, measure, source
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher.expressions import NotWritable, literal
+from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_index import (
+    AxisText,
+    Index,
+    View,
+    align,
+    axes_of,
+    flat_axis,
+    memory_order,
+    offset,
+    parts,
+    placed,
+    times,
+)
+from kernelwright.teacher.tile_parts import Product, Schedule, wide
+from kernelwright.teacher.tile_views import Side, measure, sources
 
 CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
 
 
-@dataclass(frozen=True)
-class Contraction:
-    program: Program
-    call: Call
+@dataclass(frozen=True, kw_only=True)
+class Contraction(Product):
+    """A program with one matrix product."""
+
     lhs: Side
     rhs: Side
-    index: Index
-    """Index of the product itself, over "b", "m" and "n"."""
-    sizes: dict[str, str]
-    """Symbol -> the wrapper's expression for it, in an order that can be executed."""
-    lengths: dict[str, int]
-    """Axis -> its length at the program's own shapes; the axes the product has."""
-
-    @property
-    def out(self) -> TensorType:
-        return self.call.types[0]
 
     @property
     def dtype(self) -> str:
-        """Dtype of the factors."""
         return self.program.type_of(self.lhs.value).dtype
 
-    @cached_property
-    def is_wide(self) -> bool:
-        """Some tensor needs 64-bit offsets."""
-        made = [
-            *(i.type for i in self.program.inputs),
-            *(t for c in self.program.calls for t in c.types),
+    def begin(self, body: TileBody) -> None:
+        call = self.call
+        bias = call.arg("bias") if call.op == "linear" else None
+        if call.op in ("addmm", "baddbmm"):
+            bias = call.arg("input")
+        if not isinstance(bias, Ref):
+            self.place(body, "acc")
+            return
+        operand = body.value(bias.name, align(self.index, self.program.type_of(bias.name).shape))
+        alpha, beta = ("1", "1") if call.op == "linear" else _scales(call)
+        scaled = "acc" if alpha == "1" else f"{alpha} * acc"
+        added = operand if beta == "1" else f"{beta} * {operand}"
+        self.place(body, f"{scaled} + {added}")
+
+    def accumulate(self, schedule: Schedule) -> list[str]:
+        first = "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
+        step = "BLOCK_K * SPLIT_K" if schedule.split_k > 1 else "BLOCK_K"
+        lines = [
+            *self.position(schedule),
+            wide(self, "offs_k", f"{first}tl.arange(0, BLOCK_K)"),
+            "# Rows and columns past the end wrap around; the stores leave them out.",
+            "rows = offs_m % M",
+            "cols = offs_n % N",
         ]
-        return any(t.numel >= 2**31 for t in made)
+        batch = {"b": AxisText("pid_b")} if "b" in self.lengths else {}
+        a_view = batch | {"m": AxisText("rows", "[:, None]"), "k": AxisText("ks", "[None, :]", "K")}
+        b_view = batch | {"k": AxisText("ks", "[:, None]", "K"), "n": AxisText("cols", "[None, :]")}
+        factors = [
+            _Factor(self, self.lhs, "a", a_view, step),
+            _Factor(self, self.rhs, "b", b_view, step),
+        ]
+        mode = f', input_precision="{schedule.precision}"' if self.dtype == "float32" else ""
+        loop = [line for one in factors for line in one.load]
+        needs_ks = any("ks" in line for line in loop)
+        tile_axes = ("b", "m", "n")
+        return [
+            *lines,
+            *dict.fromkeys([*parts(a_view, tile_axes), *parts(b_view, tile_axes)]),
+            *(line for one in factors for line in one.start),
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            f"for k in range(0, K, {step}):",
+            *(["    ks = k + offs_k"] if needs_ks else []),
+            *(f"    {line}" for line in dict.fromkeys([*parts(a_view, "k"), *parts(b_view, "k")])),
+            *(f"    {line}" for line in loop),
+            f"    acc = tl.dot(a, b, acc{mode})",
+            *(f"    {line}" for one in factors for line in one.advance),
+        ]
 
-    def only_views(self, value: str) -> bool:
-        """Whether a factor is an input seen through views alone."""
-        producer = self.program.producer()
-        while value in producer:
-            call = self.program.calls[producer[value]]
-            if not is_view(call):
-                return False
-            value = source(call)
-        return True
 
-    @property
-    def element_bytes(self) -> int:
-        return DTYPE_BYTES[self.dtype]
+def _scales(call: Call) -> tuple[str, str]:
+    return literal(call.arg("alpha")), literal(call.arg("beta"))
+
+
+class _Factor:
+    """Lines that load one factor's tile of a step in K into the variable `name`."""
+
+    def __init__(self, product: Contraction, side: Side, name: str, view: View, step: str) -> None:
+        self.start: list[str] = []
+        self.advance: list[str] = []
+        other = "m" if name == "a" else "n"
+        inputs = list(sources(product.program, side.value, side.index))
+        if not all(any(axis in axes_of(index) for _, index in inputs) for axis in ("k", other)):
+            raise NotWritable("a factor that is a broadcast vector")
+        suffix = view["k"].suffix
+        if is_plain(product, side):
+            [(value, index)] = inputs
+            made = product.program.type_of(value)
+            [stride] = [s for t, s in placed(memory_order(index, made.layout)) if t.axis == "k"]
+            start_view = {**view, "k": AxisText("offs_k", suffix)}
+            self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, made, start_view)}"]
+            self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
+            self.advance = [f"{name}_ptrs += {times(step, stride)}"]
+            return
+        body = TileBody(product.program, view, loop="k", tag=f"_{name}")
+        text = body.value(side.value, side.index)
+        self.start = body.before
+        # What fused code makes of the zeros past K need not be zero.
+        padded = f"tl.where(ks{suffix} < K, {text}, 0.0)"
+        cast = "" if product.dtype == "float32" else f".to(tl.{product.dtype})"
+        self.load = [*body.lines, f"{name} = {padded}{cast}"]
+
+
+def is_plain(product: Contraction, side: Side) -> bool:
+    """The factor is an input, seen through views, in which a step along K is a fixed stride."""
+    inputs = list(sources(product.program, side.value, side.index))
+    if len(inputs) != 1 or not product.only_views(side.value):
+        return False
+    [(value, index)] = inputs
+    terms = placed(memory_order(index, product.program.type_of(value).layout))
+    along = [term for term, _ in terms if term.axis == "k"]
+    return len(along) == 1 and along[0].inner == "1" and along[0].is_outer
 
 
 def find(program: Program) -> Contraction:
@@ -89,7 +160,15 @@ def find(program: Program) -> Contraction:
         symbol: axes.products.get(symbol) or measure(program, symbol, sides)
         for symbol in axes.symbols
     }
-    return Contraction(program, call, *sides, axes.out, sizes, axes.lengths)
+    return Contraction(
+        program=program,
+        call=call,
+        index=axes.out,
+        sizes=sizes,
+        lengths=axes.lengths,
+        lhs=sides[0],
+        rhs=sides[1],
+    )
 
 
 def factors(call: Call) -> tuple[str, str]:

@@ -1,25 +1,16 @@
-"""Parts of matrix product kernels: which tile a program owns, the loop over K, the epilogue."""
+"""Parts that kernels of sums of products share: schedules, which tile a program owns, plans."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.programs.program import Call, Ref
-from kernelwright.teacher.expressions import NotWritable, literal
+from kernelwright.ops.operator import DTYPE_BYTES, TensorType
+from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.tile_body import TileBody
-from kernelwright.teacher.tile_contraction import Contraction
-from kernelwright.teacher.tile_index import (
-    AxisText,
-    View,
-    align,
-    axes_of,
-    memory_order,
-    offset,
-    parts,
-    placed,
-    times,
-)
-from kernelwright.teacher.tile_views import Side, sources
+from kernelwright.teacher.tile_index import AxisText, Index, View, times
+from kernelwright.teacher.tile_views import is_view, source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +37,118 @@ class Schedule:
         return found | {"num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Product(ABC):
+    """A program with one sum of products: out[b, m, n], a sum over an axis "k".
+
+    A kernel's program owns a tile of rows "m" and columns "n" of one of the independent products
+    "b", if there are any.
+    """
+
+    program: Program
+    call: Call
+    index: Index
+    """Index of the product itself, over "b", "m" and "n"."""
+    sizes: dict[str, str]
+    """Symbol -> the wrapper's expression for it, in an order that can be executed."""
+    lengths: dict[str, int]
+    """Axis -> its length at the program's own shapes; the axes the product has."""
+    batch_size: str = "B"
+    """Symbol of how many independent products there are."""
+    batch_position: str = "pid_b"
+    """Variable of which of them a program works on."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> str:
+        """Dtype of the factors."""
+
+    @abstractmethod
+    def accumulate(self, schedule: Schedule) -> list[str]:
+        """Lines that leave the tile of the sum, in fp32, in `acc`."""
+
+    @abstractmethod
+    def begin(self, body: TileBody) -> None:
+        """Place `acc`, with the call's own bias, on the body's path."""
+
+    def place(self, body: TileBody, text: str) -> None:
+        """Put the call's result, of this text over `acc`, on the body's path."""
+        name = self.call.outputs[0]
+        if text != "acc":
+            body.lines.append(f"{name} = {text}")
+        body.place(name, self.index, "acc" if text == "acc" else name)
+
+    @property
+    def out(self) -> TensorType:
+        return self.call.types[0]
+
+    @property
+    def numel(self) -> str:
+        """Text of how many elements the result has."""
+        axes = {"b": self.batch_size, "m": "M", "n": "N"}
+        return times(*(symbol for axis, symbol in axes.items() if axis in self.lengths))
+
+    @property
+    def element_bytes(self) -> int:
+        return DTYPE_BYTES[self.dtype]
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Some tensor needs 64-bit offsets."""
+        made = [
+            *(i.type for i in self.program.inputs),
+            *(t for c in self.program.calls for t in c.types),
+        ]
+        return any(t.numel >= 2**31 for t in made)
+
+    def only_views(self, value: str) -> bool:
+        """Whether a factor is an input seen through views alone."""
+        producer = self.program.producer()
+        while value in producer:
+            call = self.program.calls[producer[value]]
+            if not is_view(call):
+                return False
+            value = source(call)
+        return True
+
+    def view(self) -> View:
+        """Axes of an output tile."""
+        view = {
+            "m": AxisText("offs_m", "[:, None]", "M"),
+            "n": AxisText("offs_n", "[None, :]", "N"),
+        }
+        return view | ({"b": AxisText(self.batch_position)} if "b" in self.lengths else {})
+
+    def position(self, schedule: Schedule) -> list[str]:
+        """Lines that find the program's tile: offs_m, offs_n and the batch's position."""
+        lines = [
+            "pid = tl.program_id(0)",
+            "num_m, num_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
+        ]
+        if "b" in self.lengths:
+            lines += [
+                wide(self, self.batch_position, "pid // (num_m * num_n)"),
+                "pid = pid % (num_m * num_n)",
+            ]
+        if schedule.group_m > 1:
+            lines += [
+                "# Walk GROUP_M rows of tiles together: neighbours share operands in L2.",
+                "first_m = pid // (GROUP_M * num_n) * GROUP_M",
+                "group_rows = tl.minimum(num_m - first_m, GROUP_M)",
+                "pid_m = first_m + pid % (GROUP_M * num_n) % group_rows",
+                "pid_n = pid % (GROUP_M * num_n) // group_rows",
+            ]
+        else:
+            lines += ["pid_m = pid % num_m", "pid_n = pid // num_m"]
+        return [
+            *lines,
+            wide(self, "offs_m", "pid_m * BLOCK_M + tl.arange(0, BLOCK_M)"),
+            wide(self, "offs_n", "pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"),
+        ]
+
+
 def plan(
-    product: Contraction,
+    product: Product,
     schedule: Schedule,
     loop: str,
     calls: tuple[Call, ...],
@@ -65,155 +166,24 @@ def plan(
     )
 
 
-def tile_view(product: Contraction) -> View:
-    """Axes of an output tile."""
-    view = {
-        "m": AxisText("offs_m", "[:, None]", "M"),
-        "n": AxisText("offs_n", "[None, :]", "N"),
-    }
-    return view | ({"b": AxisText("pid_b")} if "b" in product.lengths else {})
-
-
-def tile_grid(product: Contraction, second: str = "") -> str:
+def tile_grid(product: Product, second: str = "") -> str:
     """One program a tile, times `second` in another dimension."""
-    batches = "B * " if "b" in product.lengths else ""
-    return f"({batches}triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N), {second})".replace(
-        ", )", ",)"
-    )
+    batches = f"{product.batch_size} * " if "b" in product.lengths else ""
+    tiles = f"{batches}triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)"
+    return f"({tiles}, {second})" if second else f"({tiles},)"
 
 
-def position(product: Contraction, schedule: Schedule) -> list[str]:
-    """Lines that find the program's tile: offs_m, offs_n and, in batches, pid_b."""
-    lines = [
-        "pid = tl.program_id(0)",
-        "num_m, num_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
-    ]
-    if "b" in product.lengths:
-        lines += [
-            wide(product, "pid_b", "pid // (num_m * num_n)"),
-            "pid = pid % (num_m * num_n)",
-        ]
-    if schedule.group_m > 1:
-        lines += [
-            "# Walk GROUP_M rows of tiles together: neighbours share operands in L2.",
-            "first_m = pid // (GROUP_M * num_n) * GROUP_M",
-            "group_rows = tl.minimum(num_m - first_m, GROUP_M)",
-            "pid_m = first_m + pid % (GROUP_M * num_n) % group_rows",
-            "pid_n = pid % (GROUP_M * num_n) // group_rows",
-        ]
-    else:
-        lines += ["pid_m = pid % num_m", "pid_n = pid // num_m"]
-    return [
-        *lines,
-        wide(product, "offs_m", "pid_m * BLOCK_M + tl.arange(0, BLOCK_M)"),
-        wide(product, "offs_n", "pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"),
-    ]
-
-
-def wide(product: Contraction, name: str, text: str) -> str:
+def wide(product: Product, name: str, text: str) -> str:
     """Assignment of positions, in 64 bits where a tensor needs them."""
     return f"{name} = ({text}).to(tl.int64)" if product.is_wide else f"{name} = {text}"
 
 
-def accumulate(product: Contraction, schedule: Schedule) -> list[str]:
-    """Lines that leave the tile of the product, in fp32, in `acc`."""
-    first = "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
-    step = "BLOCK_K * SPLIT_K" if schedule.split_k > 1 else "BLOCK_K"
-    lines = [
-        *position(product, schedule),
-        wide(product, "offs_k", f"{first}tl.arange(0, BLOCK_K)"),
-        "# Rows and columns past the end wrap around; the stores leave them out.",
-        "rows = offs_m % M",
-        "cols = offs_n % N",
-    ]
-    batch = {"b": AxisText("pid_b")} if "b" in product.lengths else {}
-    a_view = batch | {"m": AxisText("rows", "[:, None]"), "k": AxisText("ks", "[None, :]", "K")}
-    b_view = batch | {"k": AxisText("ks", "[:, None]", "K"), "n": AxisText("cols", "[None, :]")}
-    factors = [
-        _Factor(product, product.lhs, "a", a_view, step),
-        _Factor(product, product.rhs, "b", b_view, step),
-    ]
-    mode = f', input_precision="{schedule.precision}"' if product.dtype == "float32" else ""
-    loop = [line for one in factors for line in one.load]
-    needs_ks = any("ks" in line for line in loop)
-    tile_axes = ("b", "m", "n")
-    return [
-        *lines,
-        *dict.fromkeys([*parts(a_view, tile_axes), *parts(b_view, tile_axes)]),
-        *(line for one in factors for line in one.start),
-        "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-        f"for k in range(0, K, {step}):",
-        *(["    ks = k + offs_k"] if needs_ks else []),
-        *(f"    {line}" for line in dict.fromkeys([*parts(a_view, "k"), *parts(b_view, "k")])),
-        *(f"    {line}" for line in loop),
-        f"    acc = tl.dot(a, b, acc{mode})",
-        *(f"    {line}" for one in factors for line in one.advance),
-    ]
-
-
-class _Factor:
-    """Lines that load one factor's tile of a step in K into the variable `name`."""
-
-    def __init__(self, product: Contraction, side: Side, name: str, view: View, step: str) -> None:
-        self.start: list[str] = []
-        self.advance: list[str] = []
-        other = "m" if name == "a" else "n"
-        inputs = list(sources(product.program, side.value, side.index))
-        if not all(any(axis in axes_of(index) for _, index in inputs) for axis in ("k", other)):
-            raise NotWritable("a factor that is a broadcast vector")
-        suffix = view["k"].suffix
-        if is_plain(product, side):
-            [(value, index)] = inputs
-            made = product.program.type_of(value)
-            [stride] = [s for t, s in placed(memory_order(index, made.layout)) if t.axis == "k"]
-            start_view = {**view, "k": AxisText("offs_k", suffix)}
-            self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, made, start_view)}"]
-            self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
-            self.advance = [f"{name}_ptrs += {times(step, stride)}"]
-            return
-        body = TileBody(product.program, view, loop="k", tag=f"_{name}")
-        text = body.value(side.value, side.index)
-        self.start = body.before
-        # What fused code makes of the zeros past K need not be zero.
-        padded = f"tl.where(ks{suffix} < K, {text}, 0.0)"
-        cast = "" if product.dtype == "float32" else f".to(tl.{product.dtype})"
-        self.load = [*body.lines, f"{name} = {padded}{cast}"]
-
-
-def is_plain(product: Contraction, side: Side) -> bool:
-    """The factor is an input, seen through views, in which a step along K is a fixed stride."""
-    inputs = list(sources(product.program, side.value, side.index))
-    if len(inputs) != 1 or not product.only_views(side.value):
-        return False
-    [(value, index)] = inputs
-    terms = placed(memory_order(index, product.program.type_of(value).layout))
-    along = [term for term, _ in terms if term.axis == "k"]
-    return len(along) == 1 and along[0].inner == "1" and along[0].is_outer
-
-
-def after(product: Contraction) -> tuple[Call, ...]:
+def after(product: Product) -> tuple[Call, ...]:
     """The calls that follow the product in the program."""
     return product.program.calls[product.program.calls.index(product.call) + 1 :]
 
 
-def epilogue(product: Contraction, body: TileBody, calls: tuple[Call, ...]) -> None:
+def epilogue(product: Product, body: TileBody, calls: tuple[Call, ...]) -> None:
     """Write into `body` the product's own bias, then `calls`, on the accumulator `acc`."""
-    call = product.call
-    name, index = call.outputs[0], product.index
-    bias = call.arg("bias") if call.op == "linear" else None
-    if call.op in ("addmm", "baddbmm"):
-        bias = call.arg("input")
-    if not isinstance(bias, Ref):
-        body.place(name, index, "acc")
-    else:
-        operand = body.value(bias.name, align(index, product.program.type_of(bias.name).shape))
-        alpha, beta = ("1", "1") if call.op == "linear" else _scales(call)
-        scaled = "acc" if alpha == "1" else f"{alpha} * acc"
-        added = operand if beta == "1" else f"{beta} * {operand}"
-        body.lines.append(f"{name} = {scaled} + {added}")
-        body.place(name, index, name)
+    product.begin(body)
     body.follow(calls)
-
-
-def _scales(call: Call) -> tuple[str, str]:
-    return literal(call.arg("alpha")), literal(call.arg("beta"))

@@ -13,12 +13,10 @@ from kernelwright.teacher.tile_contraction import Contraction
 from kernelwright.teacher.tile_index import AxisText, Index, axes_of, factor, times
 from kernelwright.teacher.tile_parts import (
     Schedule,
-    accumulate,
     after,
     epilogue,
     plan,
     tile_grid,
-    tile_view,
 )
 from kernelwright.teacher.tile_source import Buffer, assemble, finish, kernel, out_buffers
 
@@ -43,7 +41,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
     Raises:
         NotWritable: the reduction is not over exactly the columns, or is not the only one.
     """
-    program, view = product.program, tile_view(product)
+    program, view = product.program, product.view()
     head, reduction, tail = _cut(product)
     value = next(reduction.refs())
     kind = _KINDS[reduction.op]
@@ -55,7 +53,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
     early = tuple(name for name in program.outputs if name in body.path)
     place = "pid_b * M + offs_m" if "b" in view else "offs_m"
     lines = [
-        *accumulate(product, schedule),
+        *product.accumulate(schedule),
         "# Epilogue on the accumulator, still in registers.",
         *finish(body, early),
         "# Reduce the tile over its columns: one partial result a row.",

@@ -1,0 +1,82 @@
+"""Kernels of one sum of products with what is fused around it, whatever the factors are.
+
+Forms: `tiled`, one kernel; `split_k`, partial sums over slices of K, then a kernel that adds them
+and applies the epilogue.
+"""
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_index import factor, mask, offset, parts
+from kernelwright.teacher.tile_parts import (
+    Product,
+    Schedule,
+    after,
+    epilogue,
+    plan,
+    tile_grid,
+)
+from kernelwright.teacher.tile_source import Buffer, assemble, finish, kernel, out_buffers
+
+_COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows")
+
+
+def tiled(product: Product, schedule: Schedule) -> Candidate:
+    """One kernel: a program computes a tile of the product and its epilogue."""
+    program = product.program
+    body = TileBody(program, product.view())
+    epilogue(product, body, after(product))
+    lines = [
+        *product.accumulate(schedule),
+        "# Epilogue on the accumulator, still in registers.",
+        *finish(body, program.outputs),
+    ]
+    made = kernel(
+        plan(product, schedule, "matmul", program.calls), lines, tile_grid(product), product.sizes
+    )
+    buffers = out_buffers(body, program.outputs)
+    return assemble(program, product.sizes, buffers, [made], product.is_wide)
+
+
+def split_k(product: Product, schedule: Schedule) -> Candidate:
+    """Two kernels: partial products over slices of K, then their sum and the epilogue."""
+    program, view = product.program, product.view()
+    place, inside = offset(product.index, product.out, view), mask(list(view), view)
+    lines = [
+        *product.accumulate(schedule),
+        *parts(view),
+        "# Each slice of K has its own plane of partial sums: no atomics, one order of addition.",
+        f"plane = tl.program_id(1).to(tl.int64) * {factor(product.numel)}",
+        f"inside = {inside}",
+        f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
+    ]
+    split = kernel(
+        plan(product, schedule, "split_k", (product.call,), "split"),
+        lines,
+        tile_grid(product, "SPLIT_K"),
+        product.sizes,
+    )
+    body = TileBody(program, view, inside=inside)
+    epilogue(product, body, after(product))
+    lines = [
+        *product.position(_COMBINE),
+        *parts(view),
+        f"inside = {inside}",
+        "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+        "for part in range(SPLIT_K):",
+        f"    plane = partial_ptr + tl.cast(part, tl.int64) * {factor(product.numel)}",
+        f"    acc += tl.load(plane + {place}, mask=inside, other=0)",
+        *finish(body, program.outputs),
+    ]
+    tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
+    others = tuple(call for call in program.calls if call is not product.call)
+    combine = kernel(
+        plan(product, _COMBINE, "pointwise", others, "combine", tiles),
+        lines,
+        tile_grid(product),
+        product.sizes,
+    )
+    buffers = [
+        Buffer(name="partial", sizes=(str(schedule.split_k), product.numel)),
+        *out_buffers(body, program.outputs),
+    ]
+    return assemble(program, product.sizes, buffers, [split, combine], product.is_wide)

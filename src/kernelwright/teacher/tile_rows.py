@@ -1,0 +1,71 @@
+"""A product with a vector as a row reduction, with what is fused around it."""
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_contraction import Contraction, is_plain
+from kernelwright.teacher.tile_index import AxisText, parts
+from kernelwright.teacher.tile_parts import (
+    Schedule,
+    after,
+    epilogue,
+    plan,
+    wide,
+)
+from kernelwright.teacher.tile_source import assemble, finish, kernel, out_buffers
+
+
+def rows(product: Contraction, schedule: Schedule) -> Candidate:
+    """One kernel for a product with a vector: a row reduction of elementwise products.
+
+    Raises:
+        NotWritable: neither factor is a vector.
+    """
+    vectors = [axis for axis in ("n", "m") if product.lengths.get(axis, 1) == 1]
+    axis = "n" if vectors[:1] == ["m"] else "m"
+    if not vectors or axis not in product.lengths:
+        raise NotWritable("no factor is a vector")
+    row, bound = AxisText(f"offs_{axis}", "[:, None]", axis.upper()), axis.upper()
+    batch = {"b": AxisText("pid_b")} if "b" in product.lengths else {}
+    loop = TileBody(product.program, {**batch, axis: row, "k": AxisText("ks", "[None, :]", "K")})
+    a, b = (loop.value(side.value, side.index) for side in (product.lhs, product.rhs))
+    term = f"{a} * {b}"
+    if not all(is_plain(product, side) for side in (product.lhs, product.rhs)):
+        term = f"tl.where(ks[None, :] < K, {term}, 0.0)"
+    body = TileBody(product.program, {**batch, axis: AxisText(row.name, "", bound)})
+    epilogue(product, body, after(product))
+    block = f"BLOCK_{bound}"
+    lines = [
+        "pid = tl.program_id(0)",
+        *_batch_position(product, bound, block),
+        wide(product, row.name, f"pid * {block} + tl.arange(0, {block})"),
+        f"sums = tl.zeros(({block}, BLOCK_K), dtype=tl.float32)",
+        "for k in range(0, K, BLOCK_K):",
+        "    ks = k + tl.arange(0, BLOCK_K)",
+        *(f"    {line}" for line in (*parts(loop.view), *loop.lines)),
+        f"    sums += {term}",
+        "acc = tl.sum(sums, axis=1)",
+        *finish(body, product.program.outputs),
+    ]
+    tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
+    made = kernel(
+        plan(
+            product, schedule, "looped", product.program.calls, "rows",
+            tiles | {"num_warps": schedule.num_warps},
+        ),
+        lines,
+        f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
+        product.sizes,
+    )  # fmt: skip
+    buffers = out_buffers(body, product.program.outputs)
+    return assemble(product.program, product.sizes, buffers, [made], product.is_wide)
+
+
+def _batch_position(product: Contraction, bound: str, block: str) -> list[str]:
+    if "b" not in product.lengths:
+        return []
+    return [
+        f"num_blocks = tl.cdiv({bound}, {block})",
+        wide(product, "pid_b", "pid // num_blocks"),
+        "pid = pid % num_blocks",
+    ]
