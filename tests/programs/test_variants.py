@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from kernelwright.ops.operator import TensorType
+from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.lowering import lower
 from kernelwright.programs.program import Init, Program
@@ -120,6 +120,16 @@ def test_a_pointwise_program_gets_as_many_variants_as_wanted():
     for variant in found:
         assert variant.inputs[0].type.shape[1:] == variant.inputs[1].type.shape
         assert torch.isfinite(run(variant, make_inputs(variant, 0))[0]).all()
+
+
+def test_variants_of_channels_last_images_are_not_contiguous_too():
+    builder = Builder()
+    x = builder.input(TensorType((2, 3, 4, 4), layout=Layout.CHANNELS_LAST))
+    program = builder.program(builder.call("relu", input=x))
+    found = shape_variants(program, 40, seed=0)
+    assert {v.inputs[0].type.shape[0] for v in found} > {1}
+    for variant in found:
+        assert 1 not in variant.inputs[0].type.shape[1:3]
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])

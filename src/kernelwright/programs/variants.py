@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterable, Mapping
 
 from kernelwright.core.seed import derive
+from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 from kernelwright.programs.resize import free_sizes, resize
 
@@ -21,9 +22,7 @@ _TRIES = 24
 
 def largest(program: Program) -> int:
     """Elements of the program's largest value."""
-    made = [value.type for value in program.inputs]
-    made += [each for call in program.calls for each in call.types]
-    return max((each.numel for each in made), default=0)
+    return max((each.numel for each in _types(program)), default=0)
 
 
 def scaled_down(
@@ -83,10 +82,29 @@ def _divisor(size: int, cap: int) -> int:
 
 
 def _resized(program: Program, sizes: Mapping[int, int], fixed_attributes: bool) -> Program | None:
+    """The program at these sizes; None where operators refuse them or a layout is lost: PyTorch
+    may return a contiguous result from a channels-last image of one channel, which is both."""
     try:
-        return resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
+        made = resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
     except ValueError:
         return None
+    is_lost = any(
+        _has_both_layouts(new) and not _has_both_layouts(old)
+        for old, new in zip(_types(program), _types(made), strict=True)
+    )
+    return None if is_lost else made
+
+
+def _has_both_layouts(made: TensorType) -> bool:
+    """Whether a channels-last tensor is contiguous too."""
+    is_last = made.layout is Layout.CHANNELS_LAST
+    return is_last and (made.shape[1] == 1 or math.prod(made.shape[2:]) == 1)
+
+
+def _types(program: Program) -> list[TensorType]:
+    """Of every value."""
+    made = [value.type for value in program.inputs]
+    return [*made, *(each for call in program.calls for each in call.types)]
 
 
 def enlarged(program: Program, min_elements: int) -> Program | None:
@@ -107,9 +125,7 @@ def enlarged(program: Program, min_elements: int) -> Program | None:
 
 def num_bytes(program: Program) -> int:
     """Of all inputs and results."""
-    made = [value.type for value in program.inputs]
-    made += [each for call in program.calls for each in call.types]
-    return sum(each.num_bytes for each in made)
+    return sum(each.num_bytes for each in _types(program))
 
 
 def shape_variants(
