@@ -32,6 +32,25 @@ def test_a_product_takes_its_epilogue():
     assert frozenset({0, 1}) in propose(mlp(), family)
 
 
+def convolutions() -> Program:
+    """conv -> relu -> conv -> add of the first convolution's result."""
+    b = Builder()
+    x, w = b.input(TensorType((2, 4, 6, 6))), b.input(TensorType((4, 4, 3, 3)))
+    [t] = b.call("conv2d", input=x, weight=w, padding=(1, 1))
+    [u] = b.call("relu", input=t)
+    [u] = b.call("conv2d", input=u, weight=w, padding=(1, 1))
+    return b.program(b.call("add", input=u, other=t))
+
+
+def test_a_convolution_takes_neighbours_on_both_sides_and_none_holds_two():
+    program = convolutions()
+    found = propose(program, family)
+    assert frozenset({1, 2, 3}) in found
+    assert frozenset({0, 1}) in found
+    for part in found:
+        assert sum(program.calls[i].op == "conv2d" for i in part) <= 1
+
+
 def test_what_nobody_can_write_is_not_proposed():
     assert propose(mlp(), lambda _: None) == []
 

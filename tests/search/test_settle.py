@@ -1,5 +1,6 @@
 """Which whole is kept: accepted and not slower, else the next layout, else fewer fragments."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 from kernelwright.core.candidate import Candidate
@@ -122,6 +123,22 @@ def test_in_pure_mode_speed_decides_nothing():
     judge = FakeJudge([2.5], mode="pure")
     kept, _, _ = settle(judge, [variant("contiguous", (2.0, 1.0))])
     assert kept.chosen == (0, 1)
+
+
+def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():
+    b = Builder()
+    [t] = b.call("mm", input=b.input(TensorType((4, 8))), mat2=b.input(TensorType((8, 4))))
+    [t] = b.call("exp", input=t)
+    program = b.program(b.call("relu", input=t))
+    whole = replace(variant("contiguous", (1.0,)).tuned[0], fragment=extract(program, {0, 1, 2}))
+
+    def is_settled(calls: set[int], mode: str = "hybrid") -> bool:
+        search = Search(FakeJudge([], mode=mode), begin_s=0.0, budget_s=1.0, say=lambda _: None)
+        return search._is_settled(program, frozenset(calls), [whole])
+
+    assert not is_settled({1, 2})
+    assert is_settled({0, 1})
+    assert is_settled({1, 2}, mode="pure")
 
 
 def test_when_nothing_wins_pytorch_alone_is_left_and_said_so():

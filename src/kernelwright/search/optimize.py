@@ -17,8 +17,9 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
+from kernelwright.ops.operator import Numerics
 from kernelwright.programs.fragment import extract
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program
 from kernelwright.programs.rewrite import channels_last, split_conv_bias
 from kernelwright.programs.text import to_text
 from kernelwright.programs.variants import scaled_down
@@ -196,8 +197,7 @@ class Search:
         proposals = _covering_first(propose(program, family))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
-            won = [t.fragment.calls for t in tuned if t.winner is not None]
-            if any(calls < larger for larger in won) or time.monotonic() > self._deadline_s:
+            if self._is_settled(program, calls, tuned) or time.monotonic() > self._deadline_s:
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{layout} {number}/{len(proposals)}: {names}")
@@ -205,6 +205,19 @@ class Search:
         options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
         chosen = tuple(combine(program, options))
         return Variant(layout=layout, program=program, tuned=tuple(tuned), chosen=chosen)
+
+    def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
+        """Whether a larger fragment has won that these calls need not be tried against.
+
+        Where speed is measured and the library may stay, they are tried if the larger one took a
+        product from it that they leave there: its kernel and theirs may be faster than one.
+        """
+        may_stay = self._judge.on_gpu and self._judge.rules.mode != "pure"
+        for larger in (t.fragment.calls for t in tuned if t.winner is not None):
+            left = (program.calls[i] for i in larger - calls)
+            if calls < larger and not (may_stay and any(map(_is_product, left))):
+                return True
+        return False
 
     def _tune(self, program: Program, calls: frozenset[int]) -> Tuned:
         fragment = extract(program, calls)
@@ -221,6 +234,10 @@ class Search:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
+
+
+def _is_product(call: Call) -> bool:
+    return not call.is_extern and call.operator.numerics is Numerics.CONTRACTION
 
 
 def _without_least(variant: Variant, verdict: Verdict) -> Variant:
