@@ -1,6 +1,6 @@
 """The straight-line part of a tile kernel: values as text, operands loaded where first needed."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
@@ -28,15 +28,33 @@ class TileBody:
     """
 
     def __init__(
-        self, program: Program, view: View, *, inside: str = "", loop: str = "", tag: str = ""
+        self,
+        program: Program,
+        view: View,
+        *,
+        inside: str = "",
+        loop: Collection[str] = (),
+        tag: str = "",
+        walk: tuple[View, View] | None = None,
+        widens: bool = True,
     ) -> None:
-        """`inside` is a mask that the kernel's variable of that name already holds; `loop` holds
-        the axes that move in a loop around the body; `tag` ends the names of its variables."""
+        """A body with nothing on its path.
+
+        Args:
+            inside: a mask that the kernel's variable of that name already holds.
+            loop: the axes that move in a loop around the body.
+            tag: ends the names of its variables.
+            walk: where each axis starts, and how far it has moved in the loop. What is loaded in
+                the loop has a pointer made before it, and only the offset of the moves in it: most
+                of an address is then computed once, and over fewer dimensions than the tile has.
+            widens: whether 16-bit floats are loaded as fp32.
+        """
         self.program, self.view = program, view
         self.lines: list[str] = []
         self.before: list[str] = []
         """Lines that do not change in the loop."""
         self._loop, self._tag = set(loop), tag
+        self._walk, self._widens = walk, widens
         self.path: dict[str, Index] = {}
         self._texts: dict[tuple[str, Index], str] = {}
         self._producer = program.producer()
@@ -129,10 +147,26 @@ class TileBody:
     def _load(self, name: str, index: Index) -> str:
         made = self.program.type_of(name)
         where = self._mask(index)
-        text = f"tl.load({name}_ptr + {offset(index, made, self.view)}{_masked(where, other=True)})"
-        if made.dtype in _WIDENED:
+        address = self._address(name, index)
+        text = f"tl.load({address}{_masked(where, other=True)})"
+        if made.dtype in _WIDENED and self._widens:
             text += ".to(tl.float32)"
         return self._line(name, text, index)
+
+    def _address(self, name: str, index: Index) -> str:
+        made = self.program.type_of(name)
+        if self._walk is None or self._is_fixed(index):
+            return f"{name}_ptr + {offset(index, made, self.view)}"
+        starts, moves = self._walk
+        both = starts.keys() & moves.keys()
+        if any(term.axis in both and not term.is_whole for dim in index for term in dim):
+            raise NotWritable("a view takes apart an axis that a window slides along")
+        start, move = (offset(index, made, view) for view in self._walk)
+        if start == "0":
+            return f"{name}_ptr + {move}"
+        pointer = self._variable(name, "_start")
+        self.before.append(f"{pointer} = {name}_ptr + {start}")
+        return pointer if move == "0" else f"{pointer} + {move}"
 
     def _mask(self, index: Index) -> str:
         met = axes_of(index)
@@ -143,11 +177,18 @@ class TileBody:
         return "inside" if text and text == self._inside else text
 
     def _line(self, wanted: str, text: str, index: Index) -> str:
-        taken = sum(1 for key, _ in self._texts if key == wanted)
-        variable = f"{wanted}{self._tag}" + (f"_{taken}" if taken else "")
-        is_fixed = bool(self._loop) and self._loop.isdisjoint(axes_of(index))
-        (self.before if is_fixed else self.lines).append(f"{variable} = {text}")
+        variable = self._variable(wanted)
+        (self.before if self._is_fixed(index) else self.lines).append(f"{variable} = {text}")
         return variable
+
+    def _variable(self, wanted: str, role: str = "") -> str:
+        """Name for one more value of `wanted`."""
+        taken = sum(1 for key, _ in self._texts if key == wanted)
+        return f"{wanted}{self._tag}{role}" + (f"_{taken}" if taken else "")
+
+    def _is_fixed(self, index: Index) -> bool:
+        """Whether a value at `index` stays in the loop."""
+        return bool(self._loop) and self._loop.isdisjoint(axes_of(index))
 
 
 def _masked(where: str, other: bool = False) -> str:

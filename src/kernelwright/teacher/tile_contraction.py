@@ -42,6 +42,9 @@ class Contraction(Product):
     def dtype(self) -> str:
         return self.program.type_of(self.lhs.value).dtype
 
+    def loop(self, schedule: Schedule) -> str:
+        return "split_k" if schedule.split_k > 1 else "matmul"
+
     def begin(self, body: TileBody) -> None:
         call = self.call
         bias = call.arg("bias") if call.op == "linear" else None
@@ -132,7 +135,7 @@ def is_plain(product: Contraction, side: Side) -> bool:
     [(value, index)] = inputs
     terms = placed(memory_order(index, product.program.type_of(value).layout))
     along = [term for term, _ in terms if term.axis == "k"]
-    return len(along) == 1 and along[0].inner == "1" and along[0].is_outer
+    return len(along) == 1 and along[0].is_whole
 
 
 def find(program: Program) -> Contraction:

@@ -25,13 +25,18 @@ def tiled(product: Product, schedule: Schedule) -> Candidate:
     program = product.program
     body = TileBody(program, product.view())
     epilogue(product, body, after(product))
+    sums = product.accumulate(schedule)
     lines = [
-        *product.accumulate(schedule),
+        *sums,
         "# Epilogue on the accumulator, still in registers.",
-        *finish(body, program.outputs),
+        *finish(body, program.outputs, sums),
     ]
     made = kernel(
-        plan(product, schedule, "matmul", program.calls), lines, tile_grid(product), product.sizes
+        plan(product, schedule, product.loop(schedule), program.calls),
+        lines,
+        tile_grid(product),
+        product.sizes,
+        product.constants,
     )
     buffers = out_buffers(body, program.outputs)
     return assemble(program, product.sizes, buffers, [made], product.is_wide)
@@ -41,31 +46,34 @@ def split_k(product: Product, schedule: Schedule) -> Candidate:
     """Two kernels: partial products over slices of K, then their sum and the epilogue."""
     program, view = product.program, product.view()
     place, inside = offset(product.index, product.out, view), mask(list(view), view)
+    sums = product.accumulate(schedule)
     lines = [
-        *product.accumulate(schedule),
-        *parts(view),
+        *sums,
+        *(line for line in parts(view) if line not in sums),
         "# Each slice of K has its own plane of partial sums: no atomics, one order of addition.",
         f"plane = tl.program_id(1).to(tl.int64) * {factor(product.numel)}",
         f"inside = {inside}",
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
     ]
     split = kernel(
-        plan(product, schedule, "split_k", (product.call,), "split"),
+        plan(product, schedule, product.loop(schedule), (product.call,), "split"),
         lines,
         tile_grid(product, "SPLIT_K"),
         product.sizes,
+        product.constants,
     )
     body = TileBody(program, view, inside=inside)
     epilogue(product, body, after(product))
+    place_tile = product.position(_COMBINE)
+    head = [*place_tile, *(line for line in parts(view) if line not in place_tile)]
     lines = [
-        *product.position(_COMBINE),
-        *parts(view),
+        *head,
         f"inside = {inside}",
         "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
         "for part in range(SPLIT_K):",
         f"    plane = partial_ptr + tl.cast(part, tl.int64) * {factor(product.numel)}",
         f"    acc += tl.load(plane + {place}, mask=inside, other=0)",
-        *finish(body, program.outputs),
+        *finish(body, program.outputs, head),
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
     others = tuple(call for call in program.calls if call is not product.call)

@@ -29,6 +29,11 @@ class Term:
     is_outer: bool = True
     """Nothing of the axis lies outside it, so the `%` can go."""
 
+    @property
+    def is_whole(self) -> bool:
+        """The position is that of the axis itself."""
+        return self.inner == "1" and self.is_outer
+
 
 Dim = tuple[Term, ...]
 Index = tuple[Dim, ...]
@@ -46,12 +51,17 @@ class AxisText:
     """Size that loads and stores are masked against; nothing where every position is valid."""
     is_signed: bool = False
     """Positions may lie before the start too."""
+    guard: str = ""
+    """Variable of a mask, of the tile's shape, that holds where positions are valid; instead of a
+    bound."""
     parts: dict[str, str] = field(default_factory=dict, compare=False)
     """Variables for slices of the axis, as they are asked for: name -> text."""
 
     @property
     def tests(self) -> list[str]:
         """Conditions under which positions are valid."""
+        if self.guard:
+            return [self.guard]
         if not self.bound:
             return []
         below = [f"{self.name}{self.suffix} >= 0"] if self.is_signed else []
@@ -240,8 +250,10 @@ def parts(view: View, axes: Iterable[str] | None = None) -> list[str]:
 
 def mask(axes: Sequence[str], view: View) -> str:
     """Text that is true where all of `axes` are inside their bounds; nothing if always."""
-    texts = [test for axis in axes if axis in view for test in view[axis].tests]
-    return texts[0] if len(texts) == 1 else " & ".join(f"({text})" for text in texts)
+    tests = dict.fromkeys(test for axis in axes if axis in view for test in view[axis].tests)
+    if len(tests) == 1:
+        return next(iter(tests))
+    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
 
 
 def factor(size: str) -> str:

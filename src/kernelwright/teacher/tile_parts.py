@@ -1,7 +1,7 @@
 """Parts that kernels of sums of products share: schedules, which tile a program owns, plans."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kernelwright.core.candidate import KernelPlan
@@ -18,18 +18,23 @@ class Schedule:
     block_m: int
     block_n: int
     block_k: int
+    """0 where no product of tiles is taken."""
     num_warps: int
     num_stages: int = 3
     group_m: int = 1
     """Rows of tiles walked together; 1 walks the tiles column by column."""
     split_k: int = 1
     precision: str = "ieee"
+    order: str = ""
+    """Of the loop, where the product's form has a choice."""
     why: str = ""
 
     @property
     def tiles(self) -> dict[str, int]:
         """What the plan shows and the launch passes."""
-        found = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "BLOCK_K": self.block_k}
+        found = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
+        if self.block_k:
+            found["BLOCK_K"] = self.block_k
         if self.group_m > 1:
             found["GROUP_M"] = self.group_m
         if self.split_k > 1:
@@ -58,10 +63,17 @@ class Product(ABC):
     batch_position: str = "pid_b"
     """Variable of which of them a program works on."""
 
+    constants: dict[str, str] = field(default_factory=dict)
+    """Sizes that kernels take as `tl.constexpr` -> the wrapper's text of them."""
+
     @property
     @abstractmethod
     def dtype(self) -> str:
         """Dtype of the factors."""
+
+    @abstractmethod
+    def loop(self, schedule: Schedule) -> str:
+        """What a plan calls the loop of `accumulate`."""
 
     @abstractmethod
     def accumulate(self, schedule: Schedule) -> list[str]:

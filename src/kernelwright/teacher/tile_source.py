@@ -46,19 +46,21 @@ def kernel(
     Args:
         grid: text over sizes and names of tiles, which the wrapper does not have.
         sizes: size symbols the wrapper knows.
-        computed: constexpr arguments besides the plan's tiles -> text of their value.
+        computed: constexpr arguments besides the plan's tiles, where the body names them -> text
+            of their value.
     """
     text = "\n".join(body)
     words = set(re.findall(r"\w+", text))
     tensors = dict.fromkeys(re.findall(r"\b(\w+)_ptr\b", text))
     tiles = {k: str(v) for k, v in plan.tiles.items() if not k.startswith("num_")}
+    constants = {name: value for name, value in (computed or {}).items() if name in words}
     return Kernel(
         plan=plan,
         pointers=tuple(sorted(tensors, key=_argument_order)),
-        sizes=tuple(symbol for symbol in sizes if symbol in words),
+        sizes=tuple(symbol for symbol in sizes if symbol in words and symbol not in constants),
         body=tuple(body),
         grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
-        constants=tiles | dict(computed or {}),
+        constants=tiles | constants,
     )
 
 
@@ -106,8 +108,11 @@ def _size_lines(sizes: Mapping[str, str]) -> list[str]:
     return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
 
 
-def finish(body: TileBody, names: tuple[str, ...]) -> list[str]:
+def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:
     """The body's lines, those it rests on before them, and those that store these outputs.
+
+    Args:
+        known: lines of the kernel before these; slices of axes found there are not found again.
 
     Raises:
         NotWritable: one is not computed from the path.
@@ -116,7 +121,8 @@ def finish(body: TileBody, names: tuple[str, ...]) -> list[str]:
         if name not in body.path:
             raise NotWritable(f"output {name} does not come from the tile")
     stored = [body.store(f"{name}_ptr", name) for name in dict.fromkeys(names)]
-    return [*parts(body.view), *body.lines, *stored]
+    slices = [line for line in parts(body.view) if line not in known]
+    return [*slices, *body.lines, *stored]
 
 
 def out_buffers(body: TileBody, names: tuple[str, ...]) -> list[Buffer]:

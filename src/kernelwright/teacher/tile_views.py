@@ -115,7 +115,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
     """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
     product of dimensions that a view joined to it, else the number that a view gives."""
     [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
-    is_whole_axis = term.is_outer and term.inner == "1"
+    is_whole_axis = term.is_whole
     joined = ""
     for side in sides:
         for name, index in sources(program, side.value, side.index):

@@ -1,0 +1,191 @@
+"""Candidates of the convolution family: one convolution, what comes before and after it fused.
+
+Implicit GEMM on tensor cores, in every order of its loop, or a direct sum where groups have few
+channels. All schedules that make sense are ranked by a coarse estimate of their time, and the best
+few become candidates.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.seed import derive
+from kernelwright.ops.operator import Layout
+from kernelwright.programs.program import Program
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.tile_forms import split_k, tiled
+from kernelwright.teacher.tile_parts import Schedule
+from kernelwright.teacher.tile_schedules import (
+    BYTES_PER_S,
+    LAUNCH_S,
+    estimate_s,
+    sliced,
+    spread,
+    tile_schedules,
+)
+from kernelwright.teacher.window_conv import Convolution
+from kernelwright.teacher.window_direct import Direct
+from kernelwright.teacher.window_find import find
+from kernelwright.teacher.window_gemm import ImplicitGemm
+
+_PRECISIONS = {
+    "strict": (("tf32x3", "ieee"), ("tf32", "bf16x3")),
+    "tf32": (("tf32", "bf16x3", "tf32x3"), ()),
+    "kernelbench": (("tf32", "bf16x3", "tf32x3"), ()),
+}
+"""Dot precisions of fp32 factors under each policy: those that are right, and those that are right
+only where the reference itself rounds to TF32, as PyTorch's convolutions do on a GPU unless told
+otherwise. The judge decides; the first candidate is never one of these."""
+
+# Channels, pixels, num_warps of a direct sum, where pixels or channels are neighbours in memory
+_DIRECT_PIXELS = (
+    (1, 512, 4), (1, 1024, 4), (1, 256, 4), (2, 256, 4), (4, 128, 4), (1, 1024, 8), (8, 64, 4),
+)  # fmt: skip
+_DIRECT_CHANNELS = (
+    (64, 16, 4), (32, 32, 4), (128, 8, 4), (64, 8, 4), (32, 16, 4), (128, 16, 8), (16, 32, 4),
+)  # fmt: skip
+_MAX_DIRECT = 4
+"""Channels a group takes, at most, for a direct sum."""
+_L1_BYTES_PER_S = 20e12
+"""What loads that hit L1 bring on an H200, all SMs together."""
+
+_ORDERS = {
+    "taps": "taps outside: a step reads one block of channels of one tap",
+    "channels": "taps inside: what they read of a block of channels overlaps and stays in L1",
+    "flat": "few channels: with the taps they fill the blocks of K",
+}
+
+
+@dataclass(frozen=True)
+class _Item:
+    """One way to write the convolution."""
+
+    write: Callable[[Convolution, Schedule], Candidate]
+    product: Convolution
+    schedule: Schedule
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        schedule = self.schedule
+        return type(self.product), schedule.precision, schedule.order, schedule.split_k > 1
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    return next(_products(program), None) is not None
+
+
+def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
+    """Candidates, best first; none where no form fits.
+
+    The last third of them is drawn from all schedules, so that a model that learns from them sees
+    more than the favourites.
+    """
+    sure, other = _PRECISIONS[precision]
+    products = list(_products(program))
+    ranked = sorted(_items(products, sure + other), key=_estimate_s)
+    first = next((item for item in ranked if item.schedule.precision in sure), None)
+    if first is not None:
+        ranked.remove(first)
+        ranked.insert(0, first)
+    best = spread(ranked, limit - limit // 3, lambda item: item.kind)
+    rest = [item for item in ranked if item not in best]
+    random.Random(derive(seed, "convolution")).shuffle(rest)
+    return [item.write(item.product, item.schedule) for item in [*best, *rest][:limit]]
+
+
+def _products(program: Program) -> Iterator[Convolution]:
+    """The convolution in every form that can be written, with pixels along either axis."""
+    forms: tuple[type[Convolution], ...] = (ImplicitGemm, Direct)
+    for form in forms:
+        for pixels in ("n", "m"):
+            try:
+                product = find(program, form, pixels)
+                if _suits(product):
+                    tiled(product, _trial(product))
+                    yield product
+            except NotWritable:
+                continue
+
+
+def _trial(product: Convolution) -> Schedule:
+    """Any schedule: whether a form can be written does not depend on it."""
+    return Schedule(block_m=16, block_n=16, block_k=16, num_warps=4, order=_orders(product)[0])
+
+
+def _suits(product: Convolution) -> bool:
+    counts = product.counts
+    if isinstance(product, Direct):
+        return counts.taken <= _MAX_DIRECT
+    return counts.groups == 1 or counts.taken > 1
+
+
+def _orders(product: Convolution) -> tuple[str, ...]:
+    """Of the loop: all that differ."""
+    if isinstance(product, Direct):
+        return ("",)
+    if not any(sweep.is_moving for sweep in product.sweeps):
+        return ("taps",)
+    return ("taps", "channels") if product.phased else ("taps", "channels", "flat")
+
+
+# Schedules
+
+
+def _items(products: list[Convolution], modes: tuple[str, ...]) -> Iterator[_Item]:
+    """Every way to write the convolution that makes sense at the program's sizes."""
+    for product in products:
+        if isinstance(product, Direct):
+            yield from _direct_items(product)
+            continue
+        for mode in modes if product.dtype == "float32" else ("ieee",):
+            for order in _orders(product):
+                yield from _gemm_items(product, mode, order)
+
+
+def _gemm_items(product: Convolution, mode: str, order: str) -> Iterator[_Item]:
+    for tile in tile_schedules(product, mode):
+        schedule = replace(tile, order=order, why=f"{tile.why}; {_ORDERS[order]}")
+        yield _Item(tiled, product, schedule)
+        for slices in sliced(product, schedule):
+            yield _Item(split_k, product, slices)
+
+
+def _direct_items(product: Convolution) -> Iterator[_Item]:
+    has_pixel_columns = product.pixels == "n"
+    for channels, pixels, warps in _DIRECT_PIXELS if has_pixel_columns else _DIRECT_CHANNELS:
+        block_m, block_n = (channels, pixels) if has_pixel_columns else (pixels, channels)
+        schedule = Schedule(
+            block_m=block_m,
+            block_n=block_n,
+            block_k=0,
+            num_warps=warps,
+            num_stages=1,
+            why="few channels a group: no product to share loads, L1 serves overlapping windows",
+        )
+        yield _Item(tiled, product, schedule)
+
+
+# Ranking
+
+
+def _estimate_s(item: _Item) -> float:
+    """Coarse time of a candidate. Only for ranking."""
+    product, schedule = item.product, item.schedule
+    made = [product.program.type_of(side.value) for side in (product.image, product.weights)]
+    memory_s = sum(each.num_bytes for each in (*made, product.out)) / BYTES_PER_S
+    lays = Layout.CHANNELS_LAST if product.pixels == "m" else Layout.CONTIGUOUS
+    scattered = 1.0 if product.out.layout is lays else 1.5
+    num_taps = prod(sweep.kernel for sweep in product.sweeps)
+    if isinstance(product, Direct):
+        products = product.out.numel * product.counts.taken * num_taps
+        return LAUNCH_S + scattered * max(
+            memory_s, products * product.element_bytes / _L1_BYTES_PER_S
+        )
+    along = product.lengths["k"] if schedule.order == "flat" else product.counts.taken
+    padding = ceil(along / schedule.block_k) * schedule.block_k / along
+    if schedule.order != "flat" and num_taps > 1 and lays is Layout.CONTIGUOUS:
+        scattered *= 1.3  # a tap's weights are strides apart
+    return scattered * padding * estimate_s(product, schedule, memory_s)

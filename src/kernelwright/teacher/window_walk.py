@@ -1,0 +1,130 @@
+"""The loop of a convolution: where windows start, which tap a step visits, what it loads."""
+
+from dataclasses import dataclass, replace
+
+from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_index import AxisText, Dim, View, axes_of, mask, parts
+from kernelwright.teacher.tile_views import Side
+from kernelwright.teacher.window_conv import Convolution
+from kernelwright.teacher.window_sweep import Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Lines that load one factor's tile of a step into the variable `name`."""
+
+    name: str
+    before: list[str]
+    """Outside the loop."""
+    lines: list[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sum:
+    """The axes that are summed over, as the kernel writes them."""
+
+    image: dict[str, AxisText]
+    """In the image's tile."""
+    weights: dict[str, AxisText]
+    """In the weights' tile, taps included."""
+    taps: dict[str, str]
+    """Position in the image -> text of the tap visited there."""
+    dims: dict[str, Dim]
+    """Axes of the product's indices that are slices of another one here."""
+    is_rounded: bool
+    """Factors have the inputs' dtype; else fp32."""
+
+
+class Walk:
+    """A loop's lines and what it loads."""
+
+    def __init__(self, product: Convolution, tile: View, over: Sum) -> None:
+        self.product, self.tile, self.over = product, tile, over
+        self.moving = [sweep for sweep in product.sweeps if sweep.is_moving]
+        self._tests = [test for sweep in self.moving for test in _tests(sweep)]
+
+    def image(self) -> Factor:
+        product, over = self.product, self.over
+        # Pixels lie behind the image's spatial axes too.
+        here = self._tile_axes(axes_of(product.image.index) | {product.pixels})
+        starts = here | {s.at: AxisText(_start(s)) for s in product.sweeps}
+        moves = over.image | {s.at: AxisText(s.move(over.taps[s.at])) for s in self.moving}
+        guarded = here | {s.at: AxisText(s.at, "", guard="inside") for s in product.sweeps}
+        guarded[product.pixels] = replace(self.tile[product.pixels], guard="inside")
+        return self._load(product.image, guarded | over.image, (starts, moves), "image")
+
+    def weights(self) -> Factor:
+        side, moves = self.product.weights, self.over.weights
+        here = self._tile_axes(axes_of(side.index))
+        return self._load(side, here | moves, (here, moves), "weights")
+
+    def _tile_axes(self, met: set[str]) -> dict[str, AxisText]:
+        return {axis: text for axis, text in self.tile.items() if axis in met}
+
+    def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> Factor:
+        product = self.product
+        is_plain = product.only_views(side.value)
+        body = TileBody(
+            product.program,
+            view,
+            loop=view.keys() - {"b"},
+            tag="_tile",
+            walk=walk,
+            widens=not (is_plain and self.over.is_rounded),
+        )
+        dims = self.over.dims
+        index = tuple(
+            tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
+        )
+        text = body.value(side.value, index)
+        if is_plain:
+            return Factor(text, body.before, body.lines)
+        # What fused code makes of the zeros outside need not be zero.
+        padded = f"tl.where({mask(list(view), view)}, {text}, 0.0)"
+        is_cast = self.over.is_rounded and product.dtype != "float32"
+        cast = f".to(tl.{product.dtype})" if is_cast else ""
+        return Factor(name, body.before, [*body.lines, f"{name} = {padded}{cast}"])
+
+    def head(self, lines: list[str]) -> list[str]:
+        """`lines`, which place the tile, and where its windows start."""
+        starts = [
+            f"{_start(sweep)} = {sweep.begin(text)}"
+            for sweep, text in self.product.places(self.tile)
+        ]
+        slices = [line for line in parts(self.tile) if line not in lines]
+        pixels = self.tile[self.product.pixels]
+        known = f"{pixels.name}{pixels.suffix} < {self.product.pixels.upper()}"
+        fixed = [test for s in self.product.sweeps if not s.is_moving for test in _tests(s)]
+        name = "known" if self._tests else "inside"
+        return [*lines, *slices, *starts, f"{name} = {_all([known, *fixed])}"]
+
+    def place(self) -> list[str]:
+        """Lines in the loop that find which pixels have the tap inside the image."""
+        if not self._tests:
+            return []
+        moved = [
+            f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
+            for s in self.moving
+            if s.can_leave
+        ]
+        return [*moved, f"inside = {_all(['known', *self._tests])}"]
+
+
+def _start(sweep: Sweep) -> str:
+    """Variable of where the window starts; the position itself if it does not move from there."""
+    return f"{sweep.at}_start" if sweep.is_moving else sweep.at
+
+
+def _tests(sweep: Sweep) -> list[str]:
+    """Conditions under which the position is in the image."""
+    return [f"{sweep.at} >= 0", f"{sweep.at} < {sweep.symbol}"] if sweep.can_leave else []
+
+
+def _all(tests: list[str]) -> str:
+    if len(tests) == 1:
+        return tests[0]
+    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
+
+
+def _moved(start: str, move: str) -> str:
+    return f"{start} - {move[1:]}" if move.startswith("-") else f"{start} + {move}"
