@@ -13,6 +13,7 @@ from kernelwright.bench.uniformity import SPACES, draws, goodness_of_fit, probab
 from kernelwright.core.record import Record
 from kernelwright.programs.program import Program
 from kernelwright.synth.inputs import with_inits
+from kernelwright.synth.quality import refusal_by_ranges
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.sample import Sampler
 from kernelwright.synth.space import space_record
@@ -102,8 +103,16 @@ def _part(job: tuple[Plan, int, int]) -> _Part:
     for program in _drawn(sampler, plan, range(start, start + num), part):
         part.spread.add(program, attributes)
         if plan.device is not None:
-            execute(with_inits(program), plan.device, part.executed)
+            _run(with_inits(program), plan.device, part)
     return part
+
+
+def _run(program: Program, device: str, part: _Part) -> None:
+    """Only where operators are given what they are defined for: PyTorch refuses the rest."""
+    if found := refusal_by_ranges(program):
+        part.refused[found.reason.value] += 1
+    else:
+        execute(program, device, part.executed)
 
 
 def _drawn(sampler: Sampler, plan: Plan, indices: Iterable[int], part: _Part) -> Iterator[Program]:
