@@ -2,7 +2,7 @@
 
 import typer
 
-from kernelwright.cli import data_collect
+from kernelwright.cli import data_collect, data_fingerprints
 
 app = typer.Typer(no_args_is_help=True, help="Programs to train on, as records.")
 
@@ -13,3 +13,4 @@ def _group() -> None:
 
 
 app.command(name="collect")(data_collect.command)
+app.command(name="fingerprints")(data_fingerprints.command)

@@ -1,0 +1,91 @@
+"""Fingerprints of other people's tasks, so that programs to train on keep clear of them.
+
+What is written down is 16 hexadecimal digits a task: names, sizes and text stay behind.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.data.called import called_programs, calls_its_function
+from kernelwright.data.collect.confined import confined
+from kernelwright.data.collect.lowered import capture_source
+from kernelwright.data.collect.outcome import Refused
+from kernelwright.data.collect.sources import Source
+from kernelwright.programs.lowering import lower
+from kernelwright.synth.benchmarks import task_fingerprint
+
+Say = Callable[[str], None]
+
+
+def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record:
+    """Of every task in these files and folders, each read in a process of its own.
+
+    Returns a record: "fingerprints" of programs of two calls and more, "one_call" of the others,
+    and "sources": a path's name, its files, how many gave tasks, why the others did not.
+
+    Args:
+        timeout_s: for one file, of processor time.
+
+    Raises:
+        UsageError: a path holds no Python file.
+    """
+    torch.set_num_threads(1)  # threads do not survive the fork
+    lower(torch.nn.Linear(2, 2), (torch.ones(1, 2),))  # loads what every child needs
+    found: dict[str, int] = {}
+    sources: list[Record] = []
+    for path in paths:
+        files = _files(path)
+        tasks: list[dict[str, int]] = []
+        refused: Counter[str] = Counter()
+        for i, file in enumerate(files):
+            say(f"{path.name}: {i + 1} of {len(files)}")
+            try:
+                tasks.append(confined(partial(_of_file, file), timeout_s))
+            except Refused as error:
+                refused[error.outcome.value] += 1
+        of_path = {name: num_calls for task in tasks for name, num_calls in task.items()}
+        found |= of_path
+        sources.append(
+            {
+                "name": path.resolve().name,
+                "files": len(files),
+                "read": len(tasks),
+                "refused": dict(sorted(refused.items())),
+                "fingerprints": len(of_path),
+            }
+        )
+    return {
+        "record": "fingerprints",
+        "sources": sources,
+        "fingerprints": sorted(name for name, num_calls in found.items() if num_calls > 1),
+        "one_call": sorted(name for name, num_calls in found.items() if num_calls < 2),
+    }
+
+
+def _files(path: Path) -> list[Path]:
+    files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+    if not files:
+        raise UsageError(
+            "no Python file there", file=str(path), remedy="give task files or folders of them"
+        )
+    return files
+
+
+def _of_file(file: Path) -> Record:
+    """Fingerprint -> number of calls, of the file's programs. Runs foreign code.
+
+    Raises:
+        Refused: it has none.
+    """
+    if calls_its_function(file.read_text(encoding="utf-8", errors="replace")):
+        programs = called_programs(file)
+    else:
+        source = Source(kind="task", name=file.name, where=str(file))
+        programs = [capture_source(source).program]
+    return dict(map(task_fingerprint, programs))
