@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.bench.corpus import CHECKER, Plan, read_corpus, run_corpus
+from kernelwright.bench.corpus import CHECKER, Plan, is_right, read_corpus, run_corpus
 from kernelwright.core.errors import UsageError
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -51,6 +51,15 @@ def test_every_file_the_device_can_judge_becomes_a_record(root, tmp_path):
     assert theirs.keys() == {"zeros", "plain", "inline_assembly"}
     assert (theirs["zeros"]["strict"], theirs["zeros"]["warned"]) == (False, True)
     assert len(said) == 2
+
+
+def test_a_failure_of_ours_stops_no_cheat():
+    cheat = {"kind": "cheats", "accepted": False, "code": "wrong_values"}
+    honest = {"kind": "honest", "accepted": True, "code": "ok"}
+    assert is_right(cheat)
+    assert is_right(honest)
+    assert not is_right(cheat | {"code": "infra"})
+    assert not is_right(honest | {"accepted": False, "code": "wrong_values"})
 
 
 def test_a_file_without_its_task_is_named(root):

@@ -136,6 +136,12 @@ def run_corpus(plan: Plan, say: Say) -> list[Record]:
     return found
 
 
+def is_right(case: Record) -> bool:
+    """A cheat was stopped, or an honest kernel accepted; a failure of ours is neither."""
+    wanted: bool = case["kind"] == "honest"
+    return case["code"] != "infra" and case["accepted"] is wanted
+
+
 def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> list[Record]:
     """In processes started afresh: one that holds CUDA cannot be forked."""
     context = multiprocessing.get_context("spawn")

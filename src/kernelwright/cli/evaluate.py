@@ -142,7 +142,7 @@ def corpus(
     device: DeviceOption = Device.AUTO,
 ) -> None:
     """Judge cheats and honest kernels; `report --matrix` makes the page from the records."""
-    from kernelwright.bench.corpus import Plan, run_corpus
+    from kernelwright.bench.corpus import Plan, is_right, run_corpus
 
     plan = Plan(
         root=root,
@@ -156,11 +156,10 @@ def corpus(
         found = run_corpus(plan, say)
     cases = [line for line in found if line["record"] == "corpus_case"]
     for case in cases:
-        if case["accepted"] != (case["kind"] == "honest"):
+        if not is_right(case):
             text = f"{case['kind']}/{case['name']}: {case['code']}: {case.get('message', '')}"
             out.print(text, markup=False, soft_wrap=True)
-    right = sum(case["accepted"] == (case["kind"] == "honest") for case in cases)
-    out.print(f"{right} of {len(cases)} judged as they should be", markup=False)
+    out.print(f"{sum(map(is_right, cases))} of {len(cases)} judged as they should be", markup=False)
 
 
 @app.command("synth")
