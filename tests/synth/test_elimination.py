@@ -34,7 +34,7 @@ def products(made):
             yield values, weight
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(SCOPES, st.integers(0, 9))
 def test_draws_fit_the_product_of_the_tables(scopes, seed):
     made = tables(scopes, seed)

@@ -35,7 +35,7 @@ def rooted(case: Case) -> list[Values]:
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(any_size(), any_size()), min_size=1, max_size=3))
 def test_assignments_of_the_roots_are_the_solutions_one_to_one(pairs):
     case = Case((), tuple(pairs), Sizes(low=1, high=HIGH))

@@ -56,7 +56,7 @@ def test_cases_with_solutions_are_feasible(case):
     assert is_feasible(case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(any_size(), any_size()), max_size=2),
     st.integers(1, 40),

@@ -177,11 +177,15 @@ def synth(
     uniformity: Annotated[
         int, typer.Option(min=0, help="Test small spaces; draws for each of their programs.")
     ] = 0,
+    solver: Annotated[
+        int, typer.Option(min=0, help="Draw sizes beside CP-SAT under so many seeds.")
+    ] = 0,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes.", show_default="one a core")
     ] = None,
 ) -> None:
     """Measure the program sampler: uniformity, coverage, speed, whether programs run."""
+    from kernelwright.bench import solver as solving
     from kernelwright.bench import synth as figures
     from kernelwright.core import record
     from kernelwright.synth.recipe import Recipe
@@ -192,6 +196,13 @@ def synth(
         for found in figures.uniformity(uniformity, seed) if uniformity else ():
             record.append(results, [{**found, "environment": about["environment"]}])
             out.print(f"{found['space']}: {found['programs']} programs, p = {found['p']:.3g}")
+        for found in solving.comparison(solver, seed) if solver else ():
+            record.append(results, [{**found, "environment": about["environment"]}])
+            out.print(
+                f"{found['measure']}: {found['different_draws']} of {found['draws']} draws differ"
+                f" ({found['draw_cpu_ms']:.2f} ms), {found['different_solutions']} of"
+                f" {found['solver_seeds']} solutions ({found['solver_cpu_ms']:.1f} ms)"
+            )
         if level is not None:
             plan = figures.Plan(recipe=used, level=level, num=num, seed=seed, device=execute)
             found = figures.programs(plan, workers or os.cpu_count() or 1, say)

@@ -20,11 +20,11 @@ from kernelwright.synth.reading import read_system
 from kernelwright.synth.recipe import Sizes
 from kernelwright.synth.system import System, Total
 
-_PLAIN = (4, 64, 256)
+_PLAIN = (4, 64)
 """Proposals drawn at once from the ranges of the roots."""
 _FEW = 4
 """So many proposals are looked at one by one faster than all at once."""
-_RELAXED = ((1 << 14, (512, 1024, 4096)), (1 << 17, (4096,) * 16))
+_RELAXED = ((1 << 12, (512, 1024)), (1 << 15, (1024, 4096)), (1 << 17, (4096,) * 16))
 """Entries of the relaxation's tables, and proposals drawn at once from it."""
 _MOST_REFUSED = 1000
 """Solutions that `accept` may refuse."""
