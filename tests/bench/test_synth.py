@@ -39,8 +39,8 @@ def test_counts_are_those_of_the_programs() -> None:
     assert found["calls"] == {"mm": 1, "relu": 1, "sum": 1}
     possible = set(possible_pairs(space))
     assert ("relu", "sum") in possible
-    missing = {tuple(text.split(" -> ")) for text in found["pairs_missing"]}
-    assert possible - missing == {("mm", "relu"), ("relu", "sum")}
+    assert set(spread.pairs) == {("mm", "relu"), ("relu", "sum")} < possible
+    assert found["pairs_missing"] == len(possible) - 2
     assert "sum keepdim True" in found["values_missing"]
 
 

@@ -54,7 +54,7 @@ def found_of(whole: Spread, space: Record) -> Record:
         "values": len(values),
         "values_missing": [" ".join(value) for value in values if not whole.values[value]],
         "pairs": len(pairs),
-        "pairs_missing": [" -> ".join(pair) for pair in pairs if not whole.pairs[pair]],
+        "pairs_missing": sum(not whole.pairs[pair] for pair in pairs),
         "calls": dict(whole.operators.most_common()),
     }
 

@@ -208,7 +208,7 @@ def synth(
             found = figures.programs(plan, workers or os.cpu_count() or 1, say)
             record.append(results, [{**found, **about}])
             spread = found["spread"]
-            missing = {k: len(v) for k, v in spread.items() if k.endswith("_missing")}
+            missing = {k: v for k, v in spread.items() if k.endswith("_missing")}
             out.print(f"level {level}: {found['draw_cpu_ms']:.2f} ms a program, {missing}")
             out.print(found.get("executed", ""), markup=False)
 

@@ -20,7 +20,7 @@ from kernelwright.synth.space import usable_forms
 from kernelwright.synth.system import Total
 
 DRAFTS_A_CALL = 20
-"""Forms and choices tried for one skeleton, for each of its calls. Of skeletons that fit at level 5,
+"""Forms and choices tried for one skeleton, for each of its calls. Of those that fit at level 5
 nearly all do within three drafts; one that fits in fewer than 1 of 100 is drawn too rarely."""
 
 
