@@ -54,7 +54,7 @@ class Uses:
             current = Ref(pending.pop())
             for call in (self.program.calls[i] for i in self._users[current.name]):
                 if not call.is_extern and call.operator.family == "shape":
-                    pending.extend(set(call.outputs) - seen)
+                    pending.extend(made for made in call.outputs if made not in seen)
                     seen.update(call.outputs)
                     continue
                 for parameter, value in call.args:
@@ -102,13 +102,14 @@ def choose_inits(program: Program, names: Sequence[str], examples: Sequence[Any]
     """
     uses = Uses(program)
     inputs = tuple(
-        replace(value, init=_choose(uses, value, name, example))
+        replace(value, init=choose_init(uses, value, name, example))
         for value, name, example in zip(program.inputs, names, examples, strict=True)
     )
     return replace(program, inputs=inputs)
 
 
-def _choose(uses: Uses, value: Input, name: str, example: Any) -> Init:
+def choose_init(uses: Uses, value: Input, name: str, example: Any = None) -> Init:
+    """The draw of one input; see `choose_inits`."""
     made = value.type
     if (init := uses.init(value.name)) is not None:
         return init

@@ -6,12 +6,11 @@ the right one where it is an input of the program, else the left one. What is mu
 dimension lies near 1.
 """
 
-from dataclasses import replace
+from collections.abc import Sequence
 from math import sqrt
 
-from kernelwright.ops.operator import Numerics
-from kernelwright.programs.initial import Uses, choose_inits
-from kernelwright.programs.program import Call, Init, Input, Program, Ref
+from kernelwright.programs.initial import Uses, choose_init
+from kernelwright.programs.program import Call, Init, Input, Program
 
 _LAYER = frozenset({"weight", "bias", "running_mean", "running_var", "pos_weight"})
 """Parameters of layers."""
@@ -29,40 +28,30 @@ _MODERATE = Init("rand", 0.5, 2.0)
 def with_inits(program: Program) -> Program:
     """The program with the draw of each input chosen by what reads it."""
     uses = Uses(program)
-    read = {name for call in program.calls for name in call.refs()}
-    slots = {value.name: _slot(program, value.name) for value in program.inputs}
-    names = [slots[value.name] for value in program.inputs]
-    chosen = choose_inits(program, names, [None] * len(names))
-    inputs = tuple(
-        _operand(program, uses, value) if not slots[value.name] and value.name in read else value
-        for value in chosen.inputs
-    )
-    return replace(chosen, inputs=inputs)
+    inputs = tuple(Input(v.name, v.type, _init(uses, v)) for v in program.inputs)
+    return Program(inputs, program.calls, program.outputs)
 
 
-def _slot(program: Program, name: str) -> str:
-    """The layer parameter that an input is; "" where it is an operand."""
-    for call in program.calls:
-        for parameter, value in call.args:
-            if value == Ref(name):
-                return parameter if parameter in _LAYER else ""
-    return ""
-
-
-def _operand(program: Program, uses: Uses, value: Input) -> Input:
-    """A plain operand's draw, where no operator's domain asks for one."""
-    if value.init != Init("randn"):
-        return value
+def _init(uses: Uses, value: Input) -> Init:
     found = list(uses.of(value.name))
+    slot = found[0][1] if found else ""
+    if slot in _LAYER:
+        return choose_init(uses, value, slot)
+    chosen = choose_init(uses, value, "")
+    return _of_operand(uses.program, found) if chosen == Init("randn") else chosen
+
+
+def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
+    """Of a floating-point operand that no domain is asked of: (call, parameter) of its uses."""
     for call, parameter in found:
         if call.op in _PRODUCTS:
-            return replace(value, init=_near_one(program, call))
+            return _near_one(program, call)
         if (call.op, parameter) == ("pow", "exponent"):
-            return replace(value, init=_MODERATE)
+            return _MODERATE
     terms = [_terms(program, call, parameter) for call, parameter in found]
     if not terms or not all(terms):
-        return value  # something else needs it as large as it is
-    return replace(value, init=Init("randn", 0.0, _rounded(1 / sqrt(max(terms)))))
+        return Init("randn")  # something else needs it as large as it is
+    return Init("randn", 0.0, _rounded(1 / sqrt(max(terms))))
 
 
 def _near_one(program: Program, call: Call) -> Init:
@@ -77,8 +66,6 @@ def _near_one(program: Program, call: Call) -> Init:
 
 def _terms(program: Program, call: Call, parameter: str) -> int:
     """Products added up for a result, where the operand is the one to scale; else 0."""
-    if call.is_extern or call.operator.numerics is not Numerics.CONTRACTION:
-        return 0
     if call.op not in _OPERANDS:
         return 0
     left, right = _OPERANDS[call.op]
