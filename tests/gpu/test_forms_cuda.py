@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from drawing import Sizes, choose, disagreement, program
+from drawn_forms import Sizes, choose, disagreement, program
 
 from kernelwright.core.seed import derive
 from kernelwright.ops.forms.form import Form, Space

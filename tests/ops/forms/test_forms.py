@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from drawing import Sizes, choose, disagreement, program
+from drawn_forms import Sizes, choose, disagreement, program
 
 from kernelwright.core.seed import derive
 from kernelwright.ops.forms.form import Form, Kind, Space
@@ -142,7 +142,7 @@ def test_operands_broadcast_as_seldom_as_the_space_says():
     )
     menu = form.menus["broadcast0"]
     assert dict(zip(menu.values, menu.weights, strict=True)) == {
-        (True, True): 5, (True, False): 2, (False, True): 2,
+        (True, True): 10, (True, False): 2, (False, True): 2,
     }  # fmt: skip
 
 
