@@ -4,10 +4,10 @@ An input is described first (`Spec`) and made only to be tried, on whichever dev
 """
 
 import inspect
-import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, islice, product
 from typing import Any
 
 import torch
@@ -42,45 +42,44 @@ Example = dict[str, Any]
 
 def examples_for(module: nn.Module) -> Iterator[Example]:
     """Sets of inputs to try, the likeliest first, at most MAX_TRIES."""
-    return itertools.islice(_distinct(_examples(module)), MAX_TRIES)
+    shapes, seen = primary_shapes(module), set()
+    choices = list(_choices(module))
+    for names in choices:
+        examples = islice(_examples(module, names, shapes), MAX_TRIES // len(choices))
+        for example in examples:
+            if repr(example) not in seen:
+                seen.add(repr(example))
+                yield example
 
 
-def _distinct(examples: Iterator[Example]) -> Iterator[Example]:
-    seen = set()
-    for example in examples:
-        if repr(example) not in seen:
-            seen.add(repr(example))
-            yield example
+def _examples(
+    module: nn.Module, names: Mapping[str, str], shapes: Sequence[Shape]
+) -> Iterator[Example]:
+    """Values for these parameters: first all follow one shape, then each goes its own way."""
+    for shape in shapes:
+        options = [_options(module, name, kind, shape) for name, kind in names.items()]
+        for picked in islice(_combined(options), _TRIES_A_SHAPE):
+            yield dict(zip(names, picked, strict=True))
+    apart = [
+        [_options(module, name, kind, shape)[0] for shape in one_of_each_width(shapes)]
+        for name, kind in names.items()
+    ]
+    for picked in _combined(apart):
+        yield dict(zip(names, picked, strict=True))
 
 
-def _examples(module: nn.Module) -> Iterator[Example]:
-    shapes = primary_shapes(module)
-    for names in _choices(module):
-        # first everything follows one shape, in parallel; then each goes its own way
-        for shape in shapes:
-            options = [_options(module, name, kind, shape) for name, kind in names.items()]
-            for picked in itertools.islice(_diagonally(options), _TRIES_A_SHAPE):
-                yield dict(zip(names, picked, strict=True))
-        if len(names) > 1:
-            apart = [
-                [_options(module, name, kind, shape)[0] for shape in one_of_each_width(shapes)]
-                for name, kind in names.items()
-            ]
-            for picked in itertools.islice(_diagonally(apart), MAX_TRIES // 2):
-                yield dict(zip(names, picked, strict=True))
+_TRIES_A_SHAPE = 8
 
 
-_TRIES_A_SHAPE = 12
-
-
-def _diagonally(options: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """The product of the options, combinations of early ones before those of late ones."""
-    indices = itertools.product(*(range(min(len(o), _MAX_OPTIONS)) for o in options))
-    for index in sorted(indices, key=lambda index: (sum(index), index)):
-        yield tuple(o[i] for o, i in zip(options, index, strict=True))
-
-
-_MAX_OPTIONS = 6
+def _combined(options: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Every first option, then one parameter at another of its options, then two."""
+    for num_changed in range(3):
+        for places in combinations(range(len(options)), num_changed):
+            for picked in product(*(options[place][1:] for place in places)):
+                values = [option[0] for option in options]
+                for place, value in zip(places, picked, strict=True):
+                    values[place] = value
+                yield tuple(values)
 
 
 def _choices(module: nn.Module) -> Iterator[Mapping[str, str]]:

@@ -2,12 +2,12 @@
 numbers."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torch import nn
 
-from kernelwright.data.collect.guesses import BATCH, LENGTH, SIDE
+from kernelwright.data.collect.guesses import BATCH, CHANNELS, LENGTH, SIDE, WIDTH
 
 Shape = tuple[int, ...]
 
@@ -29,14 +29,12 @@ def primary_shapes(module: nn.Module) -> list[Shape]:
         *_of_numbers(module),
     ]
     rank = _rank_of_name(type(module).__name__)
-    plain = [*_plain(rank)]
     if rank is not None:
         found.sort(key=lambda shape: len(shape) != rank)
-    # without layers a module takes most things: a short list that begins with what its name says
-    return list(dict.fromkeys([*found, *plain]))
+    return list(dict.fromkeys([*found, *_usual(rank)]))
 
 
-def one_of_each_width(shapes: list[Shape]) -> list[Shape]:
+def one_of_each_width(shapes: Sequence[Shape]) -> list[Shape]:
     """The first shape for each number of features (the last size) or channels (of images)."""
     found: dict[tuple[bool, int], Shape] = {}
     for shape in shapes:
@@ -50,10 +48,11 @@ def _rank_of_name(name: str) -> int | None:
     return int(match[1]) + 2 if match else None
 
 
-def _plain(rank: int | None) -> list[Shape]:
+def _usual(rank: int | None) -> list[Shape]:
+    """For modules that take most things: a matrix, an image, a sequence, a volume, a vector."""
     shapes: list[Shape] = [
-        (_ROWS, _ROWS), (BATCH, 64, SIDE, SIDE), (BATCH, LENGTH, 256),
-        (BATCH, 64, LENGTH), (BATCH, 32, 16, SIDE, SIDE), (1 << 20,), (BATCH, 8, LENGTH, 64),
+        (_ROWS, _ROWS), (BATCH, CHANNELS, SIDE, SIDE), (BATCH, LENGTH, WIDTH),
+        (BATCH, CHANNELS, LENGTH), (BATCH, 32, 16, SIDE, SIDE), (1 << 20,), (BATCH, 8, LENGTH, 64),
         (BATCH, 3, 224, 224),
     ]  # fmt: skip
     return sorted(shapes, key=lambda shape: rank is not None and len(shape) != rank)
