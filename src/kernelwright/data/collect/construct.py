@@ -139,7 +139,9 @@ def _sequences(
     origin: Any, inner: tuple[Any, ...], named: list[Maker], nesting: int
 ) -> Iterator[Maker]:
     """What the name suggests; else two of the inner type, or as many as a tuple says."""
-    yield from (make for make in named if isinstance(make(), list | tuple))
+    if fitting := [make for make in named if isinstance(make(), list | tuple)]:
+        yield from fitting
+        return
     items = [t for t in inner if t is not Ellipsis]
     kind = list if origin is list else tuple
     number = len(items) if origin is tuple and Ellipsis not in inner else 2

@@ -47,7 +47,7 @@ _VALUES: tuple[tuple[str, tuple[Any, ...]], ...] = (
     (r"num_parameters", (1,)),
     # tables and classes
     (r"(num_|n_)?(class(es)?|labels?)|nclass", (128,)),
-    (r"cutoffs", ((32, 64),)),
+    (r"cutoffs", ([32, 64],)),
     (r"num_embeddings?|n?vocab.*|.*vocab_size|n_?tokens?|ntoken|n_?words", (1024,)),
     # windows
     (r"k|ks|(.*_)?(kernel|filter)(_?size|s)?", (3, 1)),

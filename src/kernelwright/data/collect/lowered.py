@@ -94,13 +94,12 @@ def _furthest(refusals: list[Refused]) -> Refused:
 
 
 def _capture_at(cls: type[nn.Module], built_on: str, called_on: str) -> Captured:
+    with torch.device(built_on):
+        attempts = list(construct.arguments_for(cls))
     refusals = []
-    for arguments, module in _modules(cls, built_on):
-        if isinstance(module, Refused):
-            refusals.append(module)
-            continue
+    for arguments in attempts:
         try:
-            program, example = _capture(module.to(called_on).eval(), called_on)
+            program, example = _capture(_built(cls, arguments, built_on).to(called_on), called_on)
             return Captured(
                 program=program,
                 arguments=construct.spelled(arguments),
@@ -111,16 +110,12 @@ def _capture_at(cls: type[nn.Module], built_on: str, called_on: str) -> Captured
     raise _furthest(refusals)
 
 
-def _modules(cls: type[nn.Module], device: str) -> Iterator[tuple[Any, nn.Module | Refused]]:
-    """Each set of arguments with the module it makes, or why it makes none."""
-    with torch.device(device):
-        attempts = list(construct.arguments_for(cls))
-    for arguments in attempts:
-        try:
-            with torch.device(device):
-                yield arguments, cls(**arguments)
-        except Exception as error:  # foreign constructors raise anything
-            yield arguments, Refused(Outcome.NOT_CONSTRUCTED, error)
+def _built(cls: type[nn.Module], arguments: construct.Arguments, device: str) -> nn.Module:
+    try:
+        with torch.device(device):
+            return cls(**arguments).eval()
+    except Exception as error:  # foreign constructors raise anything
+        raise Refused(Outcome.NOT_CONSTRUCTED, error) from error
 
 
 def _capture(module: nn.Module, device: str) -> tuple[Program, inputs.Example]:
