@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from kernelwright.data.collect import inputs
 from kernelwright.data.collect.construct import arguments_for, spelled
+from kernelwright.data.collect.guesses import values_by_name
 from kernelwright.data.collect.lowered import capture_class
 from kernelwright.data.collect.outcome import Outcome, Refused
 
@@ -234,3 +235,21 @@ def test_what_is_described_is_what_is_made():
     assert value[1][0].dtype is torch.int64
     assert 0 <= int(value[1][0].min()) <= int(value[1][0].max()) < 5
     assert value[2:] == (7, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hidden_features", 1024), ("dim_feedforward", 1024), ("d_ff", 1024),
+        ("mlp_ratio", 4), ("in_channels", 64), ("planes", 128), ("embed_dim", 256), ("dim", 256),
+        ("num_heads", 8), ("n_layers", 2), ("kernel_size", 3), ("qkv_bias", False),
+        ("attn_drop", 0.1), ("norm_layer", nn.LayerNorm), ("act_layer", "relu"), ("layer_idx", 0),
+    ],
+)  # fmt: skip
+def test_a_name_says_what_its_words_mean(name, value):
+    assert values_by_name(name, alike=False)[0] == value
+
+
+def test_where_all_widths_are_alike_they_are():
+    widths = ("in_channels", "out_features", "hidden_dim", "embed_dim", "dim")
+    assert {values_by_name(name, alike=True)[0] for name in widths} == {64}

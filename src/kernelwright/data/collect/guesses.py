@@ -21,7 +21,8 @@ _IN_AND_OUT: tuple[tuple[str, int], ...] = (
      2 * CHANNELS),
     (r"(in|input)\d?_?(features?|dims?|size)|dim_?in|d_?in|n_?in|n_?input|in_?f", 2 * WIDTH),
     (r"(out|output)\d?_?(features?|dims?)|dim_?out|d_?out|n_?out|n_?output|out_?f", 4 * WIDTH),
-    (r".*(hidden|inter|mlp|ff|ffn|feedforward|inner|bottleneck).*", 4 * WIDTH),
+    (r"(.*_)?(hidden|inter(mediate)?|mlp|ffn?|(dim_)?feedforward|inner|bottleneck)"
+     r"(_(.*_)?(dims?|size|features?|channels?|units|width))?", 4 * WIDTH),
 )  # fmt: skip
 """Widths that may differ within one module."""
 
