@@ -15,7 +15,7 @@ RECIPE = Recipe(
 
 def test_counts_are_those_of_the_sampler_of_tasks():
     found = quality(RECIPE, 1, 30, seed=3, workers=1, say=lambda _: None)
-    assert found["drawn"] == 30 == found["passed"] + sum(found["refused"].values())
+    assert found["attempts"] == 30 == found["passed"] + sum(found["refused"].values())
     tasks = TaskSampler(RECIPE)
     drawn = [tasks.draw(1, 3, index, 0) for index in range(30)]
     assert found["passed"] == sum(sample.program is not None for sample in drawn) > 0
@@ -23,5 +23,5 @@ def test_counts_are_those_of_the_sampler_of_tasks():
         sample.refused for sample in drawn if sample.refused
     }
     assert "degenerate: constant_output" in found["refused"]
-    assert found["cpu_ms"].keys() == {"inits", "unrun", "run"}
+    assert found["cpu_ms"].keys() == {"draw", "inits", "unrun", "run"}
     assert found["vocabulary"] > 0

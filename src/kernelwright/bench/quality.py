@@ -22,6 +22,7 @@ from kernelwright.synth.sample import Sampler
 Say = Callable[[str], None]
 T = TypeVar("T")
 _IN_PART = 20
+"""Attempts a job."""
 CHECKS = {
     "unrun": Quality(lint=False),
     "run": Quality(ranges=False, avoid_benchmarks=False),
@@ -34,9 +35,9 @@ class _Part:
     refused: Counter[str] = field(default_factory=Counter)
     """By reason; those of the linter with the kind of finding."""
     checked: Counter[str] = field(default_factory=Counter)
-    """Programs that came to "inits" and to each of `CHECKS`."""
+    """Attempts that came to "draw", to "inits" and to each of `CHECKS`."""
     cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """For these, in all."""
+    """Of these, in all."""
     passed: int = 0
     vocabulary: int = 0
     """Programs that are a benchmark's task of one call, and are kept."""
@@ -51,7 +52,7 @@ class _Part:
 
 
 def quality(recipe: Recipe, level: int, num: int, seed: int, workers: int, say: Say) -> Record:
-    """Of `num` programs as the sampler draws them, each attempt 0 of its stream."""
+    """Of `num` attempts of the sampler, each the first of its stream."""
     whole = _Part()
     starts = range(0, num, _IN_PART)
     text = json.dumps(recipe.to_json())
@@ -65,7 +66,7 @@ def quality(recipe: Recipe, level: int, num: int, seed: int, workers: int, say: 
         "digest": recipe.digest(),
         "level": level,
         "seed": seed,
-        "drawn": whole.checked["inits"],
+        "attempts": num,
         "passed": whole.passed,
         "vocabulary": whole.vocabulary,
         "refused": dict(whole.refused.most_common()),
@@ -93,12 +94,14 @@ def _timed(part: _Part, name: str, work: Callable[..., T], *args: Any) -> T:
 def _part(job: Job) -> _Part:
     text, level, seed, start, num = job
     torch.set_num_threads(1)
+    _sampler(text).skeletons.count(level)  # once a process, and no part of a draw
     part = _Part()
     for index in range(start, start + num):
-        drawn = _sampler(text).draw(level, seed, index, 0).program
-        if drawn is None:
+        sample = _timed(part, "draw", _sampler(text).draw, level, seed, index, 0)
+        if sample.program is None:
+            part.refused[str(sample.refused)] += 1
             continue
-        program = _timed(part, "inits", with_inits, drawn)
+        program = _timed(part, "inits", with_inits, sample.program)
         for name, rules in CHECKS.items():
             if found := _timed(part, name, refusal, program, rules):
                 part.refused[": ".join(filter(None, (found.reason.value, found.finding)))] += 1

@@ -210,7 +210,7 @@ def synth(
         if level is not None and quality:
             found = qualities.quality(used, level, num, seed, workers or os.cpu_count() or 1, say)
             record.append(results, [{**found, **about}])
-            out.print(f"level {level}: {found['passed']} of {found['drawn']} pass")
+            out.print(f"level {level}: {found['passed']} of {found['attempts']} pass")
             out.print(found["refused"], found["cpu_ms"])
         elif level is not None:
             plan = figures.Plan(recipe=used, level=level, num=num, seed=seed, device=execute)
