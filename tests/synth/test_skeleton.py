@@ -163,7 +163,7 @@ def test_the_forms_of_a_call_are_those_that_fit(real, skeletons, samples):
         candidates = by_results[call.op, call.pattern.results]
         fitting = [made for made in candidates if fits(made, call.pattern.reads)]
         assert len(fitting) > 0
-        assert set(map(id, skeletons.forms(call))) == set(map(id, fitting))
+        assert {fit.form for fit in skeletons.fits(call)} == set(fitting)
 
 
 def fits(made, reads):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kernelwright.bench.uniformity import SPACES, draws, goodness_of_fit, probabilities
-from kernelwright.synth import arrange
+from kernelwright.ops.forms.form import Menu
 from kernelwright.synth.weighted import Weighted
 
 DRAWS = 6
@@ -50,11 +50,11 @@ def step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def first_choice_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    def drawn(menu: Any, rng: Random) -> Any:
-        return menu.values[0] if rng.random() < 0.6 else true(menu, rng)
+    def drawn(self: Menu, rng: Random) -> Any:
+        return self.values[0] if rng.random() < 0.6 else true(self, rng)
 
-    true = arrange._drawn
-    monkeypatch.setattr(arrange, "_drawn", drawn)
+    true = Menu.draw
+    monkeypatch.setattr(Menu, "draw", drawn)
 
 
 @pytest.mark.parametrize("spoil", [step_by_step, first_choice_more_often])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from corpus import ROOT, entries
+from corpus import ROOT, cheat, entries
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
@@ -16,6 +16,7 @@ from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.teacher.writer import write
 from kernelwright.verify import recycled
+from kernelwright.verify.cases import PART_CHANGED
 from kernelwright.verify.guests import SPARE_AFTER, LongLived
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
@@ -120,6 +121,20 @@ def test_verdicts_come_in_order_and_the_wrong_do_not_hurt_the_others(judge, relu
         Code.OK,
     ]
     assert judge.recycled.guests.num_started == 1
+
+
+@pytest.mark.parametrize("name", ["device_memo_of_a_sample", "cache_by_fingerprint"])
+def test_what_remembers_earlier_calls_is_wrong_in_the_very_calls_made_in_a_row(judge, relu, name):
+    verdict = judge.verify(relu, Candidate(source=cheat(name).path.read_text()))
+    assert verdict.code is Code.WRONG_VALUES, verdict.message
+    assert PART_CHANGED in verdict.message
+
+
+def test_a_call_that_fails_in_a_row_is_the_candidates_end(judge, relu):
+    late = leaving("calls.append(1); assert len(calls) < 4").source
+    verdict = judge.verify(relu, Candidate(source=f"calls = []\n{late}"))
+    assert (verdict.code, len(verdict.cases)) == (Code.RUNTIME_ERROR, 1)
+    assert "in a row" in verdict.message
 
 
 def test_a_guest_that_died_is_replaced(judge, relu):

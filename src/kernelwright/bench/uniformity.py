@@ -21,7 +21,7 @@ from kernelwright.ops.forms.registry import forms
 from kernelwright.ops.sizes import Size, evaluate, variables
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
-from kernelwright.synth.arrange import Draft
+from kernelwright.synth.draft import Draft
 from kernelwright.synth.recipe import Bounds, Recipe, Sizes
 from kernelwright.synth.sample import Sampler, within
 from kernelwright.synth.skeleton import Skeleton, Skeletons
@@ -114,14 +114,15 @@ def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[
 
 
 def _drafts(skeleton: Skeleton, skeletons: Skeletons, low: int) -> Iterator[tuple[Draft, float]]:
-    for chosen in product(*(skeletons.forms(call) for call in skeleton.calls)):
-        for choices in product(*map(_choices, chosen)):
+    for chosen in product(*(skeletons.fits(call) for call in skeleton.calls)):
+        for choices in product(*(_choices(fit.form) for fit in chosen)):
             asked = Draft(equations=_Asked())  # type: ignore[arg-type]
             solved = Draft()
             try:
-                for call, form, (choice, _) in zip(skeleton.calls, chosen, choices, strict=True):
-                    asked.call(call, form, choice)
-                    solved.call(call, form, choice)
+                for call, fit, (choice, _) in zip(skeleton.calls, chosen, choices, strict=True):
+                    arranged = fit.form.arrange(choice)
+                    asked.add(call, fit, arranged)
+                    solved.add(call, fit, arranged)
                 solved.check_free(low)
             except ValueError:
                 continue

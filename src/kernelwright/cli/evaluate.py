@@ -180,11 +180,15 @@ def synth(
     solver: Annotated[
         int, typer.Option(min=0, help="Draw sizes beside CP-SAT under so many seeds.")
     ] = 0,
+    quality: Annotated[
+        bool, typer.Option("--quality", help="Only count which programs are tasks, and why not.")
+    ] = False,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes.", show_default="one a core")
     ] = None,
 ) -> None:
     """Measure the program sampler: uniformity, coverage, speed, whether programs run."""
+    from kernelwright.bench import quality as qualities
     from kernelwright.bench import solver as solving
     from kernelwright.bench import synth as figures
     from kernelwright.core import record
@@ -203,7 +207,12 @@ def synth(
                 f" ({found['draw_cpu_ms']:.2f} ms), {found['different_solutions']} of"
                 f" {found['solver_seeds']} solutions ({found['solver_cpu_ms']:.1f} ms)"
             )
-        if level is not None:
+        if level is not None and quality:
+            found = qualities.quality(used, level, num, seed, workers or os.cpu_count() or 1, say)
+            record.append(results, [{**found, **about}])
+            out.print(f"level {level}: {found['passed']} of {found['attempts']} pass")
+            out.print(found["refused"], found["cpu_ms"])
+        elif level is not None:
             plan = figures.Plan(recipe=used, level=level, num=num, seed=seed, device=execute)
             found = figures.programs(plan, workers or os.cpu_count() or 1, say)
             record.append(results, [{**found, **about}])

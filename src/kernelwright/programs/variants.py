@@ -26,9 +26,14 @@ def largest(program: Program) -> int:
 
 
 def scaled_down(
-    program: Program, max_elements: int = 1 << 16, *, fixed_attributes: bool = False
+    program: Program,
+    max_elements: int = 1 << 16,
+    *,
+    max_flops: float = math.inf,
+    fixed_attributes: bool = False,
 ) -> Program:
-    """The program with its sizes made smaller until no value has more than `max_elements`.
+    """The program with its sizes made smaller until no value has more than `max_elements` and all
+    calls together take no more than `max_flops`.
 
     Structure stays: the same calls, equal sizes equal, divisible ones divisible. Where operators
     refuse smaller sizes, the smallest that they accept; the program itself if it is small already.
@@ -36,27 +41,31 @@ def scaled_down(
     Args:
         fixed_attributes: keep sizes that attributes spell out (see `resize`).
     """
-    return _shrunk(program, max_elements, fixed_attributes)[0]
+    return _shrunk(program, max_elements, max_flops, fixed_attributes)[0]
 
 
 def _shrunk(
-    program: Program, max_elements: int, fixed_attributes: bool
+    program: Program, max_elements: int, max_flops: float, fixed_attributes: bool
 ) -> tuple[Program, dict[int, int]]:
     """The scaled-down program and the map of sizes that made it."""
+
+    def excess(made: Program) -> float:
+        return max(largest(made) / max_elements, made.flops() / max_flops)
+
     sizes = {size: size for size in free_sizes(program)}
     best = program
     for cap in CAPS:
-        if largest(best) <= max_elements:
+        if excess(best) <= 1:
             break
         wanted = _apart(sizes, cap)
         if (smaller := _resized(program, wanted, fixed_attributes)) is not None:
             best, sizes = smaller, wanted
     stuck: set[int] = set()
-    while largest(best) > max_elements and len(stuck) < len(sizes):
+    while excess(best) > 1 and len(stuck) < len(sizes):
         size = max(sizes.keys() - stuck, key=lambda s: (sizes[s], s))
         wanted = {**sizes, size: _divisor(size, sizes[size] // 2)}
         smaller = _resized(program, wanted, fixed_attributes) if wanted[size] > 1 else None
-        if smaller is None or largest(smaller) >= largest(best):
+        if smaller is None or excess(smaller) >= excess(best):
             stuck.add(size)
         else:
             best, sizes = smaller, wanted
@@ -134,6 +143,7 @@ def shape_variants(
     seed: int,
     max_elements: int = 1 << 16,
     *,
+    max_flops: float = math.inf,
     fixed_attributes: bool = True,
 ) -> list[Program]:
     """Up to `count` different small variants at odd sizes, as far as the structure permits.
@@ -145,7 +155,7 @@ def shape_variants(
             `program` must run at the variants too.
     """
     rng = random.Random(derive(seed, "shape_variants"))
-    _, small = _shrunk(program, max_elements, fixed_attributes)
+    _, small = _shrunk(program, max_elements, max_flops, fixed_attributes)
     found: list[Program] = []
     for attempt in range(count * _TRIES):
         share = (1.0, 0.8, 0.5, 0.3)[attempt % 4]  # of sizes that become odd
@@ -154,7 +164,9 @@ def shape_variants(
             for size, base in small.items()
         }
         made = _resized(program, sizes, fixed_attributes)
-        if made is None or made == program or made in found or largest(made) > 4 * max_elements:
+        if made is None or made == program or made in found:
+            continue
+        if largest(made) > 4 * max_elements or made.flops() > 4 * max_flops:
             continue
         found.append(made)
         if len(found) == count:

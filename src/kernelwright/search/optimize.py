@@ -37,7 +37,7 @@ from kernelwright.search.tune import Tuned, tune
 from kernelwright.search.variant import Variant
 from kernelwright.teacher.writer import family
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
 from kernelwright.verify.task import Task
 
 Say = Callable[[str], None]
@@ -185,9 +185,11 @@ class Search:
         if self._judge.on_gpu:
             self._judge.warm(task, [candidate])
             return self._judge.verify(task, candidate)
-        if variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
+        kept = [variant.tuned[i] for i in variant.chosen]
+        is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
+        if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
             return self._judge.verify(task, candidate)
-        small = scaled_down(variant.program, max_elements=CPU_ELEMENTS)
+        small = scaled_down(variant.program, max_elements=CPU_ELEMENTS, max_flops=INTERPRETER_FLOPS)
         whole = compose(small, variant.replacements(small))
         verdict = self._judge.verify(program_task(small, name="scaled down"), whole)
         note = "judged on the program scaled down: there is no GPU for its real sizes"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
+from kernelwright.programs.program import Program
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -43,6 +44,16 @@ class Tuned:
 def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
     """Write up to `limit` candidates, screen them, and take the fastest accepted one."""
     program = fragment.program
+    if not judge.on_gpu and judge.rules.mode != "pure" and _is_convolution(program):
+        return Tuned(
+            fragment=fragment,
+            family=family(program) or "",
+            candidates=(),
+            verdicts=(),
+            winner=None,
+            reason="stays PyTorch: a library convolution is hard to beat, and nothing was timed",
+            saving=0.0,
+        )
     limit = limit if judge.on_gpu else CANDIDATES_CPU
     candidates = write(program, limit=limit, seed=seed, precision=judge.rules.precision)
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
@@ -56,6 +67,10 @@ def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
         reason=reason,
         saving=saving,
     )
+
+
+def _is_convolution(program: Program) -> bool:
+    return any(not c.is_extern and c.operator.family == "convolution" for c in program.calls)
 
 
 def _choose(

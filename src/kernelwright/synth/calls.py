@@ -55,6 +55,14 @@ class _Visible(NamedTuple):
     results: tuple[Kind, ...]
 
 
+class Fit(NamedTuple):
+    """A form that can be called as a pattern says."""
+
+    form: Form
+    reads: tuple[int | None, ...]
+    """For each of the form's slots which of the pattern's reads it is; None takes an input."""
+
+
 class Step(NamedTuple):
     """A pattern, and which of its results later calls read."""
 
@@ -87,7 +95,7 @@ class Calls:
         for seen in self._forms:
             for pattern in _patterns(seen, width):
                 self._makers.setdefault(pattern, []).append(seen)
-        self.forms = cache(self._fitting)
+        self.fits = cache(self._fits)
         """(pattern, operator) -> the forms of the operator that can be called so."""
         self.kinds = _readable(self._forms)
         self._number = {kind: index for index, kind in enumerate(self.kinds)}
@@ -103,9 +111,12 @@ class Calls:
         self.last = {reads: _weighted(steps) for reads, steps in last.items()}
         self._number_gains(rows)
 
-    def _fitting(self, pattern: Pattern, op: str) -> tuple[Form, ...]:
+    def _fits(self, pattern: Pattern, op: str) -> tuple[Fit, ...]:
+        which = {read.place: index for index, read in enumerate(pattern.reads)}
         made = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
-        return tuple(chain.from_iterable(made))
+        return tuple(
+            Fit(form, tuple(map(which.get, places(form)))) for form in chain.from_iterable(made)
+        )
 
     def _ops(self, pattern: Pattern, weights: Mapping[str, int]) -> Weighted[str]:
         by_op = (self._forms[seen] for seen in self._makers[pattern])

@@ -62,6 +62,8 @@ class Refusal:
     reason: Reason
     detail: str
     """What was found, in words."""
+    finding: str = ""
+    """Of the linter: its kind (`lint_findings.KINDS`)."""
 
 
 LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6}
@@ -215,8 +217,8 @@ def _by_findings(findings: Iterable[Finding]) -> Refusal | None:
     held = [each for each in findings if each.holds_under(TOLERANCE)]
     for each in held:
         if each.severity is not Severity.WEAK:
-            return Refusal(Reason.DEGENERATE, f"{each.id}: {each.message}")
+            return Refusal(Reason.DEGENERATE, each.message, each.id)
     for each in held:
         if each.id in IDLE_FINDINGS:
-            return Refusal(Reason.IDLE, f"{each.id}: {each.message}")
+            return Refusal(Reason.IDLE, each.message, each.id)
     return None

@@ -12,7 +12,8 @@ from kernelwright.core.seed import derive
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
-from kernelwright.synth.arrange import Draft, arrange
+from kernelwright.synth.draft import Draft
+from kernelwright.synth.drafts import Drafts
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
 from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
 from kernelwright.synth.skeleton import Skeletons
@@ -52,6 +53,10 @@ class Sampler:
         weights = {form.op: self.recipe.weight(form.op) for form in usable}
         return Skeletons(usable, weights=weights, width=self.recipe.width)
 
+    @cached_property
+    def _drafts(self) -> Drafts:
+        return Drafts(self.skeletons, self.recipe.sizes.low)
+
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
         """The program of this stream, or why there is none.
 
@@ -68,7 +73,7 @@ class Sampler:
         is_decided, most = True, DRAFTS_A_CALL * level
         for drafts in range(1, most + 1):
             try:
-                draft = arrange(skeleton, self.skeletons, self.recipe.sizes.low, rng)
+                draft = self._drafts.draw(skeleton, rng)
                 program, drawn = self._sized(draft, sizes_rng)
             except NoSizes:  # nor a proof that there are none
                 is_decided = False

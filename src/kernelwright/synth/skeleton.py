@@ -20,7 +20,7 @@ from functools import lru_cache
 from random import Random
 
 from kernelwright.ops.forms.form import Form, Kind
-from kernelwright.synth.calls import Calls, Kinds, Pattern, Place, Step
+from kernelwright.synth.calls import Calls, Fit, Kinds, Pattern, Place, Step
 from kernelwright.synth.counting import Counts
 
 
@@ -83,9 +83,9 @@ class Skeletons:
         """The total weight of the skeletons of n calls, n at least 1."""
         return self._counts.count(n)
 
-    def forms(self, call: SkeletonCall) -> tuple[Form, ...]:
+    def fits(self, call: SkeletonCall) -> tuple[Fit, ...]:
         """The forms of the call's operator that fit it."""
-        return self._calls.forms(call.pattern, call.op)
+        return self._calls.fits(call.pattern, call.op)
 
     def sample(self, n: int, rng: Random) -> Skeleton:
         """A skeleton of n calls, with probability in proportion to its weight.

@@ -24,4 +24,8 @@ class Weighted(Generic[T]):
 
     def draw(self, rng: Random) -> T:
         """An item; the total must not be 0."""
-        return self.items[bisect(self._totals, rng.randrange(self._totals[-1]))]
+        return self.find(rng.randrange(self._totals[-1]))
+
+    def find(self, number: int) -> T:
+        """The item that this number below the total falls on."""
+        return self.items[bisect(self._totals, number)]

@@ -16,7 +16,7 @@ from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_forms import split_k, tiled
-from kernelwright.teacher.tile_parts import Schedule
+from kernelwright.teacher.tile_parts import ROUNDED, Schedule
 from kernelwright.teacher.tile_schedules import (
     BYTES_PER_S,
     LAUNCH_S,
@@ -31,9 +31,9 @@ from kernelwright.teacher.window_find import find
 from kernelwright.teacher.window_gemm import ImplicitGemm
 
 _PRECISIONS = {
-    "strict": (("tf32x3", "ieee"), ("tf32", "bf16x3")),
-    "tf32": (("tf32", "bf16x3", "tf32x3"), ()),
-    "kernelbench": (("tf32", "bf16x3", "tf32x3"), ()),
+    "strict": (("tf32x3", "ieee"), (ROUNDED, "tf32", "bf16x3")),
+    "tf32": (("tf32", ROUNDED, "bf16x3", "tf32x3"), ()),
+    "kernelbench": (("tf32", ROUNDED, "bf16x3", "tf32x3"), ()),
 }
 """Dot precisions of fp32 factors under each policy: those that are right, and those that are right
 only where the reference itself rounds to TF32, as PyTorch's convolutions do on a GPU unless told

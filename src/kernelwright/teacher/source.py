@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 
 MAX_INT32 = 2**31 - 1
-_LINE = 100
+MAX_LINE = 100
 """Longest line of a written source."""
 
 
@@ -64,7 +65,7 @@ def plan_comment(plan: KernelPlan) -> list[str]:
 def _wrapped_comment(label: str, text: str) -> list[str]:
     lines, line = [], f"#   {label}:"
     for word in text.split():
-        if len(line) + 1 + len(word) > _LINE:
+        if len(line) + 1 + len(word) > MAX_LINE:
             lines.append(line)
             line = "#     "
         line += f" {word}"
@@ -79,8 +80,38 @@ def kernel_text(kernel: Kernel) -> str:
         *(f"{name}: tl.constexpr" for name in kernel.constants),
     ]
     head = call_lines(f"def {kernel.plan.kernel}(", parameters, "):", "")
-    body = [f"    {line}" for line in kernel.body]
+    body = [part for line in kernel.body for part in _wrapped(f"    {line}")]
     return "\n".join([*plan_comment(kernel.plan), "@triton.jit", *head, *body])
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line of code; one too long has the arguments of its longest call on lines of their own."""
+    calls = [] if len(line) <= MAX_LINE else _groups(line)
+    if not calls:
+        return [line]
+    start, end = max(calls, key=lambda call: call[1] - call[0])
+    commas = [i for i in range(start, end) if line[i] == "," and _depth(line[start:i]) == 1]
+    ends = [start, *commas, end]
+    items = [line[a + 1 : b].strip() for a, b in pairwise(ends)]
+    code = line.lstrip()
+    indent = line[: len(line) - len(code)]
+    return call_lines(line[len(indent) : start + 1], items, line[end:], indent)
+
+
+def _groups(line: str) -> list[tuple[int, int]]:
+    """Where the calls of a line open and close that lie in no other parentheses."""
+    found, start = [], 0
+    for i, letter in enumerate(line):
+        if letter == "(" and _depth(line[:i]) == 0:
+            start = i
+        elif letter == ")" and _depth(line[:i]) == 1 and line[start - 1].isalnum():
+            found.append((start, i))
+    return found
+
+
+def _depth(text: str) -> int:
+    """How many parentheses and brackets are open at the end of a text."""
+    return sum(text.count(opening) for opening in "([") - sum(text.count(end) for end in ")]")
 
 
 def launch_lines(kernel: Kernel) -> list[str]:
@@ -98,11 +129,11 @@ def launch_lines(kernel: Kernel) -> list[str]:
 def call_lines(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
     """`head` items `tail`, on one line where it fits, else items in filled lines."""
     single = f"{indent}{head}{', '.join(items)}{tail}"
-    if len(single) <= _LINE:
+    if len(single) <= MAX_LINE:
         return [single]
     lines, line = [f"{indent}{head}"], ""
     for item in items:
-        if line and len(indent) + 4 + len(line) + len(item) + 2 > _LINE:
+        if line and len(indent) + 4 + len(line) + len(item) + 2 > MAX_LINE:
             lines.append(f"{indent}    {line.rstrip()}")
             line = ""
         line += f"{item}, "

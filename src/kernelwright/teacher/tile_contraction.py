@@ -25,7 +25,7 @@ from kernelwright.teacher.tile_index import (
     placed,
     times,
 )
-from kernelwright.teacher.tile_parts import Product, Schedule, wide
+from kernelwright.teacher.tile_parts import Product, Schedule, dot, wide
 from kernelwright.teacher.tile_views import Side, measure, sources
 
 CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
@@ -76,7 +76,6 @@ class Contraction(Product):
             _Factor(self, self.lhs, "a", a_view, step),
             _Factor(self, self.rhs, "b", b_view, step),
         ]
-        mode = f', input_precision="{schedule.precision}"' if self.dtype == "float32" else ""
         loop = [line for one in factors for line in one.load]
         needs_ks = any("ks" in line for line in loop)
         tile_axes = ("b", "m", "n")
@@ -89,7 +88,7 @@ class Contraction(Product):
             *(["    ks = k + offs_k"] if needs_ks else []),
             *(f"    {line}" for line in dict.fromkeys([*parts(a_view, "k"), *parts(b_view, "k")])),
             *(f"    {line}" for line in loop),
-            f"    acc = tl.dot(a, b, acc{mode})",
+            f"    {dot(self, schedule, 'a', 'b')}",
             *(f"    {line}" for one in factors for line in one.advance),
         ]
 

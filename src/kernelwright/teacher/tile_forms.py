@@ -5,9 +5,12 @@ and applies the epilogue.
 """
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.source import Kernel
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import factor, mask, offset, parts
 from kernelwright.teacher.tile_parts import (
+    ROUND_TO_TF32,
+    ROUNDED,
     Product,
     Schedule,
     after,
@@ -38,21 +41,20 @@ def tiled(product: Product, schedule: Schedule) -> Candidate:
         product.sizes,
         product.constants,
     )
-    buffers = out_buffers(body, program.outputs)
-    return assemble(program, product.sizes, buffers, [made], product.is_wide)
+    return _assembled(product, schedule, [made], out_buffers(body, program.outputs))
 
 
 def split_k(product: Product, schedule: Schedule) -> Candidate:
     """Two kernels: partial products over slices of K, then their sum and the epilogue."""
-    program, view = product.program, product.view()
-    place, inside = offset(product.index, product.out, view), mask(list(view), view)
+    view = product.view()
+    place = offset(product.index, product.out, view)
     sums = product.accumulate(schedule)
     lines = [
         *sums,
         *(line for line in parts(view) if line not in sums),
         "# Each slice of K has its own plane of partial sums: no atomics, one order of addition.",
         f"plane = tl.program_id(1).to(tl.int64) * {factor(product.numel)}",
-        f"inside = {inside}",
+        f"inside = {mask(list(view), view)}",
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
     ]
     split = kernel(
@@ -62,6 +64,15 @@ def split_k(product: Product, schedule: Schedule) -> Candidate:
         product.sizes,
         product.constants,
     )
+    combine, results = _combine(product, schedule)
+    partial = Buffer(name="partial", sizes=(str(schedule.split_k), product.numel))
+    return _assembled(product, schedule, [split, combine], [partial, *results])
+
+
+def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]]:
+    """The kernel that adds the slices' partial sums and applies the epilogue, and its results."""
+    program, view = product.program, product.view()
+    place, inside = offset(product.index, product.out, view), mask(list(view), view)
     body = TileBody(program, view, inside=inside)
     epilogue(product, body, after(product))
     place_tile = product.position(_COMBINE)
@@ -76,15 +87,24 @@ def split_k(product: Product, schedule: Schedule) -> Candidate:
         *finish(body, program.outputs, head),
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
-    others = tuple(call for call in program.calls if call is not product.call)
-    combine = kernel(
-        plan(product, _COMBINE, "pointwise", others, "combine", tiles),
+    others = [call for call in program.calls if call is not product.call]
+    made = kernel(
+        plan(product, _COMBINE, "pointwise", tuple(others), "combine", tiles),
         lines,
         tile_grid(product),
         product.sizes,
     )
-    buffers = [
-        Buffer(name="partial", sizes=(str(schedule.split_k), product.numel)),
-        *out_buffers(body, program.outputs),
-    ]
-    return assemble(program, product.sizes, buffers, [split, combine], product.is_wide)
+    return made, out_buffers(body, program.outputs)
+
+
+def _assembled(
+    product: Product, schedule: Schedule, kernels: list[Kernel], buffers: list[Buffer]
+) -> Candidate:
+    return assemble(
+        product.program,
+        product.sizes,
+        buffers,
+        kernels,
+        product.is_wide,
+        ROUND_TO_TF32 if schedule.precision == ROUNDED else "",
+    )

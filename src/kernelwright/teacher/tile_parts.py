@@ -12,6 +12,14 @@ from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Index, View, times
 from kernelwright.teacher.tile_views import is_view, source
 
+ROUNDED = "tf32_rounded"
+"""TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
+ROUND_TO_TF32 = """@triton.jit
+def round_to_tf32(x):
+    # Half a unit of the last place that TF32 keeps, then the cut that tensor cores make anyway.
+    bits = (x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+    return tl.where(tl.abs(x) < float("inf"), bits.to(tl.float32, bitcast=True), x)"""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
@@ -25,6 +33,7 @@ class Schedule:
     """Rows of tiles walked together; 1 walks the tiles column by column."""
     split_k: int = 1
     precision: str = "ieee"
+    """Of a product of tiles: a `tl.dot` mode, or ROUNDED."""
     order: str = ""
     """Of the loop, where the product's form has a choice."""
     why: str = ""
@@ -157,6 +166,14 @@ class Product(ABC):
             wide(self, "offs_m", "pid_m * BLOCK_M + tl.arange(0, BLOCK_M)"),
             wide(self, "offs_n", "pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"),
         ]
+
+
+def dot(product: Product, schedule: Schedule, left: str, right: str) -> str:
+    """Line that adds the product of two tiles to `acc`."""
+    if product.dtype != "float32":
+        return f"acc = tl.dot({left}, {right}, acc)"
+    mode = "tf32" if schedule.precision == ROUNDED else schedule.precision
+    return f'acc = tl.dot({left}, {right}, acc, input_precision="{mode}")'
 
 
 def plan(

@@ -10,6 +10,7 @@ from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.source import (
     MAX_INT32,
+    MAX_LINE,
     Kernel,
     allocate,
     call_lines,
@@ -75,8 +76,13 @@ def assemble(
     buffers: Sequence[Buffer],
     kernels: Sequence[Kernel],
     is_wide: bool,
+    extra: str = "",
 ) -> Candidate:
-    """The kernels, and a wrapper that reads `sizes`, allocates, and launches them in order."""
+    """The kernels, and a wrapper that reads `sizes`, allocates, and launches them in order.
+
+    Args:
+        extra: functions that the kernels call.
+    """
     read = {name for kernel in kernels for name in kernel.pointers}
     inputs = [value for value in program.inputs if value.name in read]
     lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
@@ -98,14 +104,25 @@ def assemble(
     for one in kernels:
         lines += launch_lines(one)
     lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
-    return candidate([value.name for value in program.inputs], lines, kernels)
+    return candidate([value.name for value in program.inputs], lines, kernels, extra)
 
 
 def _size_lines(sizes: Mapping[str, str]) -> list[str]:
-    """Sizes read from shapes on one line, those computed from others after it."""
+    """Sizes read from shapes on one line, or a line a tensor; those computed from others after."""
     read = {symbol: text for symbol, text in sizes.items() if ".shape[" in text}
-    lines = [f"{', '.join(read)} = {', '.join(read.values())}"] if read else []
+    line = _assignment(read)
+    lines = [line] if read else []
+    if len(_INDENT + line) > MAX_LINE:
+        tensors = dict.fromkeys(text.partition(".")[0] for text in read.values())
+        lines = [
+            _assignment({s: text for s, text in read.items() if text.startswith(f"{tensor}.")})
+            for tensor in tensors
+        ]
     return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
+
+
+def _assignment(texts: Mapping[str, str]) -> str:
+    return f"{', '.join(texts)} = {', '.join(texts.values())}"
 
 
 def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:

@@ -50,7 +50,7 @@ class Direct(Convolution):
             weights=channel | {f"k{s.at}": AxisText(s.weight(s.tap)) for s in moving},
             taps={sweep.at: sweep.tap for sweep in moving},
             dims={},
-            is_rounded=False,
+            is_narrow=False,
         )
         walk = Walk(self, self.view(), over)
         image, weights = walk.image(), walk.weights()

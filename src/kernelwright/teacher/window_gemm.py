@@ -20,7 +20,7 @@ from kernelwright.teacher.tile_index import (
     position,
     times,
 )
-from kernelwright.teacher.tile_parts import Schedule, wide
+from kernelwright.teacher.tile_parts import ROUNDED, Schedule, dot, wide
 from kernelwright.teacher.window_conv import Channels, Convolution, Counts
 from kernelwright.teacher.window_walk import Sum, Walk
 
@@ -50,10 +50,9 @@ class ImplicitGemm(Convolution):
 
     def accumulate(self, schedule: Schedule) -> list[str]:
         steps = _Steps(self, schedule.order)
-        walk = Walk(self, self.view(), steps.over)
+        walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
         image, weights = walk.image(), walk.weights()
         factors = [image, weights] if self.pixels == "m" else [weights, image]
-        mode = f', input_precision="{schedule.precision}"' if self.dtype == "float32" else ""
         first, step = ("tl.program_id(1)", ", SPLIT_K") if schedule.split_k > 1 else ("0", "")
         inner = [*steps.lines(), *walk.place(), *image.lines, *weights.lines]
         return [
@@ -66,7 +65,7 @@ class ImplicitGemm(Convolution):
             _COMMENTS[schedule.order],
             f"for step in range({first}, {steps.number}{step}):",
             *(f"    {line}" for line in inner),
-            f"    acc = tl.dot({', '.join(each.name for each in factors)}, acc{mode})",
+            f"    {dot(self, schedule, *(each.name for each in factors))}",
         ]
 
 
@@ -87,7 +86,7 @@ class _Steps:
             weights={"c": AxisText("cs", weights, "C")} | taps,
             taps={sweep.at: sweep.tap for sweep in self.moving},
             dims={},
-            is_rounded=True,
+            is_narrow=True,
         )
 
     def _flat(self, product: ImplicitGemm, image: str, weights: str) -> Sum:
@@ -103,7 +102,7 @@ class _Steps:
             weights={"k": AxisText("ks", weights, size)},
             taps={s.at: position(dims[f"k{s.at}"][0], in_image) for s in self.moving},
             dims=dims,
-            is_rounded=True,
+            is_narrow=True,
         )
 
     @property

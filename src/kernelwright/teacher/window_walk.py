@@ -31,15 +31,18 @@ class Sum:
     """Position in the image -> text of the tap visited there."""
     dims: dict[str, Dim]
     """Axes of the product's indices that are slices of another one here."""
-    is_rounded: bool
+    is_narrow: bool
     """Factors have the inputs' dtype; else fp32."""
 
 
 class Walk:
     """A loop's lines and what it loads."""
 
-    def __init__(self, product: Convolution, tile: View, over: Sum) -> None:
-        self.product, self.tile, self.over = product, tile, over
+    def __init__(
+        self, product: Convolution, tile: View, over: Sum, *, is_rounded: bool = False
+    ) -> None:
+        """`is_rounded`: factors are rounded to TF32."""
+        self.product, self.tile, self.over, self._is_rounded = product, tile, over, is_rounded
         self.moving = [sweep for sweep in product.sweeps if sweep.is_moving]
         self._tests = [test for sweep in self.moving for test in _tests(sweep)]
 
@@ -70,20 +73,23 @@ class Walk:
             loop=view.keys() - {"b"},
             tag="_tile",
             walk=walk,
-            widens=not (is_plain and self.over.is_rounded),
+            widens=not (is_plain and self.over.is_narrow),
         )
         dims = self.over.dims
         index = tuple(
             tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
         )
-        text = body.value(side.value, index)
-        if is_plain:
-            return Factor(text, body.before, body.lines)
-        # What fused code makes of the zeros outside need not be zero.
-        padded = f"tl.where({mask(list(view), view)}, {text}, 0.0)"
-        is_cast = self.over.is_rounded and product.dtype != "float32"
-        cast = f".to(tl.{product.dtype})" if is_cast else ""
-        return Factor(name, body.before, [*body.lines, f"{name} = {padded}{cast}"])
+        loaded = text = body.value(side.value, index)
+        if not is_plain:
+            # What fused code makes of the zeros outside need not be zero.
+            text = f"tl.where({mask(list(view), view)}, {text}, 0.0)"
+            if self.over.is_narrow and product.dtype != "float32":
+                text += f".to(tl.{product.dtype})"
+        if self._is_rounded:
+            text = f"round_to_tf32({text})"
+        if text == loaded:
+            return Factor(loaded, body.before, body.lines)
+        return Factor(name, body.before, [*body.lines, f"{name} = {text}"])
 
     def head(self, lines: list[str]) -> list[str]:
         """`lines`, which place the tile, and where its windows start."""

@@ -4,7 +4,7 @@ import re
 
 from kernelwright.core.verdict import Code, ErrorFigures, Stage
 from kernelwright.sandbox.guest import ProcessState, Ran
-from kernelwright.verify.compare import Expected, compare, worse
+from kernelwright.verify.compare import Comparison, Expected, compare, worse
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.rejection import Rejected, WrongOutputs
 from kernelwright.verify.session import Called
@@ -47,7 +47,11 @@ def check_structure(ran: Ran, answer: Answer) -> None:
 
 def check_values(ran: Ran, expected: Expected, precision: str) -> ErrorFigures | None:
     """Outputs against the oracle; their error figures."""
-    comparison = compare(ran.outputs, expected, precision)
+    return check_comparison(compare(ran.outputs, expected, precision))
+
+
+def check_comparison(comparison: Comparison) -> ErrorFigures | None:
+    """As `check_values`, of outputs that have been compared."""
     if comparison.mismatch is not None:
         raise WrongOutputs(comparison.mismatch.code, comparison.mismatch.message, comparison.errors)
     return comparison.errors

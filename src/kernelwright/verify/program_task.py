@@ -19,6 +19,8 @@ from kernelwright.verify.task import Call, Task
 
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
+INTERPRETER_FLOPS = 1 << 23
+"""What Triton's interpreter gets through in about a second, tile by tile."""
 INT32_ELEMENTS = (1 << 31) + 1
 LARGE_HEADROOM = 7
 """Memory that judging takes at most, as a multiple of the program's values: the host's fp64 copies,
@@ -58,7 +60,7 @@ def for_interpreter(task: ProgramTask, *, is_generic: bool) -> ProgramTask:
     Args:
         is_generic: the candidate reads such attributes (a normalized shape) from its tensors.
     """
-    small = scaled_down(task.program, fixed_attributes=True)
+    small = scaled_down(task.program, max_flops=INTERPRETER_FLOPS, fixed_attributes=True)
     if small == task.program or not (is_generic or same_attributes(small, task.program)):
         return task
     return program_task(small, name=task.name)
@@ -71,7 +73,7 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
     """
     if not isinstance(task, ProgramTask):
         return {}
-    variants = shape_variants(task.program, NUM_SHAPES, seed)
+    variants = shape_variants(task.program, NUM_SHAPES, seed, max_flops=INTERPRETER_FLOPS)
     return {
         shape_text(v): program_task(v, name=task.name)
         for v in variants

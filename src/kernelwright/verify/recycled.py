@@ -251,10 +251,12 @@ class Recycled:
         sessions = Lasting(session, open_session)
         first, *rest = filter(None, map(cases.pose_if_defined, cases.all()))
         trial.judge(session, cases.base, first)
-        for group in _groups(rest):
-            if has_state or not trial.judge_together(sessions.now(), group):
-                for posed in group:
-                    trial.judge(sessions.now(), cases.variants[posed.case.variant], posed)
+        if has_state:
+            for posed in rest:
+                trial.judge(session, cases.variants[posed.case.variant], posed)
+        else:
+            for group in _groups(rest):
+                trial.judge_together(session, cases, group)
         trial.silence(sessions, cases)
 
     # -- cases

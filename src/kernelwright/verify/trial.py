@@ -16,7 +16,7 @@ from kernelwright.sandbox.guest import Guest
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Cases, Posed, answered, poison
-from kernelwright.verify.compare import Expected, Precision, compare_all, worse
+from kernelwright.verify.compare import Comparison, Precision, compare, compare_all, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Called, Lasting, Session
@@ -107,47 +107,38 @@ class Trial:
     @stage("compare")
     def judge(self, session: Session, task: Task, posed: Posed) -> None:
         """One case, from the call to every check of it; a rejection says which one it was."""
-        try:
-            self._judge(session, task, posed)
-        except Rejected as rejected:
-            rejected.message += f" [case {posed.case.name}]"
-            raise
+        with _in_case(posed.case.name):
+            case = posed.case
+            called = session.call(self.name, task, posed.inputs, case.seed, case.poison)
+            comparison = compare(called.ran.outputs, posed.answer.outputs, self.rules.precision)
+            self._check(session, task, posed, called, comparison)
 
-    def _judge(self, session: Session, task: Task, posed: Posed) -> None:
-        case = posed.case
-        called = session.call(self.name, task, posed.inputs, case.seed, case.poison)
+    @stage("run together")
+    def judge_together(self, session: Session, cases: Cases, posed: Sequence[Posed]) -> None:
+        """Several cases of a task without state in one request, and every check of each.
+
+        What these very calls gave is what counts: a candidate that remembers earlier calls would
+        answer otherwise if it were asked again.
+        """
+        calls = [(p.inputs, p.case.seed, p.case.poison) for p in posed]
+        with _in_case(f"one of {len(posed)} in a row, the first {posed[0].case.name}"), faults():
+            rans = session.guest.run_many(self.name, calls)
+        answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
+        comparisons = compare_all(answers, self.rules.precision)
+        for ran, p, comparison in zip(rans, posed, comparisons, strict=True):
+            with _in_case(p.case.name):
+                self._check(session, cases.variants[p.case.variant], p, Called(ran), comparison)
+
+    def _check(
+        self, session: Session, task: Task, posed: Posed, called: Called, comparison: Comparison
+    ) -> None:
         checks.check_process(session.guest.born, called.ran.process)
         checks.check_structure(called.ran, posed.answer)
         try:
-            self._compare(called, posed.answer.outputs)
+            self.errors = worse(self.errors, checks.check_comparison(comparison))
         except WrongOutputs as wrong:
             self._look_again(session, task, posed, called, wrong)
         self._check_beside_values(session, called, posed)
-
-    @stage("run together")
-    def judge_together(self, session: Session, posed: Sequence[Posed]) -> bool:
-        """Several cases of a task without state in one request. False, and nothing noted, where
-        one is not plainly right: they are to be judged one by one, for the reason and its case."""
-        aside = Trial(self.rules, self.candidate, name=self.name)
-        calls = [(p.inputs, p.case.seed, p.case.poison) for p in posed]
-        try:
-            with faults():
-                rans = session.guest.run_many(self.name, calls)
-            answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
-            comparisons = compare_all(answers, self.rules.precision)
-            for ran, p, comparison in zip(rans, posed, comparisons, strict=True):
-                checks.check_process(session.guest.born, ran.process)
-                checks.check_structure(ran, p.answer)
-                if comparison.mismatch is not None:
-                    return False
-                aside.errors = worse(aside.errors, comparison.errors)
-                aside._check_beside_values(session, Called(ran), p)
-        except Rejected:
-            return False
-        self.errors = worse(self.errors, aside.errors)
-        self.cases += aside.cases
-        self.passed(*aside.checks)
-        return True
 
     def _check_beside_values(self, session: Session, called: Called, posed: Posed) -> None:
         case = posed.case
@@ -168,10 +159,6 @@ class Trial:
         if posed.answer.state:
             self.passed("buffers")
 
-    def _compare(self, called: Called, expected: Expected) -> None:
-        found = checks.check_values(called.ran, expected, self.rules.precision)
-        self.errors = worse(self.errors, found)
-
     def _look_again(
         self,
         session: Session,
@@ -185,9 +172,12 @@ class Trial:
         if second_look.deserves(wrong, self.rules):
             expected = second_look.tolerant(task, posed.inputs, case.seed, expected, self.rules)
             try:
-                return self._compare(called, expected)
+                found = checks.check_values(called.ran, expected, self.rules.precision)
             except WrongOutputs as still:
                 wrong = still
+            else:
+                self.errors = worse(self.errors, found)
+                return
         self.errors = worse(self.errors, wrong.errors)
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
@@ -287,6 +277,16 @@ class Trial:
             isolation=self.isolation,
             advice=tuple(dict.fromkeys(self.advice)),
         )
+
+
+@contextmanager
+def _in_case(name: str) -> Iterator[None]:
+    """A rejection inside says where it was."""
+    try:
+        yield
+    except Rejected as rejected:
+        rejected.message += f" [case {name}]"
+        raise
 
 
 def _summary(cases: Iterable[str], passed: Iterable[str]) -> str:

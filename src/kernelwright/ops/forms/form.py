@@ -7,26 +7,25 @@ draw calls the rule accepts. Every form is held against the rule in tests.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from random import Random
+from typing import Any, NamedTuple
 
 from kernelwright.ops.operator import Operator
-from kernelwright.ops.sizes import Size
+from kernelwright.ops.sizes import Size, Var
 
 Shape = tuple[Size, ...]
 Choice = Mapping[str, Any]
 """One value of each menu of a form, by the menu's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(NamedTuple):
     """What a value is before it has sizes."""
 
     rank: int
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(NamedTuple):
     """A tensor parameter of a call; one of several for a sequence of tensors."""
 
     param: str
@@ -45,6 +44,22 @@ class Menu:
     values: tuple[Any, ...]
     weights: tuple[int, ...] | None = None
 
+    def draw(self, rng: Random) -> Any:
+        if self.weights is None:
+            return rng.choice(self.values)
+        return rng.choices(self.values, self.weights)[0]
+
+
+class Axis(NamedTuple):
+    """An axis along which operands broadcast."""
+
+    size: Var
+    """Of the result, and of the operands that hold it; of the others it is 1."""
+    slots: tuple[int, ...]
+    """That have the axis, by their places in the form."""
+    menu: str | None
+    """Whose values say for every slot whether it holds the size; None where only one can."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
@@ -57,7 +72,7 @@ class Arrangement:
     """Attributes and numbers in the place of tensors; sizes in them are filled in last."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Form:
     op: str
     slots: tuple[Slot, ...]
@@ -69,6 +84,9 @@ class Form:
     Raises:
         ValueError: the values do not go together.
     """
+    axes: tuple[Axis, ...] | None = None
+    """Where operands broadcast and that is all there is to the shapes: the axes of the only
+    result, from the last. All menus but theirs are attributes, or numbers in place of tensors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,17 @@ from functools import cache
 from itertools import islice, product
 from typing import Any, cast
 
-from kernelwright.ops.forms.form import Arrangement, Choice, Form, Kind, Menu, Shape, Slot, Space
+from kernelwright.ops.forms.form import (
+    Arrangement,
+    Axis,
+    Choice,
+    Form,
+    Kind,
+    Menu,
+    Shape,
+    Slot,
+    Space,
+)
 from kernelwright.ops.operator import REQUIRED, Operator, TensorType
 from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.rules import is_float
@@ -128,20 +138,25 @@ class Maker:
         operands: Operands,
         menus: Mapping[str, Menu] | None = None,
         fixed: Attributes | None = None,
+        *,
+        axes: tuple[Axis, ...] | None = None,
+        results: tuple[Kind, ...] = (),
     ) -> Iterator[Form]:
         """The form, or nothing where the space or the operator refuses it.
 
         Args:
             menus: besides those of the attributes that have a domain.
             fixed: attributes that are no matter of choice.
+            axes: see `Form`.
+            results: where they are known; otherwise the operator's rule is asked.
         """
         fixed = fixed or {}
         menus = {k: v for k, v in self._menus.items() if k not in fixed} | dict(menus or {})
         call = _Call(self.operator, self._defaults, tuple(slots), operands, tuple(menus), fixed)
-        results = self._results(call, menus)
+        results = results or self._results(call, menus)
         kinds = [*(slot.kind for slot in slots), *results]
         if results and max(kind.rank for kind in kinds) <= self.space.max_rank:
-            yield Form(self.operator.name, tuple(slots), results, menus, call.arrange)
+            yield Form(self.operator.name, call.slots, results, menus, call.arrange, axes)
 
     def grouped(
         self,

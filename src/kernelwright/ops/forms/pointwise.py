@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from kernelwright.ops.forms.broadcast import Aligned
-from kernelwright.ops.forms.form import Form, Menu, Slot
+from kernelwright.ops.forms.form import Form, Kind, Menu, Slot
 from kernelwright.ops.forms.maker import INTEGERS, Maker, Writer, always, operand, sizes
 from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.pointwise import OPERATORS
@@ -86,11 +86,24 @@ def _broadcast(maker: Maker, tensors: Sequence[str], numbers: Sequence[str]) -> 
     for number in numbers:
         menus |= maker.menu(number, *_NUMBERS_OF.get((name, number), _NUMBERS))
     ranks_of = ((0,) if _SCALARS.get(name) == t else maker.ranks(0) for t in tensors)
+    together = list(_together(maker, tensors))
+    known: dict[object, tuple[Kind, ...]] = {}
     for ranks in product(*ranks_of):
         aligned = Aligned(ranks, maker.space.broadcast)
-        for dtypes in _together(maker, tensors):
+        for dtypes in together:
             slots = [_slot(maker, *slot) for slot in zip(tensors, ranks, dtypes, strict=True)]
-            yield from maker.form(slots, aligned.operands, {**aligned.menus, **menus})
+            # Of their ranks, dtypes of results depend on nothing but which are 0
+            alike = dtypes, tuple(map(bool, ranks))
+            results = [Kind(max(ranks), kind.dtype) for kind in known.get(alike, ())]
+            for form in maker.form(
+                slots,
+                aligned.operands,
+                {**aligned.menus, **menus},
+                axes=aligned.axes,
+                results=tuple(results),
+            ):
+                known[alike] = form.results
+                yield form
 
 
 def _cast(maker: Maker) -> Iterator[Form]:
