@@ -4,10 +4,10 @@ import math
 
 import pytest
 
-from kernelwright.bench.suite import Run, describe, kernelbench_cases, module_cases, run_suite
+from kernelwright.bench.suite import WORKER, Case, Run, describe, module_cases, run_suite
 from kernelwright.bench.worker import Worker
 from kernelwright.core import record
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 
 TASK = """
 import torch
@@ -31,9 +31,8 @@ def get_init_inputs():
 def run(tmp_path, **changes):
     values = {
         "suite": "kernelbench",
-        "level": "X",
-        "results": tmp_path / "results.jsonl",
-        "work": tmp_path / "work",
+        "policy": "teacher",
+        "out": tmp_path / "out",
         "options": {"device": "cpu", "mode": "hybrid", "precision": "strict", "budget_s": 60.0},
         "jobs": 1,
         "deadline_s": math.inf,
@@ -42,66 +41,80 @@ def run(tmp_path, **changes):
     return Run(**values | changes)
 
 
+def job(spec, tmp_path):
+    options = run(tmp_path).options
+    return {"spec": str(spec), "candidate": None, "folder": str(tmp_path / "case"),
+            "options": options, "max_autotune": False}  # fmt: skip
+
+
 @pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "level"
-    made.mkdir()
-    (made / "2_good.py").write_text(TASK)
-    (made / "10_broken.py").write_text("def get_inputs(:\n")
-    (made / "notes.py").write_text("")
-    return made
-
-
-def test_tasks_are_found_by_number_and_chosen(folder):
-    assert [case.id for case in kernelbench_cases(folder)] == [2, 10]
-    assert [case.name for case in kernelbench_cases(folder, [10])] == ["10_broken"]
-    with pytest.raises(UsageError, match="NUMBER_NAME"):
-        kernelbench_cases(folder, [3])
+def cases(tmp_path):
+    good, broken = tmp_path / "2_good.py", tmp_path / "10_broken.py"
+    good.write_text(TASK)
+    broken.write_text("def get_inputs(:\n")
+    return [
+        Case(level="L1", id=int(path.name.partition("_")[0]), name=path.stem, spec=str(path))
+        for path in (good, broken)
+    ]
 
 
 def test_factories_are_named_by_their_function():
     assert [case.name for case in module_cases(["a.b:one", "c:two"])] == ["one", "two"]
 
 
-def test_every_case_leaves_one_record_and_is_not_run_again(folder, tmp_path):
-    said = []
-    run_suite(run(tmp_path), kernelbench_cases(folder), said.append)
-    lines = list(record.read(tmp_path / "results.jsonl"))
+def test_every_case_leaves_one_record_and_is_not_run_again(cases, tmp_path):
+    said, suite = [], run(tmp_path)
+    run_suite(suite, cases, said.append)
+    lines = list(record.read(suite.records))
     assert [line["record"] for line in lines] == ["run", "benchmark_case", "benchmark_case"]
     good, broken = sorted(lines[1:], key=lambda line: line["id"])
     assert good["correct"]
     assert good["has_triton"]
+    assert good["candidates"] > 0
+    assert good["errors"]["rms_candidate"] <= good["errors"]["rms_allowed"]
     assert good["optimized"] is None, "no time without a GPU"
     assert (broken["correct"], broken["code"]) == (False, "usage")
     assert len(said) == 2
-    run_suite(run(tmp_path), kernelbench_cases(folder), said.append)
-    assert list(record.read(tmp_path / "results.jsonl")) == lines
-    assert (tmp_path / "work" / "2_good" / "log.txt").exists()
+    run_suite(run(tmp_path), cases, said.append)
+    assert list(record.read(suite.records)) == lines
+    assert (suite.work / "L1" / "2_good" / "log.txt").exists()
 
 
-def test_after_the_deadline_no_case_begins(folder, tmp_path):
-    run_suite(run(tmp_path, deadline_s=0.0), kernelbench_cases(folder), print)
-    assert [line["record"] for line in record.read(tmp_path / "results.jsonl")] == ["run"]
+def test_a_run_is_resumed_as_it_was_begun_or_not_at_all(tmp_path):
+    run_suite(run(tmp_path), [], print)
+    run_suite(run(tmp_path, jobs=2, timeout_s=1.0), [], print)
+    with pytest.raises(UsageError, match="another max_autotune: False"):
+        run_suite(run(tmp_path, max_autotune=True), [], print)
+    with pytest.raises(UsageError, match="another policy"):
+        run_suite(run(tmp_path, policy="kernels"), [], print)
 
 
-def test_a_case_that_ends_the_process_is_ours_and_the_next_one_runs(folder, tmp_path):
-    killer = folder / "1_killer.py"
-    killer.write_text("import os\nos._exit(3)\n")
-    options = run(tmp_path).options
-    with Worker(tmp_path / "worker.log") as worker:
-        died = worker.run(str(killer), tmp_path / "a", options, 200.0)
-        assert died["code"] == "infra"
-        assert "died" in died["message"]
-        assert worker.run(str(folder / "2_good.py"), tmp_path / "b", options, 200.0)["correct"]
+def test_after_the_deadline_no_case_begins(cases, tmp_path):
+    suite = run(tmp_path, deadline_s=0.0)
+    run_suite(suite, cases, print)
+    assert [line["record"] for line in record.read(suite.records)] == ["run"]
 
 
-def test_a_case_that_takes_too_long_is_ended(folder, tmp_path):
-    slow = folder / "3_slow.py"
+def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
+    slow = tmp_path / "3_slow.py"
     slow.write_text("import time\ntime.sleep(1e4)\n")
-    with Worker(tmp_path / "worker.log") as worker:
-        found = worker.run(str(slow), tmp_path / "a", run(tmp_path).options, 6.0)
-    assert found["code"] == "infra"
-    assert "no end within 6 s" in found["message"]
+    case = Case(level="L1", id=3, name="3_slow", spec=str(slow))
+    suite = run(tmp_path, timeout_s=6.0)
+    run_suite(suite, [case], print)
+    slow.write_text("def get_inputs(:\n")
+    run_suite(run(tmp_path), [case], print)
+    found = list(record.read(suite.records))[1:]
+    assert [line["code"] for line in found] == ["infra", "usage"]
+    assert "no end within 6 s" in found[0]["message"]
+
+
+def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):
+    killer = tmp_path / "1_killer.py"
+    killer.write_text("import os\nos._exit(3)\n")
+    with Worker(WORKER, tmp_path / "worker.log") as worker:
+        with pytest.raises(InfraError, match="died"):
+            worker.run(job(killer, tmp_path), 200.0)
+        assert worker.run(job(cases[1].spec, tmp_path), 200.0)["code"] == "usage"
 
 
 def test_a_case_in_words():

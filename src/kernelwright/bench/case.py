@@ -1,96 +1,137 @@
-"""Benchmark tasks in a process of their own: optimize each, then time it side by side.
+"""Benchmark tasks in a process of their own: what a policy gives for each, judged and timed.
 
     python -m kernelwright.bench.case
 
-reads one JSON object a line, {"spec": ..., "folder": ..., "options": {...}}, and answers each with
-one line: the case's findings.
+reads one JSON object a line, {"spec": ..., "candidate": ..., "folder": ..., "options": {...},
+"max_autotune": ...}, and answers each with one line: the case's findings.
 """
 
-import gc
-import json
-import os
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import torch
 
+from kernelwright.bench.serving import serve
 from kernelwright.bench.side_by_side import side_by_side
+from kernelwright.bench.suite import KERNEL, failure
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
 from kernelwright.search.optimize import optimize_target
+from kernelwright.timing.floor import floor_ms
+from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
 from kernelwright.verify.task import ModuleTask
 
+Say = Callable[[str], None]
 
-def run_case(spec: str, folder: Path, options: dict[str, Any]) -> Record:
-    """The case's findings: `code`, `correct`, `has_triton`, times by contender.
 
-    A file is timed side by side with torch.compile; "package.module:factory" has the times of its
-    verdict, eager and optimized.
+def run_case(job: Record) -> Record:
+    """The case's findings: `code`, `correct`, `has_triton`, times by contender, what was spent.
+
+    A job without a candidate is searched by the teacher; a KernelBench file is then timed side by
+    side with torch.compile, "package.module:factory" has the times of its verdict. A candidate is
+    judged as it is, and has the times of its verdict: it is not ours to run in this process.
     """
-    begin_s = time.monotonic()
+    folder = Path(job["folder"])
     folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "log.txt"
-    log.unlink(missing_ok=True)
-
-    def say(message: str) -> None:
-        with log.open("a") as file:
-            file.write(f"{time.monotonic() - begin_s:7.2f} s  {message}\n")
-
+    say = _log(folder / "log.txt")
     try:
-        result = optimize_target(spec, out=folder, progress=say, **options)
+        return _judged_candidate(job, say) if job["candidate"] else _searched(job, folder, say)
     except UsageError as error:
-        return {"correct": False, "has_triton": False, "code": "usage", "message": str(error)}
+        return failure("usage", str(error))
     except InfraError as error:
-        return {"correct": False, "has_triton": False, "code": "infra", "message": str(error)}
-    verdict = result["verdict"]
-    times: dict[str, Any] = {}
-    intervals: dict[str, Any] = {}
-    if verdict["accepted"] and torch.cuda.is_available():
-        times = result["times"]
-        intervals = {"eager": verdict["speedup_interval"]}
-        if spec.endswith(".py"):
-            say("timing side by side")
-            task = load_task(spec, torch.device("cuda"))
-            assert isinstance(task, ModuleTask)
-            timed = side_by_side(task, folder / "optimized.py")
-            times = {name: asdict(timing) for name, timing in timed.times.items()}
-            intervals = dict(timed.speedup_intervals)
-    say("done")
-    return {
-        "correct": verdict["accepted"],
+        return failure("infra", str(error))
+    finally:
+        say("done")
+
+
+def _searched(job: Record, folder: Path, say: Say) -> Record:
+    result = optimize_target(job["spec"], out=folder, progress=say, **job["options"])
+    verdict = Verdict.from_json(result["verdict"])
+    found = _of_verdict(verdict) | {
         "has_triton": result["num_triton"] > 0,
-        "code": verdict["code"],
-        "message": verdict["message"],
-        "errors": verdict["errors"],
-        "layout": result["layout"],
-        "num_operators": result["num_operators"],
         "operators_triton": result["operators_triton"],
+        "rewrites": result["rewrites"],
+        "candidates": result["num_candidates"],
         "seconds": result["seconds"],
-        "eager": times.get("eager"),
-        "compiled": times.get("compiled"),
-        "optimized": times.get("optimized"),
-        "speedup_intervals": intervals,
+        **{key: result[key] for key in ("layout", "num_operators", "num_right")},
+    }
+    if not found["eager"]:
+        return found
+    found["floor_ms"] = floor_ms(
+        verdict.device,
+        result["bytes"]["least"],
+        result["flops"],
+        _arithmetic(result["dtypes"], verdict.precision),
+    )
+    if job["spec"].endswith(".py"):
+        say("timing side by side")
+        found |= _timed(job, folder / KERNEL, verdict.precision)
+    return found
+
+
+def _judged_candidate(job: Record, say: Say) -> Record:
+    begin_s = time.monotonic()
+    options = {key: job["options"][key] for key in ("device", "precision", "mode")}
+    verdict = verify(job["spec"], Path(job["candidate"]), progress=say, **options)
+    return _of_verdict(verdict) | {
+        "has_triton": bool(verdict.launches),
+        "candidates": 1,
+        "seconds": time.monotonic() - begin_s,
     }
 
 
-def main() -> None:
-    """Serve cases from stdin until it ends. What other code prints goes to stderr."""
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    for line in sys.stdin:
-        job = json.loads(line)
-        found = run_case(job["spec"], Path(job["folder"]), job["options"])
-        answers.write(json.dumps(found) + "\n")
-        answers.flush()
-        torch.compiler.reset()
-        gc.collect()  # modules and their compiled forms refer to each other
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+def _of_verdict(verdict: Verdict) -> Record:
+    """Times too, where it was accepted on a GPU."""
+    found: Record = {
+        "correct": verdict.accepted,
+        "code": verdict.code,
+        "message": verdict.message,
+        "errors": asdict(verdict.errors) if verdict.errors else None,
+        "eager": None,
+        "compiled": None,
+        "optimized": None,
+        "speedup_intervals": {},
+    }
+    if verdict.accepted and verdict.times:
+        found["eager"] = asdict(verdict.times["reference"])
+        found["optimized"] = asdict(verdict.times["candidate"])
+        found["speedup_intervals"] = {"eager": verdict.speedup_interval}
+    return found
+
+
+def _timed(job: Record, kernel: Path, precision: str) -> Record:
+    task = load_task(job["spec"], torch.device("cuda"))
+    assert isinstance(task, ModuleTask)
+    timed = side_by_side(task, kernel, precision=precision, max_autotune=job["max_autotune"])
+    return {
+        **{name: asdict(timing) for name, timing in timed.times.items()},
+        "speedup_intervals": timed.speedup_intervals,
+        "baselines_failed": timed.failed,
+        "tf32": timed.tf32,
+    }
+
+
+def _arithmetic(dtypes: list[str], precision: str) -> str:
+    """The fastest that the policy lets a program of these types use."""
+    if "float32" not in dtypes:
+        return "bf16"
+    return "tf32x3" if precision == "strict" else "tf32"
+
+
+def _log(path: Path) -> Say:
+    begin_s = time.monotonic()
+    path.unlink(missing_ok=True)
+
+    def say(message: str) -> None:
+        with path.open("a") as file:
+            file.write(f"{time.monotonic() - begin_s:7.2f} s  {message}\n")
+
+    return say
 
 
 if __name__ == "__main__":
-    main()
+    serve(run_case, after=torch.compiler.reset)

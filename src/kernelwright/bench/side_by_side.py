@@ -1,4 +1,4 @@
-"""Eager, torch.compile and optimized.py timed in turn, in one process, alone on the card."""
+"""PyTorch, torch.compile and optimized.py timed in turn, in one process, alone on the card."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from kernelwright.search.importing import import_file
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import stopwatch
 from kernelwright.timing.stats import ratio_interval, summarize
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.sides import tf32_allowed
 from kernelwright.verify.task import ModuleTask
 
 SEED = 1
@@ -21,54 +23,95 @@ ROUNDS = 10
 """Each on inputs of its own, the contenders in another order."""
 REPEATS = 3
 """Turns of every contender in a round."""
+OURS = "optimized"
+COMPILE_MODES = {"compiled": "default", "max_autotune": "max-autotune-no-cudagraphs"}
+"""Contenders of torch.compile by their name in records."""
+MESSAGE_LIMIT = 300
+
+Contender = Callable[..., Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
     times: dict[str, Timing]
-    """By contender: "eager", "compiled" and "optimized"."""
+    """By contender: "eager", those of COMPILE_MODES that were asked for and work, "optimized"."""
     speedup_intervals: dict[str, tuple[float, float]]
-    """By rival: 95% interval of its median over that of "optimized", by resampling turns."""
+    """By baseline: 95% interval of its median over that of "optimized", by resampling turns."""
+    failed: dict[str, str]
+    """Baselines that cannot run the task, and why."""
+    tf32: dict[str, bool]
+    """Whether "matmul" and "cudnn" might use TF32: the same flags for every contender."""
 
 
-def side_by_side(task: ModuleTask, optimized: Path) -> Timed:
-    """Times of the three contenders on the task's inputs, cold L2.
+def side_by_side(
+    task: ModuleTask, optimized: Path, *, precision: str, max_autotune: bool = False
+) -> Timed:
+    """Times of the contenders on the task's inputs, cold L2.
 
     They take turns, call by call, each round beginning with another one, so that drift hits all of
     them; `optimized` must be trusted code, since it is imported here.
+
+    Args:
+        precision: under "tf32" every contender's library calls may use TF32; else PyTorch's own
+            settings hold for all of them.
+        max_autotune: time torch.compile in that mode too; it compiles for minutes.
     """
     device = torch.device("cuda")
-    inputs = task.draw(SEED, device)
     eager = task.reference(device)
     assert isinstance(eager, torch.nn.Module)
-    contenders: dict[str, Callable[..., Any]] = {
+    modes = [name for name in COMPILE_MODES if max_autotune or name != "max_autotune"]
+    contenders: dict[str, Contender] = {
         "eager": eager,
-        "compiled": torch.compile(task.reference(device)),
-        "optimized": _model_new(task, optimized, eager, device),
+        **{name: torch.compile(task.reference(device), mode=COMPILE_MODES[name]) for name in modes},
+        OURS: _model_new(task, optimized, eager, device),
     }
-    samples: dict[str, list[float]] = {name: [] for name in contenders}
-    time_cold = stopwatch()
-    with torch.no_grad():
+    with torch.no_grad(), tf32_allowed(Precision(precision)):
         with gpu_lock(shared=True):
-            for call in contenders.values():  # compilation and warm-up
-                for _ in range(3):
-                    call(*inputs)
-            torch.cuda.synchronize()
-        names = list(contenders)
+            failed = _warm(contenders, task.draw(SEED, device))
+        working = {name: call for name, call in contenders.items() if name not in failed}
         with gpu_lock():
-            for number in range(ROUNDS):
-                inputs = task.draw(derive(SEED, number) % (1 << 31), device)
-                for name in (names[number % 3 :] + names[: number % 3]) * REPEATS:
-                    samples[name].append(time_cold(partial(contenders[name], *inputs))[0])
-    ours = samples["optimized"]
+            samples = _samples(working, task, device)
+        flags = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
     return Timed(
         {name: summarize(times) for name, times in samples.items()},
         {
-            name: ratio_interval(samples[name], ours, is_paired=True)
-            for name in names
-            if name != "optimized"
+            name: ratio_interval(times, samples[OURS], is_paired=True)
+            for name, times in samples.items()
+            if name != OURS
         },
+        failed,
+        dict(zip(("matmul", "cudnn"), flags, strict=True)),
     )
+
+
+def _warm(contenders: dict[str, Contender], inputs: list[Any]) -> dict[str, str]:
+    """Call each a few times, which compiles it; those of torch.compile that fail, and why."""
+    failed = {}
+    for name, call in contenders.items():
+        try:
+            for _ in range(3):
+                call(*inputs)
+            torch.cuda.synchronize()
+        except Exception as error:
+            if name not in COMPILE_MODES:
+                raise
+            failed[name] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+    return failed
+
+
+def _samples(
+    contenders: dict[str, Contender], task: ModuleTask, device: torch.device
+) -> dict[str, list[float]]:
+    """Times in ms by contender, in the order they were taken."""
+    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    time_cold = stopwatch()
+    names = list(contenders)
+    for number in range(ROUNDS):
+        inputs = task.draw(derive(SEED, number) % (1 << 31), device)
+        first = number % len(names)
+        for name in (names[first:] + names[:first]) * REPEATS:
+            samples[name].append(time_cold(partial(contenders[name], *inputs))[0])
+    return samples
 
 
 def _model_new(

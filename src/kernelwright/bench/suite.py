@@ -1,8 +1,7 @@
-"""A suite through `optimize`: every case one record, the GPU shared fairly between workers."""
+"""A suite through a policy: every case one record, the GPU shared fairly between workers."""
 
-import re
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,43 +10,48 @@ from typing import Any
 
 from kernelwright.bench.worker import Worker
 from kernelwright.core import record
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 
+RECORDS = "records.jsonl"
+WORKER = "kernelwright.bench.case"
+KERNEL = "optimized.py"
+"""In a case's folder: what the teacher wrote."""
 
-@dataclass(frozen=True, slots=True)
+Key = tuple[str, int, int]
+"""Level, number and sample of a case."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Case:
+    level: str
     id: int
+    """Number within its level."""
     name: str
     spec: str
     """A file, or "package.module:factory"."""
+    candidate: str | None = None
+    """File to judge; None: the teacher writes one."""
+    sample: int = 0
+    """Number of the candidate among those of the same task."""
 
+    @property
+    def key(self) -> Key:
+        return self.level, self.id, self.sample
 
-def kernelbench_cases(folder: Path, only: Collection[int] = ()) -> list[Case]:
-    """The tasks of a level's folder (files named NUMBER_NAME.py), by number.
-
-    They are read from a checkout of the public repository; nothing of it is part of this project.
-
-    Raises:
-        UsageError: there is no such task.
-    """
-    found = []
-    for path in folder.glob("*.py"):
-        if match := re.match(r"(\d+)_", path.name):
-            found.append(Case(int(match[1]), path.stem, str(path)))
-    found = [case for case in found if not only or case.id in only]
-    if not found:
-        raise UsageError(
-            "no tasks named NUMBER_NAME.py here",
-            file=str(folder),
-            remedy="give a level's folder of a KernelBench checkout",
-        )
-    return sorted(found, key=lambda case: case.id)
+    @property
+    def folder(self) -> Path:
+        """Below that of all cases."""
+        name = f"{self.name}-sample-{self.sample}" if self.candidate else self.name
+        return Path(self.level, name)
 
 
 def module_cases(specs: Sequence[str]) -> list[Case]:
     """Factories as cases, numbered from 1."""
-    return [Case(i, spec.rpartition(":")[2], spec) for i, spec in enumerate(specs, 1)]
+    return [
+        Case(level="real", id=i, name=spec.rpartition(":")[2], spec=spec)
+        for i, spec in enumerate(specs, 1)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,13 +59,13 @@ class Run:
     """How a suite is run."""
 
     suite: str
-    level: str
-    results: Path
-    """JSONL; cases already there are not run again."""
-    work: Path
-    """Folder for each case's files and log."""
+    policy: str
+    out: Path
+    """Folder: records.jsonl, whose cases are not run again, and each case's files under work/."""
     options: dict[str, Any]
     """Of `optimize_target`."""
+    max_autotune: bool = False
+    """Time that mode of torch.compile too."""
     jobs: int
     """Processes at once; what is timed still has the GPU alone."""
     deadline_s: float
@@ -69,48 +73,100 @@ class Run:
     timeout_s: float
     """Of one case; one that takes longer is recorded as `infra`."""
 
+    @property
+    def records(self) -> Path:
+        return self.out / RECORDS
+
+    @property
+    def work(self) -> Path:
+        return self.out / "work"
+
+    def head(self) -> Record:
+        """What the verdicts and times of all cases rest on: the same whenever it is resumed."""
+        head: Record = {"record": "run", "command": f"eval {self.suite}", "policy": self.policy}
+        return head | {"options": self.options, "max_autotune": self.max_autotune}
+
 
 def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> None:
-    """Run the cases that have no record yet, and append one each."""
-    done = {line["id"] for line in _cases_in(run.results)}
-    if not done:
-        head: Record = {"record": "run", "command": f"eval {run.suite}", "level": run.level}
-        head |= {"options": run.options, "environment": record.environment()}
-        record.append(run.results, [head])
+    """Run the cases without a record, or with one of a failure of ours, and append one each.
+
+    Raises:
+        UsageError: the folder holds a run that was begun otherwise.
+    """
+    settled = _settled(run)
     queue = SimpleQueue[Case]()
     for case in todo:
-        if case.id not in done:
+        if case.key not in settled:
             queue.put(case)
 
     def serve(number: int) -> None:
-        with Worker(run.work / f"worker-{number}.log") as worker:
+        with Worker(WORKER, run.work / f"worker-{number}.log") as worker:
             while time.monotonic() < run.deadline_s:
                 try:
                     case = queue.get_nowait()
                 except Empty:
                     return
-                line = _line(run, case) | worker.run(
-                    case.spec, run.work / case.name, run.options, run.timeout_s
-                )
-                record.append(run.results, [line])
-                say(f"{case.name}: {describe(line)}")
+                line = _line(run, case) | _found(run, case, worker)
+                record.append(run.records, [line])
+                say(f"{case.level}/{case.name}: {describe(line)}")
 
     run.work.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(run.jobs) as pool:
         list(pool.map(serve, range(run.jobs)))
 
 
+def _settled(run: Run) -> set[Key]:
+    """Cases with a verdict; begins the records where there are none."""
+    record.cut_torn_line(run.records)
+    lines = list(record.read(run.records)) if run.records.exists() else []
+    if not lines:
+        record.append(run.records, [run.head() | {"environment": record.environment()}])
+        return set()
+    begun, head = lines[0], run.head()
+    changed = [key for key in head if begun.get(key) != head[key]]
+    if changed:
+        raise UsageError(
+            f"this run was begun with another {changed[0]}: {begun.get(changed[0])}",
+            file=str(run.records),
+            remedy="resume it as it was begun, or give another folder",
+        )
+    cases = [line for line in lines if line["record"] == "benchmark_case"]
+    return {
+        (line["level"], line["id"], line["sample"]) for line in cases if line["code"] != "infra"
+    }
+
+
+def _found(run: Run, case: Case, worker: Worker) -> Record:
+    job = {
+        "spec": case.spec,
+        "candidate": case.candidate,
+        "folder": str(run.work / case.folder),
+        "options": run.options,
+        "max_autotune": run.max_autotune,
+    }
+    try:
+        return worker.run(job, run.timeout_s)
+    except InfraError as error:
+        return failure("infra", str(error))
+
+
 def _line(run: Run, case: Case) -> Record:
     return {
         "record": "benchmark_case",
         "suite": run.suite,
-        "level": run.level,
-        "policy": "teacher",
+        "level": case.level,
+        "policy": run.policy,
         "mode": run.options["mode"],
         "precision": run.options["precision"],
         "id": case.id,
+        "sample": case.sample,
         "name": case.name,
     }
+
+
+def failure(code: str, message: str) -> Record:
+    """What is found of a case that came to no verdict."""
+    return {"correct": False, "has_triton": False, "code": code, "message": message}
 
 
 def describe(line: Record) -> str:
@@ -124,8 +180,3 @@ def describe(line: Record) -> str:
         if line.get(name)
     ]
     return f"{ours:.3f} ms, {', '.join(against)}"
-
-
-def _cases_in(results: Path) -> Iterator[Record]:
-    if results.exists():
-        yield from (line for line in record.read(results) if line["record"] == "benchmark_case")

@@ -1,4 +1,4 @@
-"""A process that runs benchmark cases one after another, and is replaced when one breaks it."""
+"""A process that answers jobs one after another, and is replaced when one of them breaks it."""
 
 import json
 import select
@@ -6,18 +6,21 @@ import subprocess
 import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 
 LOG_TAIL = 2_000
-"""Characters of a dead worker's output that go into the case's record."""
+"""Characters of a dead worker's output that go into the error."""
 
 
 class Worker:
-    """Use as a context manager. The process starts with the first case."""
+    """`python -m MODULE`, which serves jobs (`bench.serving`). Use as a context manager; the
+    process starts with the first job."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, module: str, log: Path) -> None:
+        self._module = module
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 
@@ -30,14 +33,17 @@ class Worker:
         _value: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._end()
+        self.end()
 
-    def run(self, spec: str, folder: Path, options: dict[str, Any], timeout_s: float) -> Record:
-        """The case's findings; `infra` where the process died or took longer than `timeout_s`."""
+    def run(self, job: Record, timeout_s: float) -> Record:
+        """The answer.
+
+        Raises:
+            InfraError: the process died or took longer than `timeout_s`; the next job has another.
+        """
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
-        job = {"spec": spec, "folder": str(folder), "options": options}
         process.stdin.write(json.dumps(job) + "\n")
         process.stdin.flush()
         readable, _, _ = select.select([process.stdout], [], [], timeout_s)
@@ -45,15 +51,14 @@ class Worker:
         if answer:
             return dict(json.loads(answer))
         why = "the process died" if readable else f"no end within {timeout_s:g} s"
-        self._end()
-        message = f"{why}: {self._log.read_text(errors='replace')[-LOG_TAIL:]}"
-        return {"correct": False, "has_triton": False, "code": "infra", "message": message}
+        self.end()
+        raise InfraError(f"{why}: {self._log.read_text(errors='replace')[-LOG_TAIL:]}")
 
     def _started(self) -> "subprocess.Popen[str]":
         if self._process is None:
             with self._log.open("w") as log:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "kernelwright.bench.case"],
+                    [sys.executable, "-m", self._module],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -61,7 +66,8 @@ class Worker:
                 )
         return self._process
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """The next job has another process."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,7 +1,6 @@
 """`kernelwright eval`: benchmark suites through the whole product, as records."""
 
 import os
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.cli import eval_kernelbench
 from kernelwright.cli.console import out, progress
+from kernelwright.cli.eval_options import BudgetOption, JobsOption, TimeoutOption, search_options
 from kernelwright.cli.options import (
     Device,
     DeviceOption,
@@ -24,52 +25,15 @@ from kernelwright.cli.options import (
 app = typer.Typer(no_args_is_help=True, help="Run benchmark suites; results are records.")
 
 
-ResultsOption = Annotated[Path, typer.Option(help="JSONL file; cases in it are not run again.")]
-WorkOption = Annotated[Path, typer.Option(help="Folder for each case's files.")]
-JobsOption = Annotated[int, typer.Option(min=1, help="Processes at once.")]
-ForOption = Annotated[float, typer.Option(help="Begin no case after so many seconds.")]
-TimeoutOption = Annotated[float, typer.Option(help="Seconds one case may take.")]
-BudgetOption = Annotated[float, typer.Option(help="Seconds each search may take.")]
-
-
-@app.command("kernelbench")
-def kernelbench(
-    folder: Annotated[Path, typer.Argument(help="A level's folder of a KernelBench checkout.")],
-    level: Annotated[str, typer.Option(help="Name in the records, e.g. L2.")],
-    results: ResultsOption,
-    work: WorkOption = Path("out/eval"),
-    only: Annotated[str, typer.Option(help="Task numbers, e.g. 1,7,20.")] = "",
-    jobs: JobsOption = 4,
-    for_s: ForOption = 1e9,
-    timeout_s: TimeoutOption = 300.0,
-    budget_s: BudgetOption = 60.0,
-    device: DeviceOption = Device.AUTO,
-    precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
-) -> None:
-    """Optimize every task and time it against eager PyTorch and torch.compile."""
-    from kernelwright.bench.suite import Run, kernelbench_cases, run_suite
-
-    todo = kernelbench_cases(folder, [int(number) for number in only.split(",") if number])
-    run = Run(
-        suite="kernelbench",
-        level=level,
-        results=results,
-        work=work,
-        options=_options(device, precision, mode, budget_s),
-        jobs=jobs,
-        deadline_s=time.monotonic() + for_s,
-        timeout_s=timeout_s,
-    )
-    with progress(f"kernelbench {level}") as say:
-        run_suite(run, todo, say)
+app.command("kernelbench")(eval_kernelbench.command)
 
 
 @app.command("modules")
 def modules(
     specs: Annotated[list[str], typer.Argument(metavar="PACKAGE.MODULE:FACTORY ...")],
-    results: ResultsOption,
-    work: WorkOption = Path("out/eval"),
+    folder: Annotated[
+        Path, typer.Option("--out", help="Folder for records.jsonl; cases in it are not run again.")
+    ] = Path("out/modules"),
     jobs: JobsOption = 1,
     timeout_s: TimeoutOption = 600.0,
     budget_s: BudgetOption = 300.0,
@@ -82,10 +46,9 @@ def modules(
 
     run = Run(
         suite="modules",
-        level="real",
-        results=results,
-        work=work,
-        options=_options(device, precision, mode, budget_s),
+        policy="teacher",
+        out=folder,
+        options=search_options(device, precision, mode, budget_s),
         jobs=jobs,
         deadline_s=float("inf"),
         timeout_s=timeout_s,
@@ -220,14 +183,3 @@ def synth(
             missing = {k: v for k, v in spread.items() if k.endswith("_missing")}
             out.print(f"level {level}: {found['draw_cpu_ms']:.2f} ms a program, {missing}")
             out.print(found.get("executed", ""), markup=False)
-
-
-def _options(
-    device: Device, precision: Precision, mode: Mode, budget_s: float
-) -> dict[str, str | float]:
-    return {
-        "device": device.value,
-        "precision": precision.value,
-        "mode": mode.value,
-        "budget_s": budget_s,
-    }

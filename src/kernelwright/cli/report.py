@@ -12,12 +12,14 @@ from kernelwright.core.errors import UsageError
 from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
 from kernelwright.report.run import read_run
+from kernelwright.report.suite_page import LINT, PAGE, write_suite
 from kernelwright.report.summary import write_summary
 
 MATRIX = Path("docs", "verifier-matrix.md")
 
 FoldersArgument = Annotated[
-    list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders that `optimize` wrote.")
+    list[Path] | None,
+    typer.Argument(metavar="[DIR]...", help="Folders that `optimize` or `eval kernelbench` wrote."),
 ]
 SummaryOption = Annotated[
     Path | None,
@@ -54,7 +56,11 @@ def command(
             raise UsageError(f"needs the folder {summary} and the file {readme}")
         figures = write_summary(summary, readme)
         err.print(f"{len(figures)} figures  {summary / 'summary.json'}, {readme}", markup=False)
-    paths = [_records_of(folder) for folder in folders or ()]
+    suites = [folder for folder in folders or () if (folder / LINT).is_file()]
+    for folder in suites:
+        write_suite(folder)
+        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
+    paths = [_records_of(folder) for folder in folders or () if folder not in suites]
     runs = [read_run(path) for path in paths]
     for path in paths:
         render(path, path.with_name("report.html"))

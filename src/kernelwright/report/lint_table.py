@@ -50,7 +50,7 @@ def write_page(records: Path, page: Path) -> None:
     """
     lines = list(record.read(records))
     run = next((line for line in lines if line["record"] == "run"), None)
-    tasks = sorted(_tasks(lines), key=lambda task: (task.level, task.number))
+    tasks = sorted(linted_tasks(lines), key=lambda task: (task.level, task.number))
     if run is None or not tasks:
         raise UsageError("no run of the linter over level1, level2 ...", file=str(records))
     parts = [
@@ -67,7 +67,7 @@ def write_page(records: Path, page: Path) -> None:
     page.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _tasks(lines: Sequence[Record]) -> Iterator[Task]:
+def linted_tasks(lines: Sequence[Record]) -> Iterator[Task]:
     """One for each task, by its last record."""
     by_name: dict[str, Task] = {}
     for line in lines:

@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.core.seed import derive
+from kernelwright.core.scores import geometric_mean
 
 KEY = ("suite", "level", "policy", "mode", "precision")
-NUM_RESAMPLES = 10_000
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 Key = tuple[str, ...]
+_COUNTS = ("correct", "beats_eager_significant", "beats_compile_significant")
+"""Of the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +65,8 @@ def read_groups(results: Path) -> dict[Key, Group]:
         for item in record.read(path):
             if item.get("record") == "run":
                 run = item
-            if item.get("record") != "benchmark_case":
-                continue
+            if item.get("record") != "benchmark_case" or item.get("sample", 0):
+                continue  # the first sample stands for its task
             if run is None:
                 raise UsageError("a case before any run record", file=str(path))
             key = tuple(str(item[name]) for name in KEY)
@@ -134,12 +133,12 @@ def _is_significant(case: Record, rival: str) -> bool:
 def _geomean(cases: Sequence[Record], rival: str) -> Record:
     """Geometric mean speedup, with the 95% bootstrap interval over cases."""
     ratios = [case[rival]["median_ms"] / case["optimized"]["median_ms"] for case in cases]
-    logs = np.log(np.array(ratios))
-    rng = np.random.default_rng(derive(0, "geomean", rival))
-    means = rng.choice(logs, (NUM_RESAMPLES, len(logs))).mean(axis=1)
-    low, high = np.exp(np.percentile(means, [2.5, 97.5]))
-    value = float(np.exp(logs.mean()))
-    return {"value": _short(value), "of": len(cases), "ci": [_short(low), _short(high)]}
+    mean = geometric_mean(ratios, "geomean", rival)
+    return {
+        "value": _short(mean.value),
+        "of": mean.num,
+        "ci": [_short(mean.low), _short(mean.high)],
+    }
 
 
 def _short(value: float) -> float:
@@ -160,8 +159,7 @@ def table(groups: dict[Key, Group]) -> str:
         cells = [
             f"{suite} {level}",
             f"{policy}, {mode}, {precision}",
-            *(_cell(found.get(name), _out_of) for name in ("correct", "beats_eager")),
-            _cell(found.get("beats_compile"), _out_of),
+            *(_cell(found.get(name), _out_of) for name in _COUNTS),
             *(_cell(found.get(f"geomean_over_{rival}"), _ratio) for rival in ("eager", "compile")),
             group.device,
         ]

@@ -1,6 +1,6 @@
 """The records of a search: what reports and tables are made from."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
@@ -8,6 +8,15 @@ from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.variant import Variant
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a search took."""
+
+    seconds: float
+    num_candidates: int
+    """Written and judged, in all layouts."""
 
 
 def program_record(variant: Variant) -> Record:
@@ -89,7 +98,7 @@ def candidate_records(variant: Variant, index: int) -> list[Record]:
 
 
 def result_record(
-    name: str, original: Program, variant: Variant, verdict: Verdict, source: str, seconds: float
+    name: str, original: Program, variant: Variant, verdict: Verdict, source: str, spent: Spent
 ) -> Record:
     """The whole: verdict, times, and launches and traffic before and after."""
     program = variant.program
@@ -109,16 +118,22 @@ def result_record(
             "before": sum(_call_bytes(original, c) for c in original.calls if _launches(c)),
             "after": sum(t.fragment.program.bytes_fused() for t in chosen)
             + sum(_call_bytes(program, c) for c in rest if _launches(c)),
+            "least": original.bytes_fused(),
         },
+        "flops": original.flops(),
+        "dtypes": sorted({each.type.dtype for each in original.inputs}),
         "times": {k: asdict(verdict.times[v]) for k, v in times.items() if v in verdict.times},
         "layout": variant.layout,
+        "rewrites": list(variant.rewrites) if chosen else [],
         "num_operators": len(original.calls),
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),
+        "num_right": sum(any(v.accepted for v in t.verdicts) for t in variant.tuned),
         "operators_triton": len(inside),
         "unknown_operators": sorted({call.op for call in original.calls if call.is_extern}),
         "source": source,
-        "seconds": seconds,
+        "num_candidates": spent.num_candidates,
+        "seconds": spent.seconds,
     }
 
 

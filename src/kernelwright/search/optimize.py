@@ -26,6 +26,7 @@ from kernelwright.programs.variants import scaled_down
 from kernelwright.search.combine import Option, combine
 from kernelwright.search.compose import compose
 from kernelwright.search.describe import (
+    Spent,
     candidate_records,
     fragment_record,
     program_record,
@@ -85,7 +86,8 @@ def optimize_target(
         say("judging the whole against the original")
         variant, source, verdict = search.settle(variants, target.task, target.write)
     seconds = time.monotonic() - begin_s
-    result = result_record(target.name, target.program, variant, verdict, source, seconds)
+    spent = Spent(seconds, search.num_candidates)
+    result = result_record(target.name, target.program, variant, verdict, source, spent)
     run = {
         "record": "run",
         "command": "optimize",
@@ -123,15 +125,22 @@ class Search:
         self._limit = FEW_CANDIDATES if budget_s <= QUICK_S else MANY_CANDIDATES
         self._known: dict[str, Tuned] = {}
 
+    @property
+    def num_candidates(self) -> int:
+        """Written and judged so far, in all layouts."""
+        return sum(len(tuned.candidates) for tuned in self._known.values())
+
     def ranked(self, program: Program) -> list[Variant]:
         """The program searched in the layouts that suit it, the fastest first.
 
         Without a GPU only the layout it has: which is faster would be a guess.
         """
         base = split_conv_bias(program)
-        variants = [self._search(base, "contiguous")]
+        rewrites = ("split_conv_bias",) if len(base.calls) > len(program.calls) else ()
+        variants = [replace(self._search(base, "contiguous"), rewrites=rewrites)]
         if self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls):
-            variants.append(self._search(channels_last(base), "channels_last"))
+            other = self._search(channels_last(base), "channels_last")
+            variants.append(replace(other, rewrites=(*rewrites, "channels_last")))
         if len(variants) == 1:
             return variants
         self._say("comparing layouts")

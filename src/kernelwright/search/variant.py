@@ -18,6 +18,8 @@ class Variant:
     tuned: tuple[Tuned, ...]
     chosen: tuple[int, ...]
     """Indices into `tuned` of the fragments that are replaced."""
+    rewrites: tuple[str, ...] = ()
+    """What of `programs.rewrite` made the program out of the original."""
 
     def replacements(self, program: Program | None = None) -> list[Replacement]:
         """The chosen winners, on the program itself or one of the same structure."""

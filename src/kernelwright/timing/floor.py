@@ -10,13 +10,13 @@ class Peak:
 
     bytes_per_s: float
     flops_per_s: dict[str, float]
-    """By arithmetic: "bf16" (and fp16), "tf32", "fp32"."""
+    """By arithmetic: "bf16" (and fp16), "tf32", "tf32x3" (three products for one), "fp32"."""
 
 
 PEAKS: dict[str, Peak] = {
-    "H200": Peak(4.8e12, {"bf16": 989e12, "tf32": 495e12, "fp32": 67e12}),
-    "H100": Peak(3.35e12, {"bf16": 989e12, "tf32": 495e12, "fp32": 67e12}),
-    "A100": Peak(2.04e12, {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12}),
+    "H200": Peak(4.8e12, {"bf16": 989e12, "tf32": 495e12, "tf32x3": 165e12, "fp32": 67e12}),
+    "H100": Peak(3.35e12, {"bf16": 989e12, "tf32": 495e12, "tf32x3": 165e12, "fp32": 67e12}),
+    "A100": Peak(2.04e12, {"bf16": 312e12, "tf32": 156e12, "tf32x3": 52e12, "fp32": 19.5e12}),
 }
 """Data sheets of the SXM parts, the fastest of each name, so that the floor is never too high."""
 

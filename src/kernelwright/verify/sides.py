@@ -49,7 +49,7 @@ class HostCalls:
         self._inputs, self._seed, self.outputs = inputs, seed, ()
 
     def time(self) -> float:
-        with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules):
+        with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
             torch.manual_seed(self._seed)
             time_ms, result = self._stopwatch(lambda: self._call(*self._inputs))
             self.outputs = tensors_of(result)
@@ -67,7 +67,7 @@ class HostReplays:
         self._stopwatch = stopwatch()
         self.outputs: tuple[torch.Tensor, ...] = ()
         mine = [fresh_copy(v) if isinstance(v, torch.Tensor) else v for v in inputs]
-        with torch.no_grad(), tf32_allowed(rules):
+        with torch.no_grad(), tf32_allowed(rules.precision):
             self._replays = Replays(task.reference(rules.device), mine, inputs)
 
     def prepare(self, inputs: list[Any], seed: int) -> None:  # noqa: ARG002 (in the graph)
@@ -140,12 +140,12 @@ class GuestCalls:
 
 
 @contextmanager
-def tf32_allowed(rules: Rules) -> Iterator[None]:
+def tf32_allowed(precision: Precision) -> Iterator[None]:
     """Under the policy `tf32` the reference may use TF32 too; else it keeps its own settings."""
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
     try:
-        if rules.precision is Precision.TF32:
+        if precision is Precision.TF32:
             matmul.allow_tf32 = cudnn.allow_tf32 = True
         yield
     finally:

@@ -1,0 +1,110 @@
+"""KernelBench from a checkout of the public repository; nothing of it is part of this project.
+
+Files of kernels are named as its own scripts name them, so that these can read them too.
+"""
+
+import re
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from kernelwright.bench.suite import KERNEL, Case
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+
+KERNELS = "kernels"
+"""Folder beside the records: a file with `ModelNew` for every task that was answered."""
+_KERNEL_FILE = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py")
+
+Place = tuple[int, int]
+"""Level and number of a task."""
+
+
+def find_tasks(root: Path, levels: Collection[int], only: Collection[Place] = ()) -> list[Case]:
+    """The tasks of some levels (files levelN/NUMBER_NAME.py), by level and number.
+
+    Args:
+        root: a checkout, or its folder of levels.
+        only: leave out all others.
+
+    Raises:
+        UsageError: a level is not there, or nothing is left.
+    """
+    inner = root / "KernelBench"
+    folders = [(level, (inner if inner.is_dir() else root) / f"level{level}") for level in levels]
+    found = []
+    for level, folder in sorted(folders):
+        if not folder.is_dir():
+            raise UsageError(
+                f"no level {level} here",
+                file=str(folder),
+                remedy="give --root a checkout of KernelBench",
+            )
+        cases = [case for case in _tasks_in(folder, level) if not only or place(case) in only]
+        found += sorted(cases, key=lambda case: case.id)
+    if not found:
+        raise UsageError("no such tasks", file=str(root), remedy="name others with --only")
+    return found
+
+
+def _tasks_in(folder: Path, level: int) -> Iterator[Case]:
+    for path in folder.glob("*.py"):
+        if match := re.match(r"(\d+)_", path.name):
+            yield Case(level=f"L{level}", id=int(match[1]), name=path.stem, spec=str(path))
+
+
+def place(case: Case) -> Place:
+    return int(case.level[1:]), case.id
+
+
+def with_samples(tasks: Sequence[Case], folder: Path) -> list[Case]:
+    """A case for every candidate in a folder, all samples of a task together.
+
+    A task without one has a case all the same, whose file is missing: it is not answered.
+
+    Raises:
+        UsageError: the folder has none for these tasks.
+    """
+    by_place = {place(task): task for task in tasks}
+    found = []
+    for path in folder.glob("*.py"):
+        match = _KERNEL_FILE.fullmatch(path.name)
+        if match and (task := by_place.get((int(match[1]), int(match[2])))):
+            found.append(replace(task, candidate=str(path), sample=int(match[3])))
+    if not found:
+        raise UsageError(
+            "no kernels for these tasks",
+            file=str(folder),
+            remedy="name files level_N_problem_N_sample_N_kernel.py, as KernelBench does",
+        )
+    answered = {place(case) for case in found}
+    found += [
+        replace(task, candidate=str(folder / kernel_file(task)))
+        for task in tasks
+        if place(task) not in answered
+    ]
+    return sorted(found, key=lambda case: (place(case), case.sample))
+
+
+def write_kernels(
+    tasks: Sequence[Case], lines: Sequence[Record], work: Path, out: Path
+) -> list[Path]:
+    """Copy the accepted `ModelNew` of every task to where KernelBench looks for it."""
+    accepted = {
+        (line["level"], line["id"], line["sample"]) for line in lines if line.get("correct")
+    }
+    written = []
+    for task in tasks:
+        if task.key in accepted:
+            source = Path(task.candidate) if task.candidate else work / task.folder / KERNEL
+            out.mkdir(parents=True, exist_ok=True)
+            target = out / kernel_file(task)
+            shutil.copyfile(source, target)
+            written.append(target)
+    return written
+
+
+def kernel_file(case: Case) -> str:
+    level, number = place(case)
+    return f"level_{level}_problem_{number}_sample_{case.sample}_kernel.py"

@@ -1,0 +1,29 @@
+"""The other end of a `Worker`: a process that answers each line of JSON with one."""
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Callable
+
+import torch
+
+from kernelwright.core.record import Record
+
+
+def serve(answer: Callable[[Record], Record], after: Callable[[], None] = lambda: None) -> None:
+    """Answer jobs from stdin until it ends. What other code prints goes to stderr.
+
+    Args:
+        after: called after each job; the GPU's unused memory is given back then too.
+    """
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    for line in sys.stdin:
+        found = answer(json.loads(line))
+        answers.write(json.dumps(found) + "\n")
+        answers.flush()
+        after()
+        gc.collect()  # modules and their compiled forms refer to each other
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()

@@ -1,0 +1,206 @@
+"""`kernelwright eval kernelbench`: the public suite from a checkout, as records and a page."""
+
+import os
+import re
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.bench.cross_check import CrossCheck
+from kernelwright.bench.kernelbench import (
+    KERNELS,
+    Place,
+    find_tasks,
+    place,
+    with_samples,
+    write_kernels,
+)
+from kernelwright.bench.suite import Case, Run, run_suite
+from kernelwright.cli.console import Say, err, out, print_json, progress
+from kernelwright.cli.eval_options import (
+    BudgetOption,
+    ForOption,
+    JobsOption,
+    TimeoutOption,
+    search_options,
+)
+from kernelwright.cli.options import (
+    Device,
+    DeviceOption,
+    JsonOption,
+    Mode,
+    ModeOption,
+    Precision,
+    PrecisionOption,
+)
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.report.suite_page import (
+    CROSS_CHECK,
+    LINT,
+    PAGE,
+    Suite,
+    counts,
+    means,
+    write_suite,
+)
+from kernelwright.report.task_sets import SETS, task_sets
+
+TEACHER = "teacher"
+LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0
+
+RootOption = Annotated[Path, typer.Option(help="A checkout of KernelBench.")]
+LevelsOption = Annotated[str, typer.Option(help="E.g. 1,2,3.")]
+OutOption = Annotated[
+    Path,
+    typer.Option("--out", help="Folder of records, kernels and page; the same command resumes it."),
+]
+PolicyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="teacher|FOLDER",
+        help="Who writes kernels: the teacher and its search, or files named"
+        " level_N_problem_N_sample_N_kernel.py, each judged as it is.",
+    ),
+]
+SubsetOption = Annotated[
+    str, typer.Option(metavar="|".join(SETS), help="Tasks to run; the page has all three sets.")
+]
+OnlyOption = Annotated[str, typer.Option(help="Tasks by level and number, e.g. 1/7,2/20.")]
+AutotuneOption = Annotated[
+    bool, typer.Option("--max-autotune", help="Time torch.compile in that mode too: minutes each.")
+]
+CrossCheckOption = Annotated[
+    bool,
+    typer.Option("--cross-check", help="KernelBench's own evaluator over the kernels (GPU only)."),
+]
+
+
+def command(
+    root: RootOption,
+    levels: LevelsOption = "1,2,3",
+    folder: OutOption = Path("out/kernelbench"),
+    policy: PolicyOption = TEACHER,
+    subset: SubsetOption = "all",
+    only: OnlyOption = "",
+    max_autotune: AutotuneOption = False,
+    cross_check: CrossCheckOption = False,
+    jobs: JobsOption = 4,
+    for_s: ForOption = 1e9,
+    timeout_s: TimeoutOption = 300.0,
+    budget_s: BudgetOption = 60.0,
+    device: DeviceOption = Device.AUTO,
+    precision: PrecisionOption = Precision.STRICT,
+    mode: ModeOption = Mode.HYBRID,
+    json: JsonOption = False,
+) -> None:
+    """Answer every task, time it against eager PyTorch and torch.compile, and write a page."""
+    run = Run(
+        suite="kernelbench",
+        policy=policy,
+        out=folder,
+        options=search_options(device, precision, mode, budget_s),
+        max_autotune=max_autotune,
+        jobs=jobs,
+        deadline_s=time.monotonic() + for_s,
+        timeout_s=timeout_s,
+    )
+    tasks = find_tasks(root, parse_levels(levels), parse_places(only))
+    if cross_check:
+        _need_gpu()
+    with progress("kernelbench") as say:
+        tasks = _of_subset(tasks, subset, folder / LINT, device, say)
+        cases = tasks if policy == TEACHER else with_samples(tasks, Path(policy))
+        run_suite(run, cases, say)
+        write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
+        if cross_check:
+            _cross_check(run, root, cases, say)
+    suite = write_suite(folder)
+    if json:
+        print_json({name: [asdict(each) for each in found] for name, found in suite.by_set.items()})
+        return
+    _print(suite)
+    err.print(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}", markup=False)
+
+
+def parse_levels(text: str) -> list[int]:
+    """Numbers from "1,2,3".
+
+    Raises:
+        UsageError: it is no list of numbers.
+    """
+    parts = text.split(",")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise UsageError(f"--levels {text!r} is no list of numbers", remedy="write e.g. 1,2,3")
+    return sorted({int(part) for part in parts})
+
+
+def parse_places(text: str) -> list[Place]:
+    """Levels and numbers from "1/7,2/20".
+
+    Raises:
+        UsageError: it is no such list.
+    """
+    found = [re.fullmatch(r"\s*(\d+)/(\d+)\s*", part) for part in text.split(",") if part.strip()]
+    if not all(found):
+        raise UsageError(f"--only {text!r} names no tasks", remedy="write e.g. 1/7,2/20")
+    return [(int(match[1]), int(match[2])) for match in found if match]
+
+
+def _of_subset(tasks: list[Case], subset: str, lint: Path, device: Device, say: Say) -> list[Case]:
+    """The tasks to run; those without a report of the linter get one first."""
+    from kernelwright.verify.lint_files import lint_files
+
+    if subset not in SETS:
+        raise UsageError(f"no subset {subset!r}", remedy=f"one of {', '.join(SETS)}")
+    lint_files(
+        [task.spec for task in tasks],
+        device=device.value,
+        budget_s=LINT_BUDGET_S,
+        timeout_s=LINT_TIMEOUT_S,
+        num_workers=min(8, len(os.sched_getaffinity(0))),
+        out=lint,
+        say=say,
+    )
+    kept = task_sets({place(task) for task in tasks}, list(record.read(lint)))[subset]
+    return [task for task in tasks if place(task) in kept]
+
+
+def _need_gpu() -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UsageError("KernelBench's evaluator needs a GPU", remedy="leave out --cross-check")
+
+
+def _cross_check(run: Run, root: Path, cases: list[Case], say: Say) -> None:
+    check = CrossCheck(
+        root=root,
+        kernels=run.out / KERNELS,
+        records=run.out / CROSS_CHECK,
+        deadline_s=run.deadline_s,
+        timeout_s=run.timeout_s,
+    )
+    check.run(cases, say)
+
+
+def _print(suite: Suite) -> None:
+    """Geometric means and disagreements, then the counts, last."""
+    scores = suite.by_set["all"]
+    if scores[0].against:
+        out.print(_table(means(scores)))
+    for line in suite.disagreements:
+        text = f"KernelBench disagrees on {line['level']}/{line['name']}: {line['issue']}"
+        out.print(text, markup=False, soft_wrap=True)
+    out.print(_table(counts(scores)))
+
+
+def _table(rows: list[tuple[str, ...]]) -> Table:
+    table = Table(*rows[0], box=None, pad_edge=False, header_style="bold")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table

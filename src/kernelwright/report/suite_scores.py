@@ -1,0 +1,155 @@
+"""What the cases of a KernelBench run add up to, by level and set of tasks.
+
+A case is correct where the judge accepted a kernel; it beats a baseline where the 95% interval of
+the speed-up excludes 1. A task that was not won stays PyTorch: it counts 1.0 where a user's mean is
+taken and is named.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.record import Record
+from kernelwright.core.scores import Mean, as_used, fast_p, geometric_mean, pass_at_k
+
+THRESHOLDS = (0.0, 0.5, 1.0, 1.2, 1.5, 2.0)
+"""The p of fast_p."""
+BASELINES = {
+    "eager": "eager",
+    "compiled": "torch.compile",
+    "max_autotune": "max-autotune-no-cudagraphs",
+}
+"""Label by name in records."""
+PUBLISHED = {"L1": (69, 17, 12), "L2": (96, 92, 56), "L3": (76, 54, 34)}
+"""DRTriton-7B with search: percent correct, faster than eager, faster than torch.compile."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Against:
+    """A group of tasks against one baseline."""
+
+    baseline: str
+    beats: int
+    fast: tuple[float, ...]
+    """fast_p for each of THRESHOLDS."""
+    correct: Mean
+    """Over correct tasks that were timed against it."""
+    used: Mean
+    """Over all tasks as a user has them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    level: str
+    tasks: int
+    correct: int
+    right: int
+    """Further tasks for which kernels were right, and none was worth keeping."""
+    against: tuple[Against, ...]
+    """Baselines that were timed; none without a GPU."""
+    not_won: tuple[str, ...]
+    """Tasks without a correct kernel: they stay PyTorch."""
+    rewrites: dict[str, int]
+    """Tasks that beat eager with this rewrite's help."""
+    rewritten: int
+    """Tasks that beat eager with any."""
+    roofline: Mean | None
+    """Share of the least possible time in the time taken, over tasks where both are known."""
+    seconds: float
+    candidates: int
+    pass_at: dict[int, float]
+    """k -> mean of pass@k over tasks, where a task has several samples."""
+
+
+def cases_of(lines: Iterable[Record]) -> list[Record]:
+    """The last record of each case, by level, number and sample."""
+    found = {
+        (line["level"], line["id"], line["sample"]): line
+        for line in lines
+        if line["record"] == "benchmark_case"
+    }
+    return [found[key] for key in sorted(found)]
+
+
+def place(case: Record) -> tuple[int, int]:
+    return int(case["level"][1:]), case["id"]
+
+
+def scores_by_level(
+    cases: Sequence[Record], members: Iterable[tuple[int, int]] | None = None
+) -> list[Scores]:
+    """One for each level that has cases among the members of a set."""
+    wanted = None if members is None else set(members)
+    levels: dict[str, list[Record]] = defaultdict(list)
+    for case in cases:
+        if wanted is None or place(case) in wanted:
+            levels[case["level"]].append(case)
+    return [_scores(level, found) for level, found in levels.items()]
+
+
+def _scores(level: str, cases: Sequence[Record]) -> Scores:
+    samples: dict[int, list[Record]] = defaultdict(list)
+    for case in cases:
+        samples[case["id"]].append(case)
+    firsts = [each[0] for each in samples.values()]
+    won = [case for case in firsts if beats(case, "eager")]
+    shares = [share for case in firsts if (share := roofline_share(case)) is not None]
+    return Scores(
+        level=level,
+        tasks=len(firsts),
+        correct=sum(case["correct"] for case in firsts),
+        right=sum(not case["correct"] and case.get("num_right", 0) > 0 for case in firsts),
+        against=tuple(_against(name, firsts) for name in BASELINES if _is_timed(name, firsts)),
+        not_won=tuple(case["name"] for case in firsts if not case["correct"]),
+        rewrites=dict(Counter(name for case in won for name in case.get("rewrites", ()))),
+        rewritten=sum(bool(case.get("rewrites")) for case in won),
+        roofline=geometric_mean(shares, "roofline", level) if shares else None,
+        seconds=sum(case.get("seconds", 0.0) for case in cases),
+        candidates=sum(case.get("candidates", 0) for case in cases),
+        pass_at=_pass_at(list(samples.values())),
+    )
+
+
+def speedup(case: Record, baseline: str) -> float | None:
+    """Median of the baseline over ours; None where the case is not correct or was not timed."""
+    if not (case["correct"] and case.get(baseline) and case.get("optimized")):
+        return None
+    return float(case[baseline]["median_ms"] / case["optimized"]["median_ms"])
+
+
+def beats(case: Record, baseline: str) -> bool:
+    interval = case.get("speedup_intervals", {}).get(baseline)
+    return bool(case["correct"] and interval and interval[0] > 1.0)
+
+
+def roofline_share(case: Record) -> float | None:
+    """Least time of the task's bytes and FLOPs over the time taken."""
+    if not (case.get("optimized") and case.get("floor_ms")):
+        return None
+    return float(case["floor_ms"] / case["optimized"]["median_ms"])
+
+
+def _is_timed(baseline: str, cases: Sequence[Record]) -> bool:
+    return any(speedup(case, baseline) is not None for case in cases)
+
+
+def _against(baseline: str, cases: Sequence[Record]) -> Against:
+    """A correct case without a time against the baseline is faster than nothing."""
+    speedups = [speedup(case, baseline) for case in cases]
+    correct = sum(case["correct"] for case in cases) / len(cases)
+    timed = [each for each in speedups if each is not None]
+    return Against(
+        baseline=baseline,
+        beats=sum(beats(case, baseline) for case in cases),
+        fast=tuple(correct if p == 0 else fast_p(speedups, p) for p in THRESHOLDS),
+        correct=geometric_mean(timed, "correct", baseline),
+        used=geometric_mean(as_used(speedups), "used", baseline),
+    )
+
+
+def _pass_at(samples: Sequence[Sequence[Record]]) -> dict[int, float]:
+    """For 1 and the powers of two up to the samples that every task has."""
+    least = min(map(len, samples))
+    counts = [(len(each), sum(case["correct"] for case in each)) for each in samples]
+    ks = [1 << i for i in range(least.bit_length())] if least > 1 else []
+    return {k: sum(pass_at_k(n, c, k) for n, c in counts) / len(counts) for k in ks}

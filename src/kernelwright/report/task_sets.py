@@ -1,0 +1,29 @@
+"""Which tasks of KernelBench a figure is over: all, and two sets without the flawed ones."""
+
+from collections.abc import Collection, Sequence
+
+from kernelwright.core.record import Record
+from kernelwright.report.known_flaws import flaws_of
+from kernelwright.report.lint_table import linted_tasks
+
+Place = tuple[int, int]
+"""Level and number of a task."""
+
+SETS = {
+    "all": "every task",
+    "metr": "without those that METR's filtered fork removed, where the task is still the same",
+    "clean": "those in which `kernelwright lint` finds nothing, not even a weak point",
+}
+
+
+def task_sets(places: Collection[Place], lint: Sequence[Record]) -> dict[str, set[Place]]:
+    """The tasks of each of `SETS`, of those given.
+
+    Args:
+        lint: records of `kernelwright lint`; a task it has no report of is not clean.
+    """
+    clean = {
+        (task.level, task.number) for task in linted_tasks(lint) if task.is_linted and not task.ids
+    }
+    removed = {each for each in places if any(flaw.source == "METR" for flaw in flaws_of(*each))}
+    return {"all": set(places), "metr": set(places) - removed, "clean": set(places) & clean}

@@ -1,0 +1,135 @@
+"""`kernelwright eval kernelbench` from a checkout to records, kernels and page, without a GPU."""
+
+import json
+import shutil
+
+import pytest
+import torch
+
+from kernelwright.cli.eval_kernelbench import parse_levels, parse_places
+from kernelwright.cli.main import main
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.search.importing import import_file
+
+TASK = """
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, scale):
+        super().__init__()
+        self.scale = scale
+
+    def forward(self, x):
+        return {}
+
+
+def get_inputs():
+    return [torch.randn(8, 16)]
+
+
+def get_init_inputs():
+    return [2.0]
+"""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A checkout with two tasks, one of which leaves nothing to fuse."""
+    root = tmp_path_factory.mktemp("kernelbench")
+    for name, body in (
+        ("level1/2_Fused.py", "torch.relu(x) * self.scale + 1.0"),
+        ("level2/1_Single.py", "torch.relu(x)"),
+    ):
+        path = root / "KernelBench" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(TASK.format(body))
+    return root
+
+
+def evaluate(root, folder, *argv):
+    fixed = ("--root", root, "--out", folder, "--levels", "1,2", "--jobs", "1", "--device", "cpu")
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "kernelbench", *map(str, (*fixed, *argv))])
+    return ended.value.code or 0
+
+
+@pytest.fixture(scope="module")
+def taught(root):
+    """The folder of a run with the teacher."""
+    assert evaluate(root, root / "taught") == 0
+    return root / "taught"
+
+
+def cases_in(folder):
+    lines = record.read(folder / "records.jsonl")
+    return {line["name"]: line for line in lines if line["record"] == "benchmark_case"}
+
+
+def test_the_teacher_leaves_records_kernels_and_a_page(taught):
+    found = cases_in(taught)
+    assert found["2_Fused"]["correct"]
+    assert (found["1_Single"]["correct"], found["1_Single"]["code"]) == (False, "no_kernel")
+    (kernel,) = (taught / "kernels").iterdir()
+    assert kernel.name == "level_1_problem_2_sample_0_kernel.py"
+    model = import_file(kernel).ModelNew(2.0)
+    assert isinstance(model, torch.nn.Module)
+    assert model.scale == 2.0
+    page = (taught / "report.html").read_text()
+    assert "1_Single" in page
+    assert "Not timed: no GPU." in page
+
+
+def test_the_page_is_made_again_from_records(taught):
+    page = taught / "report.html"
+    before = page.read_text()
+    page.unlink()
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", str(taught)])
+    assert page.read_text() == before
+
+
+def test_the_same_command_ends_at_once_and_prints_counts_last(root, taught, capsys):
+    before = (taught / "records.jsonl").read_text()
+    assert evaluate(root, taught) == 0
+    assert (taught / "records.jsonl").read_text() == before
+    *_, first, second = capsys.readouterr().out.strip().splitlines()
+    assert first.split()[:4] == ["L1", "1", "1", "0"]
+    assert second.split()[:3] == ["L2", "1", "0"]
+
+
+def test_samples_in_a_folder_are_judged_and_counted(root, taught, tmp_path, capsys):
+    good = (taught / "kernels" / "level_1_problem_2_sample_0_kernel.py").read_text()
+    for sample, text in enumerate(("class ModelNew(:", good)):
+        (tmp_path / f"level_1_problem_2_sample_{sample}_kernel.py").write_text(text)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    shutil.copy(taught / "lint.jsonl", folder)
+    assert evaluate(root, folder, "--policy", tmp_path, "--only", "1/2", "--json") == 0
+    (scores,) = json.loads(capsys.readouterr().out)["all"]
+    assert scores["pass_at"] == {"1": 0.5, "2": 1.0}
+    assert scores["correct"] == 0, "the first sample stands for its task"
+    lines = [line for line in record.read(folder / "records.jsonl") if "code" in line]
+    assert [line["code"] for line in lines] == ["syntax_error", "ok"]
+
+
+def test_wrong_options_are_named(root, tmp_path, capsys):
+    assert evaluate(root, tmp_path, "--subset", "easy") == 2
+    assert evaluate(root, tmp_path, "--levels", "1,7") == 2
+    assert evaluate(root, tmp_path / "x", "--cross-check") == 2
+    said = capsys.readouterr().err
+    assert "one of all, metr, clean" in said
+    assert "no level 7" in said
+    assert "needs a GPU" in said
+
+
+def test_lists_of_levels_and_tasks():
+    assert parse_levels("3, 1,1") == [1, 3]
+    assert parse_places("1/7, 2/20,") == [(1, 7), (2, 20)]
+    for wrong in ("", "one", "1,,2"):
+        with pytest.raises(UsageError, match="no list"):
+            parse_levels(wrong)
+    with pytest.raises(UsageError, match="names no tasks"):
+        parse_places("1-7")

@@ -1,0 +1,174 @@
+"""Scores of a KernelBench run, and its page, from records."""
+
+import pytest
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.report.suite_page import counts, fast, means, read_suite, spent, write_suite
+from kernelwright.report.suite_scores import cases_of, scores_by_level
+from kernelwright.report.task_sets import task_sets
+
+RUN = {
+    "record": "run",
+    "command": "eval kernelbench",
+    "policy": "teacher",
+    "options": {"mode": "hybrid", "precision": "strict", "budget_s": 60.0},
+    "environment": {"gpu": "NVIDIA H200, 1", "versions": {"torch": "2.11.0"}, "commit": "abc"},
+}
+
+
+def timing(median_ms):
+    return {"median_ms": median_ms, "low_ms": median_ms, "high_ms": median_ms, "num_samples": 30}
+
+
+def case(number, ours=None, eager=None, compiled=None, level="L1", low=None, **over):
+    """A correct case in ms; `low` is the lower end of both intervals, else the ratio itself."""
+    times = {"eager": eager, "compiled": compiled}
+    intervals = {
+        name: [low or each / ours, each / ours + 1] for name, each in times.items() if ours and each
+    }
+    return {
+        "record": "benchmark_case",
+        "level": level,
+        "id": number,
+        "sample": 0,
+        "name": f"{number}_task",
+        "correct": True,
+        "code": "ok",
+        "message": "",
+        "optimized": ours and timing(ours),
+        "eager": eager and timing(eager),
+        "compiled": compiled and timing(compiled),
+        "speedup_intervals": intervals,
+        "seconds": 10.0,
+        "candidates": 3,
+        **over,
+    }
+
+
+def wrong(number, **over):
+    failure = {"correct": False, "code": "no_kernel", "message": "no fragment won"}
+    return case(number, **failure | over)
+
+
+CASES = [
+    case(1, 1.0, 2.0, 1.5, floor_ms=0.5, rewrites=["channels_last"]),
+    case(2, 1.0, 2.0, 0.5),
+    case(3, 1.0, 1.1, 1.1, low=0.9),
+    wrong(4, num_right=1),
+    wrong(5),
+]
+
+
+@pytest.fixture
+def scores():
+    return scores_by_level(CASES)[0]
+
+
+def test_a_win_excludes_one(scores):
+    eager, compiled = scores.against
+    assert (scores.tasks, scores.correct, scores.right) == (5, 3, 1)
+    assert (eager.baseline, eager.beats) == ("eager", 2)
+    assert (compiled.baseline, compiled.beats) == ("compiled", 1)
+
+
+def test_fast_p_is_over_all_tasks(scores):
+    assert scores.against[0].fast == (0.6, 0.6, 0.6, 0.4, 0.4, 0.0)
+    assert scores.against[1].fast == (0.6, 0.4, 0.4, 0.2, 0.0, 0.0)
+
+
+def test_both_means_name_their_tasks(scores):
+    eager = scores.against[0]
+    assert eager.correct.num == 3
+    assert eager.correct.value == pytest.approx((2 * 2 * 1.1) ** (1 / 3))
+    assert eager.used.num == 5
+    assert eager.used.value == pytest.approx((2 * 2 * 1.1) ** (1 / 5))
+    assert scores.not_won == ("4_task", "5_task")
+
+
+def test_rewrites_roofline_and_what_was_spent(scores):
+    assert scores.rewrites == {"channels_last": 1}
+    assert scores.rewritten == 1
+    assert scores.roofline.value == pytest.approx(0.5)
+    assert scores.roofline.num == 1
+    assert (scores.seconds, scores.candidates) == (50.0, 15)
+
+
+def test_a_baseline_that_fails_is_not_beaten():
+    cases = [
+        case(1, 1.0, 2.0, 2.0),
+        case(2, 1.0, 2.0, baselines_failed={"compiled": "RuntimeError"}),
+    ]
+    compiled = scores_by_level(cases)[0].against[1]
+    assert compiled.beats == 1
+    assert compiled.fast[0] == 1.0
+    assert compiled.fast[2] == 0.5
+    assert compiled.correct.num == 1
+    assert compiled.used.num == 2
+
+
+def test_several_samples_of_a_task_give_pass_at_k():
+    cases = [
+        *(case(1, sample=i, correct=i == 3) for i in range(4)),
+        *(case(2, sample=i, correct=i < 2) for i in range(5)),
+    ]
+    found = scores_by_level(cases)[0]
+    assert (found.tasks, found.correct) == (2, 1), "the first sample stands for its task"
+    assert found.pass_at == pytest.approx({1: (0.25 + 0.4) / 2, 2: (0.5 + 0.7) / 2, 4: (1 + 1) / 2})
+    assert scores_by_level([case(1)])[0].pass_at == {}
+
+
+def test_the_last_record_of_a_case_counts():
+    lines = [RUN, wrong(1, code="infra"), case(2), case(1)]
+    assert [(line["id"], line["correct"]) for line in cases_of(lines)] == [(1, True), (2, True)]
+
+
+def test_sets_leave_out_what_others_removed_and_what_the_linter_finds():
+    lint = [
+        {"record": "lint", "task": "level1/1_a.py", "findings": []},
+        {"record": "lint", "task": "level1/23_b.py", "findings": [{"id": "zero_passes"}]},
+        {"record": "lint_error", "task": "level2/7_c.py", "kind": "usage"},
+    ]
+    sets = task_sets({(1, 1), (1, 23), (2, 7)}, lint)
+    assert sets["all"] == {(1, 1), (1, 23), (2, 7)}
+    assert sets["metr"] == {(1, 1), (2, 7)}, "METR removed task 23 of level 1"
+    assert sets["clean"] == {(1, 1)}, "what was not linted is not clean"
+
+
+def test_tables_say_what_the_scores_say(scores):
+    assert counts([scores])[1] == ("L1", "5", "3", "1", "2", "1", "69 / 17 / 12")
+    assert means([scores])[1][:2] == ("L1", "eager")
+    assert means([scores])[1][-1] == "2"
+    assert fast([scores])[1][2:] == ("0.60", "0.60", "0.60", "0.40", "0.40", "0.00")
+    assert spent([scores])[1] == ("L1", "50", "15", "1 (channels_last 1)", "0.50, n = 1", "")
+
+
+def test_without_times_only_correctness_is_told():
+    found = scores_by_level([case(1), wrong(2)])
+    assert found[0].against == ()
+    assert counts(found)[0] == ("level", "tasks", "correct", "right, not kept", "published, %")
+
+
+def test_the_page_names_everything_and_escapes_what_others_wrote(tmp_path):
+    evil = wrong(9) | {"message": "<script>x</script>"}
+    tf32 = case(6, 1.0, 2.0, 2.0, level="L2", tf32={"matmul": False, "cudnn": True})
+    record.append(tmp_path / "records.jsonl", [RUN, *CASES, evil, tf32])
+    checks = [
+        {"record": "cross_check", "level": "L1", "id": i, "name": f"{i}_task", "agrees": i != 2,
+         "issue": "tolerance"}
+        for i in (1, 2)
+    ]  # fmt: skip
+    record.append(tmp_path / "cross_check.jsonl", checks)
+    suite = write_suite(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert [line["id"] for line in suite.disagreements] == [2]
+    assert "2 kernels, 1 disagreements" in text
+    assert "TF32 for all sides: {&#39;matmul&#39;: False, &#39;cudnn&#39;: True}" in text
+    assert "4_task, 5_task, 9_task" in text
+    assert "<script>" not in text
+    assert "2.00x" in text
+
+
+def test_a_folder_without_cases_has_no_page(tmp_path):
+    with pytest.raises(UsageError, match="no cases"):
+        read_suite(tmp_path)
