@@ -44,7 +44,7 @@ def run(tmp_path, **changes):
 def job(spec, tmp_path):
     options = run(tmp_path).options
     return {"spec": str(spec), "candidate": None, "folder": str(tmp_path / "case"),
-            "options": options, "max_autotune": False}  # fmt: skip
+            "options": options, "max_autotune": False, "room": str(tmp_path)}  # fmt: skip
 
 
 @pytest.fixture

@@ -112,7 +112,7 @@ def test_samples_in_a_folder_are_judged_and_counted(root, taught, tmp_path, caps
     assert scores["pass_at"] == {"1": 0.5, "2": 1.0}
     assert scores["correct"] == 0, "the first sample stands for its task"
     lines = [line for line in record.read(folder / "records.jsonl") if "code" in line]
-    assert [line["code"] for line in lines] == ["syntax_error", "ok"]
+    assert {line["sample"]: line["code"] for line in lines} == {0: "syntax_error", 1: "ok"}
 
 
 def test_wrong_options_are_named(root, tmp_path, capsys):

@@ -3,7 +3,8 @@
     python -m kernelwright.bench.case
 
 reads one JSON object a line, {"spec": ..., "candidate": ..., "folder": ..., "options": {...},
-"max_autotune": ...}, and answers each with one line: the case's findings.
+"max_autotune": ..., "room": ...}, and answers each with one line: the case's findings. In the
+folder `room` the processes of a run agree on who has how much of the GPU's memory.
 """
 
 import time
@@ -20,9 +21,11 @@ from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.target import load_target
 from kernelwright.timing.floor import floor_ms
 from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
+from kernelwright.verify.room import is_about_memory, needed_bytes, room
 from kernelwright.verify.task import ModuleTask
 
 Say = Callable[[str], None]
@@ -41,7 +44,7 @@ def run_case(job: Record) -> Record:
     try:
         return _judged_candidate(job, say) if job["candidate"] else _searched(job, folder, say)
     except UsageError as error:
-        return failure("usage", str(error))
+        return failure("memory" if is_about_memory(error) else "usage", str(error))
     except InfraError as error:
         return failure("infra", str(error))
     finally:
@@ -49,6 +52,22 @@ def run_case(job: Record) -> Record:
 
 
 def _searched(job: Record, folder: Path, say: Say) -> Record:
+    say("waiting for room")
+    with room(Path(job["room"]), _needed_bytes(job["spec"])):
+        return _optimized(job, folder, say)
+
+
+def _needed_bytes(spec: str) -> int:
+    """Of device memory, where that can be told without any."""
+    if not torch.cuda.is_available():
+        return 0
+    try:
+        return needed_bytes(load_target(spec, torch.device("meta")).program)
+    except UsageError:
+        return 0  # searching it says why
+
+
+def _optimized(job: Record, folder: Path, say: Say) -> Record:
     result = optimize_target(job["spec"], out=folder, progress=say, **job["options"])
     verdict = Verdict.from_json(result["verdict"])
     found = _of_verdict(verdict) | {

@@ -12,11 +12,15 @@ from kernelwright.bench.worker import Worker
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
 
 RECORDS = "records.jsonl"
 WORKER = "kernelwright.bench.case"
 KERNEL = "optimized.py"
 """In a case's folder: what the teacher wrote."""
+
+RETRIED = ("infra", "memory")
+"""Ends of a case that are no finding: it is run again when the run is resumed."""
 
 Key = tuple[str, int, int]
 """Level, number and sample of a case."""
@@ -88,14 +92,17 @@ class Run:
 
 
 def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> None:
-    """Run the cases without a record, or with one of a failure of ours, and append one each.
+    """Run the cases without a record, or with one that ends in `RETRIED`, and append one each.
+
+    Their order is mixed: a run that is cut short is a fair sample, and large tasks, which often lie
+    side by side, do not wait for each other.
 
     Raises:
         UsageError: the folder holds a run that was begun otherwise.
     """
     settled = _settled(run)
     queue = SimpleQueue[Case]()
-    for case in todo:
+    for case in sorted(todo, key=lambda case: derive(0, *case.key)):
         if case.key not in settled:
             queue.put(case)
 
@@ -132,7 +139,7 @@ def _settled(run: Run) -> set[Key]:
         )
     cases = [line for line in lines if line["record"] == "benchmark_case"]
     return {
-        (line["level"], line["id"], line["sample"]) for line in cases if line["code"] != "infra"
+        (line["level"], line["id"], line["sample"]) for line in cases if line["code"] not in RETRIED
     }
 
 
@@ -143,6 +150,7 @@ def _found(run: Run, case: Case, worker: Worker) -> Record:
         "folder": str(run.work / case.folder),
         "options": run.options,
         "max_autotune": run.max_autotune,
+        "room": str(run.work),
     }
     try:
         return worker.run(job, run.timeout_s)

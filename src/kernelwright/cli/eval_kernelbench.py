@@ -182,7 +182,6 @@ def _cross_check(run: Run, root: Path, cases: list[Case], say: Say) -> None:
         root=root,
         kernels=run.out / KERNELS,
         records=run.out / CROSS_CHECK,
-        deadline_s=run.deadline_s,
         timeout_s=run.timeout_s,
     )
     check.run(cases, say)

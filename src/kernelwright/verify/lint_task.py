@@ -34,6 +34,7 @@ from kernelwright.verify.load import available_bytes, load_task
 from kernelwright.verify.lowered import lower_model
 from kernelwright.verify.oracle import run_in_double, seeded
 from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.room import needed_bytes, parts_bytes
 from kernelwright.verify.small_draws import SmallDraws
 from kernelwright.verify.task import CPU, ModuleTask, Task, tensors_of
 
@@ -45,12 +46,6 @@ SCALED_ELEMENTS = 1 << 16
 NOT_A_BUFFER = "which is not a buffer"
 """In what the tracer says of a tensor attribute that forward changes."""
 ANY_NUMBER = 1 << 62
-WHOLE_FACTOR = 5
-"""Memory that calling the task needs, as a multiple of inputs and outputs: two draws, a copy, two
-answers, and what the reference makes in between."""
-PARTS_FACTOR = 2.5
-"""Memory that probing operators needs, as a multiple of all values of one run: two runs."""
-
 Room = Callable[[int], AbstractContextManager[object]]
 """(bytes that will be needed) -> held while they are: the caller's way to run large tasks apart."""
 
@@ -82,7 +77,7 @@ def lint(
     with _full_precision():
         if isinstance(sketch, ProgramTask):
             elements = ANY_NUMBER if _fits(sketch.program, where) else SCALED_ELEMENTS
-            with room(_needed_bytes(sketch.program)):
+            with room(needed_bytes(sketch.program)):
                 report = lint_program(
                     sketch.program, device=where, max_elements=elements, budget_s=budget_s
                 )
@@ -130,7 +125,7 @@ def _lint_called(
         reason = "values: too large for this machine, and no program that could be scaled down"
         report = LintReport(task=sketch.name, device=device.type, not_checked=(reason,))
     else:
-        with room(_needed_bytes(lowered.program) if lowered else 0):
+        with room(needed_bytes(lowered.program) if lowered else 0):
             task = load_task(spec, device)
             report = _lint_at_size(task, device, lowered, budget_s)
     said = {each.id for each in report.findings}
@@ -167,7 +162,7 @@ def _captured(sketch: Task, device: torch.device) -> _Captured:
 def _fits(program: Program, device: torch.device) -> bool:
     if device == CPU:
         return _is_small(program)
-    return _needed_bytes(program) <= torch.cuda.get_device_properties(device).total_memory
+    return needed_bytes(program) <= torch.cuda.get_device_properties(device).total_memory
 
 
 def _own_bytes(sketch: Task) -> int:
@@ -183,18 +178,6 @@ def _own_bytes(sketch: Task) -> int:
 
 def _is_small(program: Program) -> bool:
     return program.flops() <= CPU_FLOPS and program.bytes_unfused() <= CPU_BYTES
-
-
-def _needed_bytes(program: Program) -> int:
-    """Device memory at most, from experience: for calling the whole, and for probing its parts."""
-    return max(WHOLE_FACTOR * program.bytes_fused(), int(PARTS_FACTOR * _values_bytes(program)))
-
-
-def _values_bytes(program: Program) -> int:
-    """Of everything one run makes and reads."""
-    made = [value.type for value in program.inputs]
-    made += [each for call in program.calls for each in call.types]
-    return sum(each.num_bytes for each in made)
 
 
 def _lint_at_size(
@@ -216,7 +199,7 @@ def _lint_at_size(
         return report
     if device.type == "cuda":
         torch.cuda.empty_cache()
-    if PARTS_FACTOR * _values_bytes(lowered.program) > available_bytes(device):
+    if parts_bytes(lowered.program) > available_bytes(device):
         reason = "operators: not enough memory for all values of two runs"
         return replace(report, not_checked=(*report.not_checked, reason))
     findings, not_checked = _check_parts(_Bound(task, device, lowered), values, budget_s)

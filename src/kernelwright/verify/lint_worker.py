@@ -4,14 +4,10 @@ A job is {"spec": ...}; its answer has "report", or "error" with its "kind": "us
 own), "memory" (it may fit when it is alone) or "infra" (ours).
 """
 
-import fcntl
 import gc
-import math
 import os
-import time
 import traceback
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import torch
@@ -19,6 +15,7 @@ import torch
 from kernelwright.core.errors import KernelwrightError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.verify.lint_task import lint, task_name
+from kernelwright.verify.room import is_about_memory, room
 
 
 def lints(device: str, budget_s: float, num_workers: int, memory: str) -> "LintWorker":
@@ -49,7 +46,7 @@ class LintWorker:
         except torch.OutOfMemoryError as error:
             return {"kind": "memory", "error": str(error).splitlines()[0]}
         except UsageError as error:
-            kind = "memory" if "memory" in error.message or "too big" in error.message else "usage"
+            kind = "memory" if is_about_memory(error) else "usage"
             return {"kind": kind, "error": _without_place(error, spec)}
         except (KernelwrightError, Exception) as error:
             text = "".join(traceback.format_exception_only(error)).strip()
@@ -61,51 +58,8 @@ class LintWorker:
 
     def close(self) -> None: ...
 
-    @contextmanager
-    def _room(self, needed_bytes: int) -> Iterator[None]:
-        """Hold a part of the GPU's memory; wait while others hold too much of it."""
-        if not torch.cuda.is_available() or self.num_workers == 1:
-            yield
-            return
-        total = torch.cuda.get_device_properties(0).total_memory
-        with reserved(self.memory, min(math.ceil(NUM_SLOTS * needed_bytes / total), NUM_SLOTS)):
-            yield
-
-
-NUM_SLOTS = 16
-"""Parts that the device's memory is given out in."""
-POLL_S = 0.02
-
-
-@contextmanager
-def reserved(folder: Path, num_slots: int) -> Iterator[None]:
-    """Hold so many of the slots that processes share by locks on files of this folder.
-
-    Who waits for slots keeps the gate, so that two never wait for each other.
-    """
-    with ExitStack() as held:
-        with (folder / "gate").open("a") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
-            num_held = 0
-            while num_held < num_slots:
-                for i in range(NUM_SLOTS):
-                    if num_held < num_slots and _take(folder / f"slot-{i}", held):
-                        num_held += 1
-                if num_held < num_slots:
-                    time.sleep(POLL_S)
-        yield
-
-
-def _take(slot: Path, held: ExitStack) -> bool:
-    """Lock a slot's file until `held` is closed; False where somebody has it."""
-    file = slot.open("a")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        return False
-    held.enter_context(file)
-    return True
+    def _room(self, needed_bytes: int) -> AbstractContextManager[None]:
+        return nullcontext() if self.num_workers == 1 else room(self.memory, needed_bytes)
 
 
 def _without_place(error: UsageError, spec: str) -> str:

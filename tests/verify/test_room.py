@@ -3,7 +3,7 @@
 import threading
 import time
 
-from kernelwright.verify.lint_worker import NUM_SLOTS, reserved
+from kernelwright.verify.room import NUM_SLOTS, reserved
 
 
 def test_slots_are_shared_and_those_who_want_too_many_wait(tmp_path):
