@@ -109,10 +109,17 @@ def test_candidates_hold_at_odd_sizes_they_were_not_written_for(program):
         assert faults(variant, write(program, limit=4)) == []
 
 
-def test_a_program_without_work_or_with_a_foreign_operator_has_no_family():
+def test_a_program_with_an_operator_that_has_no_form_has_no_family():
+    builder = Builder()
+    x = builder.input(TensorType((2, 3, 8, 6)))
+    foreign = builder.program(builder.call("interpolate", input=x, scale_factor=0.5, mode="area"))
+    assert family(foreign) is None
+    assert write(foreign) == []
+
+
+def test_a_view_alone_is_a_copy():
     builder = Builder()
     x = builder.input(TensorType((4, 6)))
     views = builder.program(builder.call("transpose", input=x, dim0=0, dim1=1))
-    foreign = builder.program(builder.call("cumsum", input=x, dim=0))
-    assert family(views) is family(foreign) is None
-    assert write(foreign) == []
+    assert family(views) == "pointwise"
+    assert [plan.fuses for plan in write(views)[0].plan] == [("transpose",)]

@@ -10,7 +10,8 @@ from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Input, Program, Ref
 
 RELABELLING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "broadcast_to", "transpose",
-                         "permute", "slice", "select", "chunk", "split"})  # fmt: skip
+                         "permute", "t", "slice", "select", "unfold", "chunk", "split",
+                         "unbind"})  # fmt: skip
 """Views: they cost nothing in PyTorch, so a fragment of these alone is not worth a kernel."""
 
 

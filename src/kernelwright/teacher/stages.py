@@ -26,10 +26,7 @@ FREE = VIEWS.keys() - {"to_layout"}
 
 @lru_cache(maxsize=64)
 def stages_of(program: Program) -> tuple[Stage, ...]:
-    """The program's stages in execution order; none where it has no such form, or computes
-    nothing."""
-    if all(call.op in FREE for call in program.calls):
-        return ()
+    """The program's stages in execution order; none where it has no such form."""
     try:
         return _split(decompose(program, RULES), program)
     except NotWritable:
@@ -39,7 +36,8 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
 def fused_ops(program: Program, stage: Stage, stages: Sequence[Stage]) -> list[str]:
     """Names of the operators that a stage's plan lists."""
     if len(stages) == 1:
-        return [call.op for call in program.calls if call.op not in FREE]
+        calls = [call.op for call in program.calls]
+        return [op for op in calls if op not in FREE] or calls
     return list(dict.fromkeys(node.op for node in stage.nodes.values() if node.op))
 
 

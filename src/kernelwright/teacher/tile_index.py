@@ -8,6 +8,7 @@ are neighbours in memory join again into a plain `offs_m * stride`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -51,17 +52,16 @@ class AxisText:
     """Size that loads and stores are masked against; nothing where every position is valid."""
     is_signed: bool = False
     """Positions may lie before the start too."""
-    guard: str = ""
-    """Variable of a mask, of the tile's shape, that holds where positions are valid; instead of a
-    bound."""
+    conditions: tuple[str, ...] = ()
+    """Texts, of the tile's shape, that are true where positions are valid; instead of a bound."""
     parts: dict[str, str] = field(default_factory=dict, compare=False)
     """Variables for slices of the axis, as they are asked for: name -> text."""
 
     @property
     def tests(self) -> list[str]:
         """Conditions under which positions are valid."""
-        if self.guard:
-            return [self.guard]
+        if self.conditions:
+            return list(self.conditions)
         if not self.bound:
             return []
         below = [f"{self.name}{self.suffix} >= 0"] if self.is_signed else []
@@ -146,23 +146,27 @@ def align(index: Index, shape: tuple[int, ...]) -> Index:
     return tuple(() if size == 1 else dim for size, dim in zip(shape, tail, strict=True))
 
 
-def reshape(index: Index, shape: tuple[int, ...]) -> Index:
+def reshape(index: Index, shape: tuple[int, ...], sizes: Sequence[str] = ()) -> Index:
     """Index into another shape with the same order of elements.
+
+    Args:
+        sizes: texts of the shape's sizes, where they are known.
 
     Raises:
         NotWritable: sizes of dimensions do not divide each other.
     """
     flat = [term for dim in index for term in dim]
     dims: list[Dim] = []
-    for size in reversed(shape):
-        dim: list[Term] = []
+    for at in reversed(range(len(shape))):
+        size, dim = shape[at], list[Term]()
         while size > 1 or (not dim and flat and flat[-1].length == 1):
             term = flat.pop() if flat else None
             if term and size % term.length == 0:
                 dim.insert(0, term)
                 size //= term.length
             elif term and term.length % size == 0:
-                outer, inner = _split(term, size)
+                is_untouched = sizes and size == shape[at]
+                outer, inner = _split(term, size, sizes[at] if is_untouched else str(size))
                 flat.append(outer)
                 dim.insert(0, inner)
                 size = 1
@@ -172,13 +176,16 @@ def reshape(index: Index, shape: tuple[int, ...]) -> Index:
     return tuple(dims)
 
 
-def _split(term: Term, size: int) -> tuple[Term, Term]:
-    """The term as an outer one and an inner one of this size."""
-    outer = Term(
-        term.axis, over(term.size, size), term.length // size,
-        times(term.inner, str(size)), term.is_outer,
-    )  # fmt: skip
-    return outer, Term(term.axis, str(size), size, term.inner, False)
+def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
+    """The term as an outer one and an inner one of this size, which is a number if it is none of
+    the term's factors."""
+    rest = Counter(_factors(term.size)) - Counter(_factors(text))
+    if not text.isdigit() and same(times(text, *rest.elements()), term.size):
+        left = times("1", *rest.elements())
+    else:
+        text, left = str(size), over(term.size, size)
+    outer = Term(term.axis, left, term.length // size, times(term.inner, text), term.is_outer)
+    return outer, Term(term.axis, text, size, term.inner, False)
 
 
 # Indices as offsets
@@ -236,7 +243,7 @@ def position(term: Term, view: View) -> str:
     if known is None:
         is_named = all(size.isidentifier() for size in term.size.split(" * "))
         known = term.size.lower().replace(" * ", "_") if is_named else ""
-        if not known or known in axis.parts:
+        if not known or any(known in other.parts for other in view.values()):
             known = f"{term.axis}_part{len(axis.parts)}"
         axis.parts[known] = text
     return f"{known}{axis.suffix}"

@@ -84,7 +84,7 @@ def assemble(
         extra: functions that the kernels call.
     """
     read = {name for kernel in kernels for name in kernel.pointers}
-    inputs = [value for value in program.inputs if value.name in read]
+    inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
     lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
     lines += [_INDENT + line for line in _size_lines(sizes)]
     like = inputs[0].name

@@ -52,8 +52,8 @@ class Walk:
         here = self._tile_axes(axes_of(product.image.index) | {product.pixels})
         starts = here | {s.at: AxisText(_start(s)) for s in product.sweeps}
         moves = over.image | {s.at: AxisText(s.move(over.taps[s.at])) for s in self.moving}
-        guarded = here | {s.at: AxisText(s.at, "", guard="inside") for s in product.sweeps}
-        guarded[product.pixels] = replace(self.tile[product.pixels], guard="inside")
+        guarded = here | {s.at: AxisText(s.at, "", conditions=("inside",)) for s in product.sweeps}
+        guarded[product.pixels] = replace(self.tile[product.pixels], conditions=("inside",))
         return self._load(product.image, guarded | over.image, (starts, moves), "image")
 
     def weights(self) -> Factor:

@@ -1,0 +1,303 @@
+"""Where each element of a result comes from, for operators that move elements."""
+
+from collections.abc import Callable
+
+from kernelwright.ops.rules import dim_index, is_float
+from kernelwright.programs.program import Call
+from kernelwright.teacher.expressions import literal, triton_dtype
+from kernelwright.teacher.pull_body import PullBody, Rules, is_variable, operand_text
+from kernelwright.teacher.pull_interpolate import interpolate
+from kernelwright.teacher.tile_index import Dim, Index, factor
+from kernelwright.teacher.value_sizes import piece, slice_range, tensors
+
+
+def _put(index: Index, at: int, *dims: Dim) -> Index:
+    return (*index[:at], *dims, *index[at + 1 :])
+
+
+def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
+    """(the input, the dimension that an attribute names)."""
+    value = body.operand(call)
+    return value, dim_index(call.arg(name), len(body.shape(value)))
+
+
+def _moved(body: PullBody, value: str, at: int, text: str, *given: Dim) -> Dim:
+    """The dimension `at` of a value, walked as the text says; `given` is what it is made of."""
+    size, length = body.sizes.of(value)[at], body.shape(value)[at]
+    return body.position(text, size, length, body.conditions(*given))
+
+
+def shifted(text: str, by: str) -> str:
+    """Sum of a position and a number or symbol."""
+    if by == "0":
+        return text
+    if by.startswith("-"):
+        return f"{text} - {by[1:]}"
+    return by if text == "0" else f"{text} + {by}"
+
+
+# Cuts
+
+
+def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call)
+    size = body.sizes.of(value)[at]
+    start, step = call.arg("start") or 0, call.arg("step")
+    first = str(start)
+    if start < 0 and size != "1":
+        first = body.sizes.symbol(f"{slice_range(call, size)}.start", f"{call.outputs[0]}START")
+    text = body.text(index[at])
+    text = text if step == 1 else f"{text} * {step}"
+    moved = _moved(body, value, at, shifted(text, first), index[at])
+    return body.value(value, _put(index, at, moved))
+
+
+def _select(body: PullBody, call: Call, index: Index, output: int) -> str:
+    value, at = _along(body, call)
+    number = output if call.op == "unbind" else call.arg("index")
+    text = str(number)
+    if number < 0:
+        wanted = f"{body.sizes.of(value)[at]} - {-number}"
+        text = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
+    return body.value(value, (*index[:at], _moved(body, value, at, text), *index[at:]))
+
+
+def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call, "dimension")
+    *rest, inner = index
+    outer = rest[at]
+    text = f"{body.text(outer)} * {call.arg('step')} + {body.text(inner)}"
+    return body.value(value, _put(tuple(rest), at, _moved(body, value, at, text, outer, inner)))
+
+
+def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
+    value, at = _along(body, call)
+    start, _ = piece(call, body.sizes.of(value)[at], output)
+    first = start if start.isdigit() else body.sizes.symbol(start, f"{call.outputs[output]}START")
+    moved = _moved(body, value, at, shifted(body.text(index[at]), first), index[at])
+    return body.value(value, _put(index, at, moved))
+
+
+# Joins
+
+
+def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
+    names = tensors(call)
+    at = dim_index(call.arg("dim"), len(body.shape(names[0])))
+    position, start, text = body.text(index[at]), "0", ""
+    for i, name in enumerate(names):
+        size = body.sizes.of(name)[at]
+        end = body.sizes.symbol(f"{start} + {size}", f"{call.outputs[0]}END{i}") if i else size
+        conditions = [*body.conditions(index[at])]
+        if i:
+            conditions.append(f"{position} >= {start}")
+        if i < len(names) - 1:
+            conditions.append(f"{position} < {end}")
+        from_start = shifted(position, f"-{start}" if i else "0")
+        moved = body.position(from_start, size, body.shape(name)[at], conditions)
+        part = body.as_made(call, name, body.value(name, _put(index, at, moved)))
+        text = part if not i else f"tl.where({position} < {start}, {text}, {part})"
+        text = body.line(call, text, index) if i else text
+        start = end
+    return text
+
+
+def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
+    names = tensors(call)
+    at = dim_index(call.arg("dim"), len(index))
+    position, rest, text = body.text(index[at]), _put(index, at), ""
+    for i, name in enumerate(names):
+        is_here = f"{position} == {i}"
+        here = body.guarded(rest, is_here) if len(names) > 1 else rest
+        part = body.as_made(call, name, body.value(name, here))
+        text = part if not i else body.line(call, f"tl.where({is_here}, {part}, {text})", index)
+    return text
+
+
+def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, pad = body.operand(call), call.arg("pad")
+    shape, moved, tests = body.shape(value), list(index), list[str]()
+    for i in range(len(pad) // 2):
+        at = len(shape) - 1 - i
+        before, after = pad[2 * i : 2 * i + 2]
+        if not (before or after):
+            continue
+        position = body.text(index[at])
+        found = shifted(position, str(-before)) if before else position
+        found = found if is_variable(found) else body.assign(found)
+        mine = [f"{found} >= 0"] if before > 0 else []
+        mine += [f"{found} < {body.sizes.of(value)[at]}"] if after > 0 else []
+        tests += mine
+        conditions = [*body.conditions(index[at]), *mine]
+        moved[at] = body.position(found, body.sizes.of(value)[at], shape[at], conditions)
+    text = body.value(value, tuple(moved))
+    if not tests:
+        return text
+    fill = _constant(call.arg("value") or 0, call.types[0].dtype)
+    where = " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
+    return body.line(call, f"tl.where({where}, {text}, {fill})", index)
+
+
+def _constant(value: float, dtype: str) -> str:
+    return literal(float(value) if is_float(dtype) else int(value))
+
+
+# Rearrangements
+
+
+def _flip(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value = body.operand(call)
+    moved = list(index)
+    dims = call.arg("dims")
+    for dim in dims if isinstance(dims, tuple) else (dims,):
+        at = dim_index(dim, len(index))
+        last = f"{body.sizes.of(value)[at]} - 1"
+        text = f"{last} - {operand_text(body.text(index[at]))}"
+        moved[at] = _moved(body, value, at, text, index[at])
+    return body.value(value, tuple(moved))
+
+
+def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value = body.operand(call)
+    shifts, dims = (
+        given if isinstance(given, tuple) else (given,)
+        for given in (call.arg("shifts"), call.arg("dims"))
+    )
+    if not dims:
+        return _roll_flat(body, call, index, shifts[0])
+    moved = list(index)
+    for shift, dim in zip(shifts, dims, strict=True):
+        at = dim_index(dim, len(index))
+        text = _rolled(body, call, body.text(moved[at]), body.sizes.of(value)[at], shift, at)
+        moved[at] = _moved(body, value, at, text, index[at])
+    return body.value(value, tuple(moved))
+
+
+def _rolled(body: PullBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
+    back = body.sizes.symbol(f"-({shift}) % ({size})", f"{call.outputs[0]}SHIFT{at}")
+    return f"({text} + {back}) % {factor(size)}"
+
+
+def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
+    """Over all elements, in the order of a contiguous tensor."""
+    value = body.operand(call)
+    text = body.flat(index)
+    count = body.sizes.symbol(" * ".join(body.sizes.of(value)) or "1", f"{value}N")
+    rolled = _rolled(body, call, text, count, shift, 0)
+    return body.value(value, body.unflatten(rolled, value, body.conditions(*index)))
+
+
+def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value = body.operand(call)
+    shape, sizes = body.shape(value), body.sizes.of(value)
+    repeats = call.arg("repeats")[len(index) - len(shape) :]
+    moved = list(index[len(index) - len(shape) :])
+    for at, times_repeated in enumerate(repeats):
+        if shape[at] == 1:
+            moved[at] = ()
+        elif times_repeated != 1:
+            text = f"{operand_text(body.text(moved[at]))} % {factor(sizes[at])}"
+            moved[at] = _moved(body, value, at, text, moved[at])
+    return body.value(value, tuple(moved))
+
+
+def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
+    rows, columns = (operand_text(body.text(dim)) for dim in index[-2:])
+    sign = "<=" if call.op == "tril" else ">="
+    kept = f"{columns} - {rows} {sign} {call.arg('diagonal')}"
+    text = body.value(body.operand(call), body.guarded(index, kept))
+    return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
+
+
+# Picks by index
+
+
+def _picked(body: PullBody, value: str, at: int, indices: str, index: Index) -> Dim:
+    """The dimension `at` of a value at the positions that another tensor gives."""
+    size, length = body.sizes.of(value)[at], body.shape(value)[at]
+    if length == 1:
+        return ()
+    text = body.value(indices, index)
+    if not body.is_wide:
+        text = body.assign(f"{text}.to(tl.int32)", "picked")
+    return body.position(text, size, length, body.conditions(*index))
+
+
+def _embedding(body: PullBody, call: Call, index: Index, _: int) -> str:
+    weight, *rest = body.operand(call, "weight"), index[-1]
+    row = _picked(body, weight, 0, body.operand(call), index[:-1])
+    return body.value(weight, (row, *rest))
+
+
+def _index_select(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, indices = body.operand(call), body.operand(call, "index")
+    if not index:
+        return body.value(value, index)
+    at = dim_index(call.arg("dim"), len(index))
+    along = (index[at],) if body.shape(indices) else ()
+    return body.value(value, _put(index, at, _picked(body, value, at, indices, along)))
+
+
+def _gather(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, indices = body.operand(call), body.operand(call, "index")
+    if not body.shape(value):
+        return body.value(value, ())
+    at = dim_index(call.arg("dim"), len(body.shape(value)))
+    moved = [body.within(dim, value, i) if i != at else dim for i, dim in enumerate(index)]
+    return body.value(value, _put(tuple(moved), at, _picked(body, value, at, indices, index)))
+
+
+def _take_along_dim(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, indices = body.operand(call), body.operand(call, "indices")
+    at = dim_index(call.arg("dim"), len(index))
+
+    def seen(name: str) -> Index:
+        return tuple(() if n == 1 else dim for n, dim in zip(body.shape(name), index, strict=True))
+
+    picked = _picked(body, value, at, indices, seen(indices))
+    return body.value(value, _put(seen(value), at, picked))
+
+
+def _one_hot(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value = body.value(body.operand(call), index[:-1])
+    return body.line(call, f"({value} == {body.text(index[-1])}).to(tl.int64)", index)
+
+
+# Constants
+
+
+def _filled(number: float | None) -> Callable[[PullBody, Call, Index, int], str]:
+    def rule(body: PullBody, call: Call, index: Index, _: int) -> str:
+        dtype = call.types[0].dtype
+        value = call.arg("fill_value") if number is None else number
+        filled = f"tl.full((1, 1), {_constant(value, dtype)}, {triton_dtype(dtype)})"
+        return body.line(call, filled, index)
+
+    return rule
+
+
+RULES: Rules = {
+    "slice": _slice,
+    "select": _select,
+    "unbind": _select,
+    "unfold": _unfold,
+    "chunk": _split,
+    "split": _split,
+    "cat": _cat,
+    "stack": _stack,
+    "pad": _pad,
+    "flip": _flip,
+    "roll": _roll,
+    "repeat": _repeat,
+    "triu": _triangle,
+    "tril": _triangle,
+    "embedding": _embedding,
+    "index_select": _index_select,
+    "gather": _gather,
+    "take_along_dim": _take_along_dim,
+    "one_hot": _one_hot,
+    "interpolate": interpolate,
+    "zeros_like": _filled(0),
+    "ones_like": _filled(1),
+    "full_like": _filled(None),
+}
