@@ -1,5 +1,7 @@
 """A benchmark case on a GPU: three contenders timed in turn, a baseline that cannot run."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -48,6 +50,22 @@ def test_a_case_is_timed_against_both_baselines(job):
     assert found["floor_ms"] < found["optimized"]["median_ms"]
     assert set(found["tf32"]) == {"matmul", "cudnn"}
     assert found["baselines_failed"] == {}
+
+
+def test_where_nothing_is_won_the_baselines_are_timed(job):
+    path = Path(job["spec"])
+    path.write_text(
+        TASK.replace(
+            "torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)",
+            "torch.sort(x).values",
+        )
+    )
+    found = run_case(job)
+    assert not found["correct"]
+    assert found["optimized"] is None
+    assert found["eager"]
+    assert found["compiled"]
+    assert found["speedup_intervals"] == {}
 
 
 def test_a_candidate_of_a_strangers_has_the_judges_times(job, tmp_path):

@@ -4,7 +4,15 @@ import pytest
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.suite_page import counts, fast, means, read_suite, spent, write_suite
+from kernelwright.report.suite_page import (
+    above_floor,
+    counts,
+    fast,
+    means,
+    read_suite,
+    spent,
+    write_suite,
+)
 from kernelwright.report.suite_scores import cases_of, scores_by_level
 from kernelwright.report.task_sets import task_sets
 
@@ -136,7 +144,7 @@ def test_sets_leave_out_what_others_removed_and_what_the_linter_finds():
 
 
 def test_tables_say_what_the_scores_say(scores):
-    assert counts([scores])[1] == ("L1", "5", "3", "1", "2", "1", "69 / 17 / 12")
+    assert counts([scores], published=True)[1] == ("L1", "5", "3", "1", "2", "1", "69 / 17 / 12")
     assert means([scores])[1][:2] == ("L1", "eager")
     assert means([scores])[1][-1] == "2"
     assert fast([scores])[1][2:] == ("0.60", "0.60", "0.60", "0.40", "0.40", "0.00")
@@ -146,7 +154,9 @@ def test_tables_say_what_the_scores_say(scores):
 def test_without_times_only_correctness_is_told():
     found = scores_by_level([case(1), wrong(2)])
     assert found[0].against == ()
-    assert counts(found)[0] == ("level", "tasks", "correct", "right, not kept", "published, %")
+    head = ("level", "tasks", "correct", "right, not kept")
+    assert counts(found, published=False)[0] == head
+    assert counts(found, published=True)[0] == (*head, "published, %")
 
 
 def test_the_page_names_everything_and_escapes_what_others_wrote(tmp_path):
@@ -163,10 +173,19 @@ def test_the_page_names_everything_and_escapes_what_others_wrote(tmp_path):
     text = (tmp_path / "report.html").read_text()
     assert [line["id"] for line in suite.disagreements] == [2]
     assert "2 kernels, 1 disagreements" in text
-    assert "TF32 for all sides: {&#39;matmul&#39;: False, &#39;cudnn&#39;: True}" in text
+    assert "TF32 on all sides: matmul off, cudnn on" in text
     assert "4_task, 5_task, 9_task" in text
     assert "<script>" not in text
     assert "2.00x" in text
+
+
+def test_tasks_furthest_above_their_floor_come_first_whoever_computes_them():
+    lost = wrong(3, eager=9.0, floor_ms=1.0)
+    assert above_floor([case(1, 4.0, floor_ms=2.0), case(2, 5.0), lost]) == [
+        ("L1/3_task", "PyTorch", "9 ms", "1 ms", "9.00x"),
+        ("L1/1_task", "ours", "4 ms", "2 ms", "2.00x"),
+    ]
+    assert scores_by_level([lost])[0].against == (), "a baseline alone is no comparison"
 
 
 def test_a_folder_without_cases_has_no_page(tmp_path):

@@ -35,8 +35,9 @@ def run_case(job: Record) -> Record:
     """The case's findings: `code`, `correct`, `has_triton`, times by contender, what was spent.
 
     A job without a candidate is searched by the teacher; a KernelBench file is then timed side by
-    side with torch.compile, "package.module:factory" has the times of its verdict. A candidate is
-    judged as it is, and has the times of its verdict: it is not ours to run in this process.
+    side with torch.compile, or the baselines alone where nothing was won; "package.module:factory"
+    has the times of its verdict. A candidate is judged as it is, and has the times of its verdict:
+    it is not ours to run in this process.
     """
     folder = Path(job["folder"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +79,7 @@ def _optimized(job: Record, folder: Path, say: Say) -> Record:
         "seconds": result["seconds"],
         **{key: result[key] for key in ("layout", "num_operators", "num_right")},
     }
-    if not found["eager"]:
+    if not torch.cuda.is_available() or job["options"]["device"] == "cpu":
         return found
     found["floor_ms"] = floor_ms(
         verdict.device,
@@ -88,7 +89,7 @@ def _optimized(job: Record, folder: Path, say: Say) -> Record:
     )
     if job["spec"].endswith(".py"):
         say("timing side by side")
-        found |= _timed(job, folder / KERNEL, verdict.precision)
+        found |= _timed(job, folder / KERNEL if verdict.accepted else None, verdict.precision)
     return found
 
 
@@ -122,7 +123,7 @@ def _of_verdict(verdict: Verdict) -> Record:
     return found
 
 
-def _timed(job: Record, kernel: Path, precision: str) -> Record:
+def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
     task = load_task(job["spec"], torch.device("cuda"))
     assert isinstance(task, ModuleTask)
     timed = side_by_side(task, kernel, precision=precision, max_autotune=job["max_autotune"])

@@ -44,14 +44,15 @@ class Timed:
 
 
 def side_by_side(
-    task: ModuleTask, optimized: Path, *, precision: str, max_autotune: bool = False
+    task: ModuleTask, optimized: Path | None, *, precision: str, max_autotune: bool = False
 ) -> Timed:
     """Times of the contenders on the task's inputs, cold L2.
 
     They take turns, call by call, each round beginning with another one, so that drift hits all of
-    them; `optimized` must be trusted code, since it is imported here.
+    them.
 
     Args:
+        optimized: trusted code, since it is imported here; None: time the baselines alone.
         precision: under "tf32" every contender's library calls may use TF32; else PyTorch's own
             settings hold for all of them.
         max_autotune: time torch.compile in that mode too; it compiles for minutes.
@@ -63,8 +64,9 @@ def side_by_side(
     contenders: dict[str, Contender] = {
         "eager": eager,
         **{name: torch.compile(task.reference(device), mode=COMPILE_MODES[name]) for name in modes},
-        OURS: _model_new(task, optimized, eager, device),
     }
+    if optimized is not None:
+        contenders[OURS] = _model_new(task, optimized, eager, device)
     with torch.no_grad(), tf32_allowed(Precision(precision)):
         with gpu_lock(shared=True):
             failed = _warm(contenders, task.draw(SEED, device))
@@ -77,7 +79,7 @@ def side_by_side(
         {
             name: ratio_interval(times, samples[OURS], is_paired=True)
             for name, times in samples.items()
-            if name != OURS
+            if OURS in samples and name != OURS
         },
         failed,
         dict(zip(("matmul", "cudnn"), flags, strict=True)),

@@ -195,7 +195,7 @@ def _print(suite: Suite) -> None:
     for line in suite.disagreements:
         text = f"KernelBench disagrees on {line['level']}/{line['name']}: {line['issue']}"
         out.print(text, markup=False, soft_wrap=True)
-    out.print(_table(counts(scores)))
+    out.print(_table(counts(scores, published=True)))
 
 
 def _table(rows: list[tuple[str, ...]]) -> Table:

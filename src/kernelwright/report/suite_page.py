@@ -85,7 +85,7 @@ def page(suite: Suite) -> str:
         means=means,
         fast=fast,
         spent=spent,
-        above=_above_floor(suite.cases),
+        above=above_floor(suite.cases),
         tasks=[_task(case) for case in suite.cases],
         checked=len(suite.cross_check),
         disagreements=suite.disagreements,
@@ -97,8 +97,8 @@ def _facts(suite: Suite) -> list[str]:
     """What all figures rest on."""
     options, environment = suite.run["options"], suite.run["environment"]
     device = str(environment["gpu"] or "CPU, no times").split(",")[0]
-    flags = {str(case["tf32"]) for case in suite.cases if case.get("tf32")}
-    stated = [f"TF32 for all sides: {each}" for each in sorted(flags)]
+    flags = {_flags(case["tf32"]) for case in suite.cases if case.get("tf32")}
+    stated = [f"TF32 on all sides: {each}" for each in sorted(flags)]
     return [
         f"policy {suite.run['policy']}",
         options["mode"],
@@ -111,8 +111,16 @@ def _facts(suite: Suite) -> list[str]:
     ]
 
 
-def counts(scores: Sequence[Scores]) -> Rows:
-    """A heading, then for each level how many tasks are correct and how many beat each baseline."""
+def _flags(tf32: dict[str, bool]) -> str:
+    return ", ".join(f"{name} {'on' if is_on else 'off'}" for name, is_on in tf32.items())
+
+
+def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
+    """A heading, then for each level how many tasks are correct and how many beat each baseline.
+
+    Args:
+        published: DRTriton's figures too, which are over all tasks.
+    """
     names = {each.baseline for level in scores for each in level.against}
     baselines = [name for name in BASELINES if name in names]
     head = (
@@ -122,13 +130,13 @@ def counts(scores: Sequence[Scores]) -> Rows:
         "right, not kept",
         *(f"beats {BASELINES[name]}" for name in baselines),
     )
-    rows: Rows = [(*head, "published, %")]
+    rows: Rows = [(*head, "published, %") if published else head]
     for level in scores:
         beaten = {each.baseline: str(each.beats) for each in level.against}
         cells = [beaten.get(name, "not timed") for name in baselines]
-        published = " / ".join(map(str, PUBLISHED.get(level.level, ())))
+        theirs = [" / ".join(map(str, PUBLISHED.get(level.level, ())))] if published else []
         numbers = map(str, (level.tasks, level.correct, level.right))
-        rows.append((level.level, *numbers, *cells, published))
+        rows.append((level.level, *numbers, *cells, *theirs))
     return rows
 
 
@@ -172,18 +180,23 @@ def spent(scores: Sequence[Scores]) -> Rows:
     return rows
 
 
-def _above_floor(cases: Sequence[Record]) -> Rows:
+def above_floor(cases: Sequence[Record]) -> Rows:
     """The tasks furthest above the least time that their bytes and FLOPs allow."""
-    shares = [(share, case) for case in cases if (share := roofline_share(case)) is not None]
-    shares.sort(key=lambda pair: pair[0])
+    found = [
+        (used["median_ms"] / case["floor_ms"], used["median_ms"], case)
+        for case in cases
+        if case.get("floor_ms") and (used := case.get("optimized") or case.get("eager"))
+    ]
+    found.sort(key=lambda each: -each[0])
     return [
         (
             f"{case['level']}/{case['name']}",
-            milliseconds(case["optimized"]["median_ms"]),
+            "ours" if case["correct"] else "PyTorch",
+            milliseconds(used_ms),
             milliseconds(case["floor_ms"]),
-            factor(1 / share),
+            factor(above),
         )
-        for share, case in shares[:MOST_ABOVE_FLOOR]
+        for above, used_ms, case in found[:MOST_ABOVE_FLOOR]
     ]
 
 
@@ -195,7 +208,7 @@ def _task(case: Record) -> dict[str, object]:
         "name": f"{case['level']}/{case['name']}",
         "correct": case["correct"],
         "outcome": case["code"] if case["correct"] else f"{case['code']}: {case['message'][:200]}",
-        "time": milliseconds(ours["median_ms"]) if ours else "",
+        "time": _interval(ours) if ours else "",
         "against": [_speedup(case, name) for name in BASELINES],
         "errors": f"{errors['rms_candidate']:.1e} / {errors['rms_reference']:.1e}"
         if errors
@@ -205,6 +218,11 @@ def _task(case: Record) -> dict[str, object]:
         "seconds": f"{case['seconds']:.0f}" if "seconds" in case else "",
         "candidates": case.get("candidates", ""),
     }
+
+
+def _interval(timing: Record) -> str:
+    low, high = milliseconds(timing["low_ms"]), milliseconds(timing["high_ms"])
+    return f"{milliseconds(timing['median_ms'])} ({low} to {high})"
 
 
 def _speedup(case: Record, baseline: str) -> str:
