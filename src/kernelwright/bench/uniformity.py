@@ -40,6 +40,18 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
             bounds=Bounds(bytes=_BYTES),
         ),
     ),
+    "meetings": (
+        2,
+        Recipe(
+            operators=("sum", "sub"),
+            dtypes=("float32",),
+            max_rank=1,
+            menus={"sub": {"alpha": (1,), "other": (2.0,)}},
+            broadcast=(2, 1),
+            sizes=Sizes(low=2, high=3, measure="uniform"),
+            bounds=Bounds(bytes=_BYTES),
+        ),
+    ),
     "products": (
         2,
         Recipe(
@@ -105,7 +117,7 @@ def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[
     """The skeleton's programs and their shares: each draft that has sizes in proportion to its
     weight, and within a draft each solution alike."""
     found: dict[str, float] = defaultdict(float)
-    for draft, weight in _drafts(skeleton, skeletons, recipe.sizes.low):
+    for draft, weight in every_draft(skeleton, skeletons, recipe.sizes.low):
         programs = list(_solutions(draft, recipe))
         for program in programs:
             found[to_text(program)] += weight / len(programs)
@@ -113,7 +125,10 @@ def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[
     return {text: share / total for text, share in found.items()}
 
 
-def _drafts(skeleton: Skeleton, skeletons: Skeletons, low: int) -> Iterator[tuple[Draft, float]]:
+def every_draft(
+    skeleton: Skeleton, skeletons: Skeletons, low: int
+) -> Iterator[tuple[Draft, float]]:
+    """The skeleton's drafts that do not contradict themselves, unsolved, and their weights."""
     for chosen in product(*(skeletons.fits(call) for call in skeleton.calls)):
         for choices in product(*(_choices(fit.form) for fit in chosen)):
             asked = Draft(equations=_Asked())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Choices of calls whose operands broadcast, drawn axis by axis.
+"""Choices of calls whose operands broadcast, axis by axis.
 
 Of all choices the sizes of what is read leave few: an operand that is 1 along an axis does not hold
 a size that another one has, and one that is not 1 must hold it. Which choices go with the sizes is
@@ -6,16 +6,41 @@ known before any is tried. A draw from all of them that does not fall on one of 
 at once; this is what trying it would come to, too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
 from random import Random
+from typing import NamedTuple
 
 from kernelwright.ops.forms.form import Arrangement, Form, Menu, Shape
 from kernelwright.ops.sizes import Size
 from kernelwright.synth.equations import Contradiction
-from kernelwright.synth.weighted import Weighted
+from kernelwright.synth.weighted import Weighted, weighted
 
 Pattern = Sequence[bool]
 """Whether each slot holds the size of an axis."""
+
+Holds = tuple[bool | None, ...]
+"""Of what a slot reads, for each dimension: it is a size that must be held (not 1), it is 1, or
+either may come out (None)."""
+
+
+def holds(shape: Shape, low: int) -> Holds:
+    """What is open is `low` at least."""
+    return tuple(
+        [size != 1 if isinstance(size, int) else True if low > 1 else None for size in shape]
+    )
+
+
+class Spread(NamedTuple):
+    """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
+
+    shapes: tuple[Shape, ...]
+    """Of those slots."""
+    result: Shape
+    weight: int
+    patterns: tuple[Weighted[Pattern], ...]
+    """For each axis."""
 
 
 class Broadcast:
@@ -23,43 +48,71 @@ class Broadcast:
 
     def __init__(self, form: Form) -> None:
         assert form.axes is not None
-        self._form = form
+        self._axes = form.axes
+        self._num_slots = len(form.slots)
         self._patterns = [
-            _Patterns(form.menus[axis.menu]) if axis.menu else None for axis in form.axes
+            _Patterns(form.menus[axis.menu] if axis.menu else _only(axis.slots, self._num_slots))
+            for axis in form.axes
         ]
         its_own = {axis.menu for axis in form.axes}
         self._attributes = {n: menu for n, menu in form.menus.items() if n not in its_own}
         self._result = tuple(axis.size for axis in reversed(form.axes))
+        self.total = prod(patterns.total for patterns in self._patterns)
+        """Weight of all choices but those of attributes."""
 
-    def draw(self, read: Sequence[Shape | None], low: int, rng: Random) -> Arrangement:
+    def draw(self, read: Sequence[Holds | None], rng: Random) -> Arrangement:
         """An arrangement of a choice, with the probability of the choice.
 
         Args:
-            read: for each slot the sizes of what it reads; None for a new input.
-            low: what is open is this at least.
+            read: None for a new input.
 
         Raises:
             Contradiction: with the probability of all choices that do not go with what is read.
         """
-        shapes: list[list[Size]] = [[] for _ in read]
-        assert self._form.axes is not None
-        for place, (axis, patterns) in enumerate(zip(self._form.axes, self._patterns, strict=True)):
-            if patterns is None:
-                shapes[axis.slots[0]].append(axis.size)
-                continue
+        each = zip(self._patterns, self._known(read), strict=True)
+        return self._arranged([p.draw(*known, rng) for p, known in each], rng)
+
+    def draw_of(self, spread: Spread, rng: Random) -> Arrangement:
+        return self._arranged([patterns.draw(rng) for patterns in spread.patterns], rng)
+
+    def spreads(self, read: Sequence[Holds | None], slots: Sequence[int]) -> Iterator[Spread]:
+        """All choices that go with what is read, told apart by these slots."""
+        looked_at = sum(1 << slot for slot in slots)
+        groups = [
+            list(patterns.by_slots(*known, looked_at))
+            for patterns, known in zip(self._patterns, self._known(read), strict=True)
+        ]
+        for together in product(*groups):
+            shapes = self._shapes([patterns.items[0] for patterns in together])
+            yield Spread(
+                tuple(shapes[slot] for slot in slots),
+                self._result,
+                prod(patterns.total for patterns in together),
+                together,
+            )
+
+    def _known(self, read: Sequence[Holds | None]) -> Iterator[tuple[int, int]]:
+        """For each axis the slots that hold its size for sure, and those that read a 1; bits."""
+        for place, axis in enumerate(self._axes):
             wide = ones = 0
             for slot in axis.slots:
-                if (sizes := read[slot]) is not None:
-                    size = sizes[-1 - place]
-                    if size == 1:
-                        ones |= 1 << slot
-                    elif isinstance(size, int) or low > 1:
+                if (have := read[slot]) is not None:
+                    if have[-1 - place]:
                         wide |= 1 << slot
-            pattern = patterns.draw(wide, ones, rng)
+                    elif have[-1 - place] is False:
+                        ones |= 1 << slot
+            yield wide, ones if wide else 0
+
+    def _arranged(self, patterns: Sequence[Pattern], rng: Random) -> Arrangement:
+        attributes = {name: menu.draw(rng) for name, menu in self._attributes.items()}
+        return Arrangement(self._shapes(patterns), (self._result,), attributes)
+
+    def _shapes(self, patterns: Sequence[Pattern]) -> tuple[Shape, ...]:
+        shapes: list[list[Size]] = [[] for _ in range(self._num_slots)]
+        for axis, pattern in zip(self._axes, patterns, strict=True):
             for slot in axis.slots:
                 shapes[slot].append(axis.size if pattern[slot] else 1)
-        attributes = {name: menu.draw(rng) for name, menu in self._attributes.items()}
-        return Arrangement(tuple(tuple(s[::-1]) for s in shapes), (self._result,), attributes)
+        return tuple([tuple(sizes[::-1]) for sizes in shapes])
 
 
 class _Patterns:
@@ -69,7 +122,7 @@ class _Patterns:
         self._menu = menu
         self._fitting: dict[tuple[int, int], Weighted[Pattern]] = {}
         """Those that go with sizes."""
-        self._total = self.fitting(0, 0).total
+        self.total = self.fitting(0, 0).total
 
     def draw(self, wide: int, ones: int, rng: Random) -> Pattern:
         """A pattern.
@@ -77,8 +130,8 @@ class _Patterns:
         Raises:
             Contradiction: with the probability of those that do not go with the sizes.
         """
-        fitting = self.fitting(wide, ones if wide else 0)
-        number = rng.randrange(self._total)
+        fitting = self.fitting(wide, ones)
+        number = rng.randrange(self.total) if self.total > 1 else 0
         if number >= fitting.total:
             raise Contradiction("an operand that is not 1 broadcasts")
         return fitting.find(number)
@@ -87,16 +140,28 @@ class _Patterns:
         """Those that the slots in `wide` are in, and none of `ones`; bits are slots."""
         found = self._fitting.get((wide, ones))
         if found is None:
-            weights = self._menu.weights or (1,) * len(self._menu.values)
-            each = [
-                (pattern, weight)
-                for pattern, weight in zip(self._menu.values, weights, strict=True)
-                if wide & _bits(pattern) == wide and not ones & _bits(pattern)
-            ]
-            found = Weighted([pattern for pattern, _ in each], (weight for _, weight in each))
-            self._fitting[wide, ones] = found
+            found = self._fitting[wide, ones] = weighted(self._those(wide, ones))
         return found
+
+    def by_slots(self, wide: int, ones: int, slots: int) -> list[Weighted[Pattern]]:
+        """The fitting ones, told apart by which of these slots are in them."""
+        groups: dict[int, list[tuple[Pattern, int]]] = {}
+        for pattern, weight in self._those(wide, ones):
+            groups.setdefault(_bits(pattern) & slots, []).append((pattern, weight))
+        return [weighted(group) for group in groups.values()]
+
+    def _those(self, wide: int, ones: int) -> Iterator[tuple[Pattern, int]]:
+        weights = self._menu.weights or (1,) * len(self._menu.values)
+        for pattern, weight in zip(self._menu.values, weights, strict=True):
+            bits = _bits(pattern)
+            if wide & bits == wide and not ones & bits:
+                yield pattern, weight
+
+
+def _only(slots: Sequence[int], num_slots: int) -> Menu:
+    """Of an axis that one slot has."""
+    return Menu((tuple(slot in slots for slot in range(num_slots)),))
 
 
 def _bits(pattern: Pattern) -> int:
-    return sum(1 << slot for slot, holds in enumerate(pattern) if holds)
+    return sum(1 << slot for slot, held in enumerate(pattern) if held)

@@ -8,11 +8,12 @@ from kernelwright.ops.forms.form import Arrangement, Form, Kind, Shape
 from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
-from kernelwright.ops.sizes import Expr, Linear, Size, Var, evaluate
+from kernelwright.ops.sizes import Expr, Size, Var, evaluate
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
 from kernelwright.synth.calls import Fit
 from kernelwright.synth.equations import Contradiction, Equations
+from kernelwright.synth.meet import check_size, meet
 from kernelwright.synth.skeleton import SkeletonCall
 
 
@@ -51,18 +52,21 @@ class Draft:
         form = fit.form
         sources = [None if read is None else call.values[read] for read in fit.reads]
         reads = [None if source is None else self._made.get(source) for source in sources]
-        own = _Own(self._match(reads, arranged.shapes), self._variable)
+        read = [None if value is None else self.shapes[value] for value in reads]
+        named = meet(read, arranged.shapes, self.equations, self._variable)
         first = len(self.shapes)
         for at, value in enumerate(reads):
             if value is None:
-                reads[at] = value = self._value(form.slots[at].kind, own.sizes(arranged.shapes[at]))
+                reads[at] = value = self._value(
+                    form.slots[at].kind, named.shape(arranged.shapes[at])
+                )
                 if (source := sources[at]) is not None:
                     self._made[source] = value
         results = []
         for source, kind, shape in zip(call.results, form.results, arranged.results, strict=True):
-            self._made[source] = self._value(kind, own.sizes(shape))
+            self._made[source] = self._value(kind, named.shape(shape))
             results.append(self._made[source])
-        attributes = {name: own(value) for name, value in arranged.attributes.items()}
+        attributes = {name: named(value) for name, value in arranged.attributes.items()}
         self.calls.append(DraftCall(form, tuple(reads), attributes, tuple(results)))  # type: ignore[arg-type]
         self._note_free(first)
 
@@ -78,41 +82,7 @@ class Draft:
             Contradiction: one has, or will.
         """
         for size in self._free:
-            now = self.equations.solved(size)
-            if isinstance(now, int | Linear) and self._highest(now, low) < low:
-                raise Contradiction(f"a free size became {now}")
-
-    def _highest(self, size: int | Linear, low: int) -> float:
-        """What it may be at most, where variables are `low` at least."""
-        if isinstance(size, int):
-            return size
-        highest: float = size.constant
-        for term, factor in size.terms:
-            if factor > 0 or not isinstance(term, Var) or term in self.equations.remainders:
-                return float("inf")
-            highest += factor * low
-        return highest
-
-    def _match(self, values: Sequence[int | None], shapes: Sequence[Shape]) -> dict[Var, Size]:
-        """What the arrangement's variables are, where values of these shapes are read.
-
-        Raises:
-            Contradiction: the values do not have such shapes.
-        """
-        known: dict[Var, Size] = {}
-        others = []
-        for value, shape in zip(values, shapes, strict=True):
-            if value is None:
-                continue
-            for size, wanted in zip(self.shapes[value], shape, strict=True):
-                if not isinstance(wanted, Var):
-                    others.append((size, wanted))
-                elif known.setdefault(wanted, size) is not size:
-                    self.equations.equate(known[wanted], size)
-        own = _Own(known, self._variable)
-        for size, wanted in others:
-            self.equations.equate(size, own(wanted))
-        return known
+            check_size(size, low, self.equations)
 
     def _variable(self) -> Var:
         self._num_variables += 1
@@ -130,6 +100,8 @@ class Draft:
                     now = self.equations.solved(size)
                     if isinstance(now, Expr):
                         self._free[size] = None
+                    elif now < 1:
+                        raise Contradiction(f"a size of {now}")
 
     def program(self, size_of: Callable[[Var], int]) -> Program:
         """The program with these sizes of the equations' roots.
@@ -157,27 +129,6 @@ class Draft:
             results = builder.call(call.form.op, **tensors, **attributes)
             refs.update(zip(call.results, results, strict=True))
         return builder.program(results)
-
-
-class _Own:
-    """What an arrangement says, in a draft's sizes: what is not known gets variables."""
-
-    def __init__(self, known: dict[Var, Size], variable: Callable[[], Var]) -> None:
-        self._known = known
-        self._variable = variable
-
-    def sizes(self, shape: Shape) -> Shape:
-        return tuple([self(size) for size in shape])
-
-    def __call__(self, value: Any) -> Any:
-        if isinstance(value, Var):
-            size = self._known.get(value)
-            if size is None:
-                size = self._known[value] = self._variable()
-            return size
-        if isinstance(value, tuple):
-            return tuple(map(self, value))
-        return evaluate(value, self) if isinstance(value, Expr) else value
 
 
 def _arguments(call: DraftCall, refs: Sequence[Ref]) -> dict[str, Any]:

@@ -1,17 +1,30 @@
 """Forms and choices of a skeleton, drawn until they go together."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from random import Random
 from typing import Any
 
 from kernelwright.ops.forms.form import Arrangement, Form
-from kernelwright.synth.broadcast import Broadcast
+from kernelwright.synth.alike import Choices
+from kernelwright.synth.broadcast import holds
 from kernelwright.synth.calls import Fit
 from kernelwright.synth.draft import Draft
+from kernelwright.synth.plan import Plan, TooMany
 from kernelwright.synth.skeleton import Skeleton, SkeletonCall, Skeletons
 
-_KEPT = 1 << 14
+_KEPT = 1 << 15
 """Arrangements."""
+
+
+_PATIENCE = 3
+"""Planned drafts given up before a plan looks closer."""
+_MOST = 100
+"""Tables of such a plan."""
+
+
+class Unfit(ValueError):
+    """No forms and choices of a skeleton go together."""
 
 
 class Drafts:
@@ -19,31 +32,83 @@ class Drafts:
 
     def __init__(self, skeletons: Skeletons, low: int) -> None:
         self._skeletons = skeletons
-        self._low = low
-        self._arranged = lru_cache(_KEPT)(_arranged)
-        self._broadcast = lru_cache(_KEPT)(Broadcast)
+        self.low = low
+        self.choices = Choices()
+        self.arranged = lru_cache(_KEPT)(_arranged)
 
-    def draw(self, skeleton: Skeleton, rng: Random) -> Draft:
+    def of(self, skeleton: Skeleton) -> "SkeletonDrafts":
+        return SkeletonDrafts(skeleton, [self._skeletons.fits(c) for c in skeleton.calls], self)
+
+
+class SkeletonDrafts:
+    def __init__(self, skeleton: Skeleton, fits: list[tuple[Fit, ...]], drafts: Drafts) -> None:
+        self._calls = skeleton.calls
+        self._fits = fits
+        self._all = drafts
+        self._plan: Plan | None = None
+        self._planned = 0
+        """Calls up to the last at which a draft was given up."""
+        self._most: int | None = None
+        self._lost = 0
+        """Drafts given up though they were planned."""
+
+    def draw(self, rng: Random) -> Draft:
         """For each call a form and a choice, uniformly.
 
         Raises:
+            Unfit: there are none.
             ValueError: what was drawn does not go together; draw again. It is found out as early
                 as it shows, which changes nothing in what is drawn.
         """
         draft = Draft()
-        for call in skeleton.calls:
-            fits = self._skeletons.fits(call)
-            fit = fits[0] if len(fits) == 1 else rng.choice(fits)
-            draft.add(call, fit, self._arrange(draft, call, fit, rng))
-            draft.check_free(self._low)
+        planned: Iterator[tuple[Fit, Arrangement]] = iter(())
+        if self._planned:
+            if self._plan is None:
+                self._plan = self._ahead()
+            if not self._plan.total:
+                raise Unfit("no forms and choices go together")
+            planned = self._plan.draw(rng)
+        for at, call in enumerate(self._calls):
+            try:
+                if at < self._planned:
+                    fit, arranged = next(planned)
+                else:
+                    fits = self._fits[at]
+                    fit = fits[0] if len(fits) == 1 else rng.choice(fits)
+                    arranged = self._arrange(draft, call, fit, rng)
+                draft.add(call, fit, arranged)
+                draft.check_free(self._all.low)
+            except ValueError:
+                self._learn(at)
+                raise
         return draft
+
+    def _learn(self, at: int) -> None:
+        """A draft was given up at this call."""
+        if at >= self._planned:
+            self._planned, self._plan = at + 1, None
+        else:
+            self._lost += 1
+            if self._lost == _PATIENCE:
+                self._most, self._plan = _MOST, None
+
+    def _ahead(self) -> Plan:
+        fits = self._fits[: self._planned]
+        calls = self._calls[: self._planned]
+        try:
+            return Plan(calls, fits, self._all.choices, self._all.low, self._most)
+        except TooMany:
+            self._most = None
+            return self._ahead()
 
     def _arrange(self, draft: Draft, call: SkeletonCall, fit: Fit, rng: Random) -> Arrangement:
         form = fit.form
         if form.axes is None:
-            return self._arranged(form, tuple([menu.draw(rng) for menu in form.menus.values()]))
-        read = [None if at is None else draft.sizes(call.values[at]) for at in fit.reads]
-        return self._broadcast(form).draw(read, self._low, rng)
+            choice = tuple([menu.draw(rng) for menu in form.menus.values()])
+            return self._all.arranged(form, choice)
+        shapes = [None if at is None else draft.sizes(call.values[at]) for at in fit.reads]
+        read = [None if shape is None else holds(shape, self._all.low) for shape in shapes]
+        return self._all.choices.broadcast(form).draw(read, rng)
 
 
 def _arranged(form: Form, choice: tuple[Any, ...]) -> Arrangement:

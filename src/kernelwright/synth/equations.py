@@ -7,9 +7,9 @@ free: the assignments that solve the equations correspond one to one to assignme
 What cannot be turned like this is kept in `residual`, to be checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
-from math import gcd
+from math import gcd, inf, prod
 from operator import mul
 
 from kernelwright.ops.sizes import (
@@ -77,6 +77,30 @@ class Equations:
         for variable in list(self._bound):
             yield variable, self.solved(variable)
 
+    def ends(self, size: Size, low: int = 1) -> tuple[float, float]:
+        """What a size in terms of roots is at least and at most, where roots that are no remainders
+        nor multiples are `low` at least."""
+        match size:
+            case int():
+                return size, size
+            case Var():
+                if (divisor := self.remainders.get(size)) is not None:
+                    return 0, divisor - 1
+                return 1 if size in self.multiples else low, inf
+            case Quotient():
+                least, most = self.ends(size.of, low)
+                return least // size.divisor, most // size.divisor if most < inf else inf
+            case Product():
+                return prod([self.ends(factor, low)[0] for factor in size.factors]), inf
+            case Linear():
+                least = most = size.constant
+                for term, factor in size.terms:
+                    ends = self.ends(term, low)
+                    least += factor * ends[factor < 0]
+                    most += factor * ends[factor > 0]
+                return least, most
+        raise TypeError(size)
+
     def settle(self) -> None:
         """Try what stayed behind again, with all that is known now.
 
@@ -130,8 +154,25 @@ class Equations:
             return
         difference //= divisor
         assert isinstance(difference, Expr)
+        if not constant and (common := self._common_factor(terms)):
+            rest = (term // common * factor for term, factor in terms.items())
+            self._solve(sum(rest, start=0))
+            return
+        least, most = self.ends(difference)
+        if not least <= 0 <= most:
+            raise Contradiction(f"{difference} cannot be 0")
         if not (self._isolate(difference) or self._unround(difference) or self._divide(difference)):
             self.residual.append(difference)
+
+    def _common_factor(self, terms: Iterable[Expr]) -> Var | None:
+        """A variable that is not 0 and that all of several terms are multiples of."""
+        first, *others = (term.factors if isinstance(term, Product) else (term,) for term in terms)
+        for factor in first if others else ():
+            if not isinstance(factor, Var) or factor in self.remainders:
+                continue
+            if all(factor in other for other in others):
+                return factor
+        return None
 
     def _candidates(self, difference: Expr) -> Iterator[tuple[Var, int]]:
         """(root, factor) of the terms that can be brought to the other side."""

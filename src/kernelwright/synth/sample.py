@@ -13,16 +13,16 @@ from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
 from kernelwright.synth.draft import Draft
-from kernelwright.synth.drafts import Drafts
+from kernelwright.synth.drafts import Drafts, Unfit
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
 from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
 from kernelwright.synth.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
 from kernelwright.synth.system import Total
 
-DRAFTS_A_CALL = 20
-"""Forms and choices tried for one skeleton, for each of its calls. Of those that fit at level 5
-nearly all do within three drafts; one that fits in fewer than 1 of 100 is drawn too rarely."""
+DRAFTS_A_CALL = 10
+"""Forms and choices tried for one skeleton, for each of its calls. Once they are planned, most
+drafts go together where any do; a skeleton where fewer than 1 of 50 does is drawn too rarely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +70,14 @@ class Sampler:
                 f"the recipe has no program of {level} calls", remedy="allow more operators"
             )
         skeleton = self.skeletons.sample(level, rng)
+        of_skeleton = self._drafts.of(skeleton)
         is_decided, most = True, DRAFTS_A_CALL * level
         for drafts in range(1, most + 1):
             try:
-                draft = self._drafts.draw(skeleton, rng)
+                draft = of_skeleton.draw(rng)
                 program, drawn = self._sized(draft, sizes_rng)
+            except Unfit:
+                return Sample(None, "no_sizes", drafts=drafts)
             except NoSizes:  # nor a proof that there are none
                 is_decided = False
             except ValueError:  # a choice refused, or sizes that cannot be equal

@@ -29,3 +29,9 @@ class Weighted(Generic[T]):
     def find(self, number: int) -> T:
         """The item that this number below the total falls on."""
         return self.items[bisect(self._totals, number)]
+
+
+def weighted(each: Iterable[tuple[T, int]]) -> Weighted[T]:
+    """Of (item, weight)."""
+    pairs = list(each)
+    return Weighted([item for item, _ in pairs], (weight for _, weight in pairs))

@@ -1,0 +1,66 @@
+"""Sizes named anew: what is known of shapes, but for their names and what they came from."""
+
+from collections.abc import Container, Sequence
+from itertools import chain, count
+
+from kernelwright.ops.forms.form import Shape
+from kernelwright.ops.sizes import Linear, Product, Size, Var, evaluate, variables
+
+
+def named_anew(
+    shapes: Sequence[Shape], wanted: Shape = (), *, hidden: Container[Var] = ()
+) -> tuple[tuple[Shape, ...], Shape]:
+    """The shapes, and the sizes that are wanted of others, with variables named in order.
+
+    Where a size of the shapes depends on a variable that no other does, it can be anything whatever
+    the others are: it becomes a variable; or its terms do that depend on such variables, where they
+    add something to others.
+
+    Args:
+        hidden: sizes that depend on these variables become variables too.
+    """
+    uses: dict[Var, set[Size]] = {}
+    for size in chain(*shapes, wanted):
+        for variable in variables(size):
+            uses.setdefault(variable, set()).add(size)
+    names: dict[Size, Size] = {}
+
+    def name(size: Size) -> Size:
+        new = names.get(size)
+        if new is None:
+            new = names[size] = Var(f"r{len(names)}")
+        return new
+
+    def is_anything(term: Size) -> bool:
+        return any(len(uses[variable]) == 1 for variable in variables(term))
+
+    def renamed(size: Size) -> Size:
+        if isinstance(size, int):
+            return size
+        if isinstance(size, Var) or any(variable in hidden for variable in variables(size)):
+            return name(size)
+        if not isinstance(size, Linear):
+            return name(size) if is_anything(size) else evaluate(size, name)
+        known = [(term, factor) for term, factor in size.terms if not is_anything(term)]
+        added = [(term, factor) for term, factor in size.terms if is_anything(term)]
+        if known and all(isinstance(term, Var | Product) and factor > 0 for term, factor in added):
+            more = (name(size) if added else 0) + size.constant
+            return sum((evaluate(term, name) * factor for term, factor in known), start=more)
+        return name(size)
+
+    asks = tuple([evaluate(size, name) for size in wanted])
+    return tuple([tuple(map(renamed, shape)) for shape in shapes]), asks
+
+
+def only_ones(shapes: Sequence[Shape], wanted: Shape = ()) -> tuple[tuple[Shape, ...], Shape]:
+    """The shapes with a variable of its own for every size that is not 1 nor depends on what is
+    wanted; and what is wanted."""
+    asked = {variable for size in wanted for variable in variables(size)}
+    numbers = count()
+
+    def seen(size: Size) -> Size:
+        if size == 1 or any(variable in asked for variable in variables(size)):
+            return size
+        return Var(f"any{next(numbers)}")
+
+    return tuple([tuple(map(seen, shape)) for shape in shapes]), wanted
