@@ -64,6 +64,32 @@ def test_erf_matches_torch(guest):
     torch.testing.assert_close(unary(guest, "tl.erf(x)", x), torch.erf(x))
 
 
+TAKING_THE_RIGHT = """@triton.jit
+def right(a, b):
+    return a * 0 + b
+@triton.jit
+def affine(a, b, c, d):
+    return a * c, b * c + d"""
+
+
+def test_scans_by_a_function_keep_the_order_of_operands(guest):
+    x = torch.randn(64)
+    assert torch.equal(unary(guest, "tl.associative_scan(x, 0, right)", x, TAKING_THE_RIGHT), x)
+    # x -> x * 0.5 + 1, 64 times over: a recurrence that sums would not show
+    pair = "tl.associative_scan((x * 0 + 0.5, x * 0 + 1.0), 0, affine)[1]"
+    expected = 2 - 2 * 0.5 ** torch.arange(1, 65)
+    torch.testing.assert_close(unary(guest, pair, x, TAKING_THE_RIGHT), expected.float())
+
+
+def test_reductions_by_a_function_keep_the_order_of_operands(guest):
+    x = torch.randn(64)
+    last = unary(guest, "x * 0 + tl.reduce(x, 0, right)", x, TAKING_THE_RIGHT)
+    assert torch.equal(last, x[-1].expand(64))
+    rows = "x * 0 + tl.sum(tl.reduce(tl.reshape(x, (4, 16)), 0, right, keep_dims=True))"
+    total = unary(guest, rows, x, TAKING_THE_RIGHT)
+    torch.testing.assert_close(total, x.reshape(4, 16)[-1].sum().expand(64))
+
+
 def test_a_store_past_the_end_is_caught_with_its_line(guest):
     source = UNARY.format(expression="x", imports="").replace("out_ptr + at,", "out_ptr + at + 1,")
     guest.load(source)

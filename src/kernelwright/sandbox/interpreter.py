@@ -6,7 +6,8 @@ bounds. After `install`:
 - bfloat16 values are `ml_dtypes.bfloat16`, rounded to nearest;
 - every load, store and atomic must fall inside the storage of an argument, else `OutOfBounds`;
 - `tl.dot` rounds its operands as `input_precision` says;
-- `libdevice` functions are computed by torch.
+- `libdevice` functions are computed by torch;
+- reductions and scans by functions of the kernel's take arrays, not single elements.
 Not seen: races between programs (they run one after another), overruns inside one storage.
 """
 
@@ -38,8 +39,9 @@ def install() -> None:
     _install_bounds()
     _install_dot()
     _install_small_remedies()
-    from kernelwright.sandbox import libdevice_shim
+    from kernelwright.sandbox import interpreter_trees, libdevice_shim
 
+    interpreter_trees.install()
     libdevice_shim.install()
 
 

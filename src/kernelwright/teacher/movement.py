@@ -26,7 +26,8 @@ from kernelwright.teacher.tile_index import (
     flat_axis,
     times,
 )
-from kernelwright.teacher.tile_source import Buffer, assemble, kernel, out_buffers
+from kernelwright.teacher.tile_schedules import power_of_two
+from kernelwright.teacher.tile_source import Buffer, assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.tile_views import is_view
 from kernelwright.teacher.value_sizes import Sizes
 
@@ -83,7 +84,7 @@ def _write(program: Program, tile: Tile) -> Candidate:
         buffers += part.buffers
     named = [symbol for made in kernels for symbol in (*made.sizes, made.grid)]
     named += [size for buffer in buffers for size in buffer.sizes]
-    return assemble(program, sizes.needed(named), buffers, kernels, _is_wide(program))
+    return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
 
 
 def _groups(program: Program, sizes: Sizes) -> Iterator[tuple[TensorType, list[str]]]:
@@ -94,12 +95,6 @@ def _groups(program: Program, sizes: Sizes) -> Iterator[tuple[TensorType, list[s
         groups.setdefault((made.shape, sizes.of(name), made.layout), []).append(name)
     for names in groups.values():
         yield program.type_of(names[0]), names
-
-
-def _is_wide(program: Program) -> bool:
-    """Whether some tensor needs 64-bit offsets."""
-    made = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
-    return any(t.numel >= 2**31 for t in made)
 
 
 class _Part:
@@ -119,7 +114,7 @@ class _Part:
             NotWritable: something is neither pointwise nor moves elements.
         """
         self.program, self.sizes, self._names = program, sizes, names
-        self._is_wide = _is_wide(program)
+        self._is_wide = is_wide(program)
         index, self.view, self._lengths = _tile(sizes, made, names[0], columns)
         self.body = PullBody(program, self.view, sizes, RULES, is_wide=self._is_wide)
         for name in names:
@@ -158,8 +153,8 @@ class _Part:
         """The tile's sides: long rows, as many as fit."""
         if "n" not in self._lengths:
             return {}
-        columns = min(_power(self._lengths["n"]), tile.elements, _MAX_COLUMNS)
-        rows = min(_power(self._lengths.get("m", 1)), tile.elements // columns)
+        columns = min(power_of_two(self._lengths["n"]), tile.elements, _MAX_COLUMNS)
+        rows = min(power_of_two(self._lengths.get("m", 1)), tile.elements // columns)
         return (
             {"BLOCK_M": rows, "BLOCK_N": columns} if "m" in self._lengths else {"BLOCK_N": columns}
         )
@@ -202,8 +197,3 @@ def _tile(
         view[axis] = AxisText(f"offs_{axis}", "[:, None]" if axis == "m" else "[None, :]", bound)
         lengths[axis] = prod(shape[at] for at in members)
     return tuple(dims.get(at, ()) for at in range(len(shape))), view, lengths
-
-
-def _power(size: int) -> int:
-    """The next power of two."""
-    return 1 << (size - 1).bit_length()

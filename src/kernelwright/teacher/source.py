@@ -171,7 +171,7 @@ def candidate(
     texts = [kernel_text(kernel) for kernel in kernels]
     body = "\n".join([f"def fused_operator({', '.join(inputs)}):", *wrapper])
     header = ["import torch", "import triton", "import triton.language as tl"]
-    if any("libdevice." in text for text in texts):
+    if any("libdevice." in text for text in (extra, *texts)):
         header.append("from triton.language.extra import libdevice")
     parts = ["\n".join(header), *([extra] if extra else []), *texts, body]
     return Candidate(source="\n\n\n".join(parts) + "\n", plan=tuple(k.plan for k in kernels))

@@ -10,6 +10,7 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Index, View, times
+from kernelwright.teacher.tile_source import is_wide
 from kernelwright.teacher.tile_views import is_view, source
 
 ROUNDED = "tf32_rounded"
@@ -116,11 +117,7 @@ class Product(ABC):
     @cached_property
     def is_wide(self) -> bool:
         """Some tensor needs 64-bit offsets."""
-        made = [
-            *(i.type for i in self.program.inputs),
-            *(t for c in self.program.calls for t in c.types),
-        ]
-        return any(t.numel >= 2**31 for t in made)
+        return is_wide(self.program)
 
     def only_views(self, value: str) -> bool:
         """Whether a factor is an input seen through views alone."""

@@ -41,6 +41,11 @@ _SPLIT_TILES = (
 _IEEE_TILES = ((64, 64, 1, 4, 3), (128, 64, 1, 8, 3), (32, 64, 2, 4, 3), (16, 32, 2, 4, 3))
 
 
+def power_of_two(size: int) -> int:
+    """The least that is no smaller."""
+    return 1 << (size - 1).bit_length()
+
+
 def tile_schedules(product: Product, mode: str) -> Iterator[Schedule]:
     """Tiles that make sense at the product's sizes, in one precision mode."""
     m, n = product.lengths["m"], product.lengths["n"]

@@ -35,6 +35,12 @@ class Buffer:
     layout: Layout = Layout.CONTIGUOUS
 
 
+def is_wide(program: Program) -> bool:
+    """Whether some tensor needs 64-bit offsets."""
+    made = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
+    return any(t.numel >= 2**31 for t in made)
+
+
 def kernel(
     plan: KernelPlan,
     body: Sequence[str],

@@ -258,6 +258,7 @@ def _interpolate(sizes: Sizes, call: Call, _: int) -> Texts:
 
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(("flip", "roll", "triu", "tril"), _unchanged),
+    **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), _unchanged),
     **dict.fromkeys(("zeros_like", "ones_like", "full_like"), _unchanged),
     "slice": _slice,
     "select": _select,
