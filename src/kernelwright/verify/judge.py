@@ -167,6 +167,7 @@ class Judge:
                     session = open_session(small)
                 cases = self._cases(session.tasks[trial.name])
                 self._judge_cases(trial, session, cases)
+                trial.attest(session.guest)  # before its times are believed
                 if self._takes_times:
                     self._say("taking times")
                     clock.time_trial(session, cases.base, trial, self.seed)

@@ -3,7 +3,7 @@
 # task: relu
 # device: cuda
 # stage: probe
-# code: library_compute
+# code: library_compute | left_running
 
 import torch
 import triton

@@ -3,7 +3,7 @@
 # task: relu
 # device: cuda
 # stage: run | probe | compare | timing
-# code: left_running | unwritten | not_finite | wrong_values | implausible_time
+# code: left_running | unwritten | not_finite | wrong_values | library_compute | implausible_time
 
 import torch
 import triton
