@@ -5,6 +5,9 @@ import os
 import subprocess
 import sys
 import textwrap
+import time
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +16,7 @@ from torch import nn
 import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.search import optimize as search
 from kernelwright.search.optimize import optimize_target
 
 MODEL = '''
@@ -190,6 +194,26 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_search(tmp_path):
     file.write_text(FLAT)
     with pytest.raises(UsageError, match="cannot write"):
         optimize_target(str(file), out=file, device="cpu")
+
+
+def test_waiting_for_room_costs_nothing_of_the_budget(tmp_path, monkeypatch):
+    file, events, waited_s = tmp_path / "flat.py", [], [0.0]
+    file.write_text(FLAT)
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(waited_s))
+    monkeypatch.setattr(search, "time", clock)
+
+    @contextmanager
+    def room(program):
+        waited_s.append(1e4)
+        events.append([call.op for call in program.calls])
+        yield
+        events.append("left")
+
+    found = optimize_target(str(file), out=tmp_path / "out", device="cpu", budget_s=120, room=room)
+    assert events[1:] == ["left"]
+    assert len(events[0]) == found["num_operators"]
+    assert found["num_candidates"] > 0
+    assert found["seconds"] < 1e4
 
 
 class Gate(nn.Module):

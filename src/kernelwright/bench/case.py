@@ -9,7 +9,8 @@ folder `room` the processes of a run agree on who has how much of the GPU's memo
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
@@ -20,8 +21,8 @@ from kernelwright.bench.suite import KERNEL, failure
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
+from kernelwright.programs.program import Program
 from kernelwright.search.optimize import optimize_target
-from kernelwright.search.target import load_target
 from kernelwright.timing.floor import floor_ms
 from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
@@ -53,23 +54,8 @@ def run_case(job: Record) -> Record:
 
 
 def _searched(job: Record, folder: Path, say: Say) -> Record:
-    say("waiting for room")
-    with room(Path(job["room"]), _needed_bytes(job["spec"])):
-        return _optimized(job, folder, say)
-
-
-def _needed_bytes(spec: str) -> int:
-    """Of device memory, where that can be told without any."""
-    if not torch.cuda.is_available():
-        return 0
-    try:
-        return needed_bytes(load_target(spec, torch.device("meta")).program)
-    except UsageError:
-        return 0  # searching it says why
-
-
-def _optimized(job: Record, folder: Path, say: Say) -> Record:
-    result = optimize_target(job["spec"], out=folder, progress=say, **job["options"])
+    share = _Share(Path(job["room"]))
+    result = optimize_target(job["spec"], out=folder, progress=say, room=share.of, **job["options"])
     verdict = Verdict.from_json(result["verdict"])
     found = _of_verdict(verdict) | {
         "has_triton": result["num_triton"] > 0,
@@ -89,8 +75,21 @@ def _optimized(job: Record, folder: Path, say: Say) -> Record:
     )
     if job["spec"].endswith(".py"):
         say("timing side by side")
-        found |= _timed(job, folder / KERNEL if verdict.accepted else None, verdict.precision)
+        with room(share.folder, share.num_bytes):
+            found |= _timed(job, folder / KERNEL if verdict.accepted else None, verdict.precision)
     return found
+
+
+@dataclass(slots=True)
+class _Share:
+    """What a case needs of the GPU's memory, known once its program is."""
+
+    folder: Path
+    num_bytes: int = 0
+
+    def of(self, program: Program) -> AbstractContextManager[None]:
+        self.num_bytes = needed_bytes(program)
+        return room(self.folder, self.num_bytes)
 
 
 def _judged_candidate(job: Record, say: Say) -> Record:

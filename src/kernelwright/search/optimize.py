@@ -8,6 +8,7 @@ convolutions are also searched in channels-last layout, and the faster whole is 
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +43,8 @@ from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
 from kernelwright.verify.task import Task
 
 Say = Callable[[str], None]
+Room = Callable[[Program], AbstractContextManager[object]]
+"""The caller's way to share a device: it waits until there is memory for the program."""
 
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
@@ -64,8 +67,12 @@ def optimize_target(
     mode: str = "hybrid",
     budget_s: float = 600.0,
     progress: Say | None = None,
+    room: Room = nullcontext,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
+
+    Args:
+        room: held while the device is in use; waiting for it costs nothing of the budget.
 
     Returns:
         The result record, the last of the records.
@@ -81,10 +88,13 @@ def optimize_target(
     with Judge(device=device, precision=precision, mode=mode, budget_s=judging_s) as judge:
         say("loading and lowering")
         target = load_target(spec, judge.rules.device)
-        search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
-        variants = search.ranked(target.program)
-        say("judging the whole against the original")
-        variant, source, verdict = search.settle(variants, target.task, target.write)
+        asked_s = time.monotonic()
+        with room(target.program):
+            begin_s += time.monotonic() - asked_s
+            search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
+            variants = search.ranked(target.program)
+            say("judging the whole against the original")
+            variant, source, verdict = search.settle(variants, target.task, target.write)
     seconds = time.monotonic() - begin_s
     spent = Spent(seconds, search.num_candidates)
     result = result_record(target.name, target.program, variant, verdict, source, spent)
