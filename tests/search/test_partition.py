@@ -55,12 +55,26 @@ def test_what_nobody_can_write_is_not_proposed():
     assert propose(mlp(), lambda _: None) == []
 
 
-def test_views_and_lone_pointwise_calls_are_not_worth_a_kernel():
+def only_pointwise(program: Program) -> str | None:
+    return found if (found := family(program)) == "pointwise" else None
+
+
+def test_views_are_not_worth_a_kernel_nor_are_lone_pointwise_calls_of_a_larger_program():
+    b = Builder()
+    x, w = b.input(TensorType((4, 6))), b.input(TensorType((24, 2)))
+    [t] = b.call("sigmoid", input=x)
+    [t] = b.call("reshape", input=t, shape=(1, 24))
+    program = b.program(b.call("matmul", input=t, other=w))
+    assert propose(program, only_pointwise) == []
+    assert propose(program, only_pointwise, every=True) != []
+
+
+def test_a_pointwise_call_that_is_all_is_tried():
     b = Builder()
     x = b.input(TensorType((4, 6)))
     [t] = b.call("reshape", input=x, shape=(24,))
-    [t] = b.call("relu", input=t)
     assert propose(b.program([t]), family) == []
+    assert propose(b.program(b.call("relu", input=t)), family)
 
 
 def test_growth_closes_over_paths_that_leave_and_return():

@@ -215,7 +215,8 @@ class Search:
         return replace(verdict, advice=(*verdict.advice, note))
 
     def _search(self, program: Program, layout: str) -> Variant:
-        proposals = _covering_first(propose(program, family))
+        every = self._judge.rules.mode == "pure"
+        proposals = _covering_first(propose(program, family, every=every))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
             if self._is_settled(program, calls, tuned) or time.monotonic() > self._deadline_s:

@@ -15,8 +15,12 @@ Family = Callable[[Program], str | None]
 """Which kind of kernel a writer would use for a fragment; None where it cannot write it."""
 
 
-def propose(program: Program, family: Family) -> list[frozenset[int]]:
-    """Fragments worth trying, the largest first, without duplicates."""
+def propose(program: Program, family: Family, *, every: bool = False) -> list[frozenset[int]]:
+    """Fragments worth trying, the largest first, without duplicates.
+
+    Args:
+        every: a lone pointwise call inside a larger program too: nothing may stay in PyTorch.
+    """
     graph = Graph(program)
     known: dict[frozenset[int], str | None] = {}
 
@@ -29,7 +33,8 @@ def propose(program: Program, family: Family) -> list[frozenset[int]]:
     found: set[frozenset[int]] = set()
     for start in range(len(program.calls)):
         found.update(_grow(graph, start, family_of))
-    return sorted((p for p in found if _worthwhile(program, p)), key=lambda p: (-len(p), sorted(p)))
+    worthwhile = (part for part in found if _is_worthwhile(program, part, every=every))
+    return sorted(worthwhile, key=lambda part: (-len(part), sorted(part)))
 
 
 def _grow(
@@ -71,9 +76,11 @@ def _closure(graph: Graph, part: frozenset[int]) -> frozenset[int]:
     return frozenset(reached & reaching)
 
 
-def _worthwhile(program: Program, part: frozenset[int]) -> bool:
-    """Fusing saves traffic, or the lone call is one that a kernel of its own may do better."""
+def _is_worthwhile(program: Program, part: frozenset[int], *, every: bool) -> bool:
+    """Fusing saves traffic, or the lone call is one that a kernel of its own may do better, or it
+    is all that the program computes."""
     computing = [i for i in part if program.calls[i].op not in RELABELLING]
     if len(computing) != 1:
         return bool(computing)
-    return program.calls[computing[0]].operator.family != "pointwise"
+    is_all = sum(call.op not in RELABELLING for call in program.calls) == 1
+    return every or is_all or program.calls[computing[0]].operator.family != "pointwise"
