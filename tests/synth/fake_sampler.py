@@ -19,6 +19,7 @@ class FakeSample:
     drafts: int = 1
     proposals: int = 2
     accepted: int = 1
+    skeletons: int = 1
 
 
 class FakeSampler:

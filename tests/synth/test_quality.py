@@ -74,8 +74,13 @@ REFUSED = {
     "zeros": (chain("sin", "zeros_like"), Reason.CONSTANT),
     "softmax of one": (chain("sin", ("softmax", {"dim": 1}), shape=(64, 1)), Reason.CONSTANT),
     "x - x": (chain(("sub", {"other": "x"})), Reason.NEAR_ZERO),
-    "equal by chance": (chain("sin", ("eq", {"other": "new"})), Reason.DEGENERATE),
-    "any normal value is true": (chain("sin", ("logical_or", {"other": "new"})), Reason.DEGENERATE),
+    "equal by chance": (chain("sin", ("eq", {"other": "new"})), Reason.CONSTANT),
+    "any normal value is true": (chain("sin", ("logical_or", {"other": "new"})), Reason.CONSTANT),
+    "some of many are true": (chain("relu", ("any", {"dim": 1}), shape=(64, 512)), Reason.CONSTANT),
+    "the largest of many truth values": (
+        chain(("gt", {"other": 0.5}), ("amax", {"dim": 1}), shape=(64, 512)), Reason.CONSTANT,
+    ),
+    "index of one of many zeros": (chain("relu", ("argmin", {"dim": 1})), Reason.DEGENERATE),
     "its own maximum": (chain(("maximum", {"other": "x"})), Reason.DEGENERATE),
     "ReLU of a sigmoid": (chain("sigmoid", "relu"), Reason.IDLE),
     "random numbers": (chain("sin", "dropout"), Reason.RANDOM),
@@ -98,6 +103,8 @@ PASSES = {
     "a norm in float16": chain("sin", NORM, "gelu", dtype="float16"),
     "a residual": chain("silu", NORM, ("add", {"other": "x"}), "tanh"),
     "a tangent": chain("tanh", "tan"),
+    "both are positive": chain("relu", ("logical_and", {"other": "new"})),
+    "whole numbers that are equal": chain("round", ("eq", {"other": "new"})),
 }
 
 

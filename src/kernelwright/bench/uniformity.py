@@ -22,11 +22,16 @@ from kernelwright.ops.sizes import Size, evaluate, variables
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.synth.draft import Draft
-from kernelwright.synth.recipe import Bounds, Recipe, Sizes
+from kernelwright.synth.inputs import with_inits
+from kernelwright.synth.quality import refusal_unrun
+from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler, within
 from kernelwright.synth.skeleton import Skeleton, Skeletons
+from kernelwright.synth.sound import SoundSkeletons
 
 _BYTES = (0, 1 << 20)
+_ALL = Quality(ranges=False)
+"""Sound or not."""
 SPACES: Mapping[str, tuple[int, Recipe]] = {
     "pointwise": (
         2,
@@ -38,6 +43,7 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
             broadcast=(2, 1),
             sizes=Sizes(low=1, high=3, measure="uniform"),
             bounds=Bounds(bytes=_BYTES),
+            quality=_ALL,
         ),
     ),
     "meetings": (
@@ -61,6 +67,7 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
             weights={"mm": 2},
             sizes=Sizes(low=1, high=4, measure="uniform", elements=(1, 9)),
             bounds=Bounds(bytes=_BYTES, flops=(0, 60)),
+            quality=_ALL,
         ),
     ),
     "convolutions": (
@@ -79,6 +86,19 @@ SPACES: Mapping[str, tuple[int, Recipe]] = {
                 }
             },
             sizes=Sizes(low=1, high=3, measure="uniform", elements=(1, 4)),
+            bounds=Bounds(bytes=_BYTES),
+            quality=_ALL,
+        ),
+    ),
+    "sound": (
+        2,
+        Recipe(
+            operators=("exp", "log", "relu", "sub", "logical_not"),
+            dtypes=("float32",),
+            max_rank=1,
+            weights={"log": 3},
+            menus={"sub": {"alpha": (1,), "other": (2.0,)}},
+            sizes=Sizes(low=1, high=3, measure="uniform"),
             bounds=Bounds(bytes=_BYTES),
         ),
     ),
@@ -100,12 +120,14 @@ class _Asked:
 
 
 def probabilities(recipe: Recipe, level: int) -> dict[str, float]:
-    """Every program of the recipe as text -> how often it should be drawn, before any is refused
-    for its quality."""
+    """Every program of the recipe as text -> how often it should be drawn, before any is run."""
     usable = [form for form in forms(recipe.space()) if recipe.weight(form.op)]
     skeletons = Skeletons(usable)
+    sound = SoundSkeletons(skeletons)
     found: dict[str, float] = defaultdict(float)
     for skeleton in every_skeleton(usable, level, recipe.width):
+        if recipe.quality.ranges and not sound.has(skeleton):
+            continue
         weight = prod(recipe.weight(call.op) for call in skeleton.calls)
         for text, share in _programs(skeleton, skeletons, recipe).items():
             found[text] += weight * share
@@ -115,12 +137,13 @@ def probabilities(recipe: Recipe, level: int) -> dict[str, float]:
 
 def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[str, float]:
     """The skeleton's programs and their shares: each draft that has sizes in proportion to its
-    weight, and within a draft each solution alike."""
+    weight, and within a draft each solution alike, as far as values keep in range."""
     found: dict[str, float] = defaultdict(float)
     for draft, weight in every_draft(skeleton, skeletons, recipe.sizes.low):
         programs = list(_solutions(draft, recipe))
         for program in programs:
-            found[to_text(program)] += weight / len(programs)
+            if not (recipe.quality.ranges and refusal_unrun(with_inits(program))):
+                found[to_text(program)] += weight / len(programs)
     total = sum(found.values())
     return {text: share / total for text, share in found.items()}
 

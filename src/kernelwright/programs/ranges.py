@@ -27,7 +27,8 @@ def drawn(init: Init) -> Spread:
         case "rand":
             return uniform(low, high)
         case "randint":
-            return Spread(low, high - 1, (low + high - 1) / 2, (high - low) / 12**0.5)
+            middle, deviation = (low + high - 1) / 2, ((high - low) ** 2 - 1) ** 0.5 / 12**0.5
+            return Spread(low, high - 1, middle, deviation, is_whole=low.is_integer())
         case "sign":
             return Spread(-1.0, 1.0, 0.0, 1.0)
     return point(float(init.kind == "ones"))

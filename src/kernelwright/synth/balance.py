@@ -14,6 +14,7 @@ from random import Random
 from kernelwright.core.seed import derive
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.sound import SoundSkeletons
 from kernelwright.synth.space import usable_forms
 
 Say = Callable[[str], None]
@@ -34,8 +35,8 @@ def balanced_weights(
     target = draws * level / len(factors)
     for number in range(rounds):
         weights = _whole(factors)
-        calls = _calls(Skeletons(usable, weights=weights, width=recipe.width), level, draws,
-                       Random(derive(seed, "balance", number)))  # fmt: skip
+        skeletons = Skeletons(usable, weights=weights, width=recipe.width)
+        calls = _calls(skeletons, recipe, level, draws, Random(derive(seed, "balance", number)))
         shares = {op: max(calls[op], 0.3) / target for op in factors}
         say(f"round {number}: shares {min(shares.values()):.2f} to {max(shares.values()):.2f}")
         for op, share in shares.items():
@@ -48,5 +49,17 @@ def _whole(factors: Mapping[str, float]) -> dict[str, int]:
     return {op: max(round(SCALE * f / largest), 1) for op, f in sorted(factors.items())}
 
 
-def _calls(skeletons: Skeletons, level: int, draws: int, rng: Random) -> Counter[str]:
-    return Counter(call.op for _ in range(draws) for call in skeletons.sample(level, rng).calls)
+def _calls(
+    skeletons: Skeletons, recipe: Recipe, level: int, draws: int, rng: Random
+) -> Counter[str]:
+    """Of each operator, in skeletons as `synth` draws them."""
+    sound = SoundSkeletons(skeletons)
+    found: Counter[str] = Counter()
+    for _ in range(draws):
+        if recipe.quality.ranges:
+            skeleton, _ = sound.sample(level, rng)
+        else:
+            skeleton = skeletons.sample(level, rng)
+        if skeleton is not None:
+            found.update(call.op for call in skeleton.calls)
+    return found

@@ -9,10 +9,11 @@ import tomllib
 from importlib.resources import files
 
 from kernelwright.core.record import Record
+from kernelwright.ops.forms.registry import EXCLUDED
+from kernelwright.ops.registry import operators
 from kernelwright.synth.draws import Group
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.run import Plan
-from kernelwright.synth.space import space_record
 
 NAME = "synthetic-v1"
 MOST_ATTEMPTS = 200
@@ -28,7 +29,7 @@ def benchmark_plan() -> Plan:
         Group(name=f"level {level}", level=level, num=said["each_level"])
         for level in said["levels"]
     ]
-    operators = [
+    singles = [
         Group(
             name=name,
             level=1,
@@ -37,9 +38,10 @@ def benchmark_plan() -> Plan:
             most_attempts=MOST_ATTEMPTS,
             may_lack=True,
         )
-        for name in space_record(recipe)["operators"]
+        for name in operators()
+        if name not in EXCLUDED
     ]
-    return Plan(recipe=recipe, seed=said["seed"], groups=(*levels, *operators))
+    return Plan(recipe=recipe, seed=said["seed"], groups=(*levels, *singles))
 
 
 def synthetic_v1() -> list[Record]:

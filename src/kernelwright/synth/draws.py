@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.programs.record import program_record
 from kernelwright.synth.recipe import Recipe
@@ -40,6 +41,7 @@ class Search:
     index: int
     attempt: int = 0
     """The next one."""
+    skeletons: int = 0
     drafts: int = 0
     proposals: int = 0
     accepted: int = 0
@@ -77,14 +79,20 @@ class Drawer:
         """To the next attempt that passes; whether it is new is for others to say.
 
         Raises:
-            UsageError: nothing can be drawn by the recipe.
+            UsageError: nothing can be drawn by the recipe, and the group may not lack programs.
         """
         group = self.groups[search.group]
         sampler = self._sampler(group)
         while search.attempt < group.most_attempts:
-            sample = sampler.draw(group.level, self.seed, search.index, search.attempt)
+            try:
+                sample = sampler.draw(group.level, self.seed, search.index, search.attempt)
+            except UsageError:
+                if not group.may_lack:
+                    raise
+                break
             search = replace(
                 search,
+                skeletons=search.skeletons + sample.skeletons,
                 drafts=search.drafts + sample.drafts,
                 proposals=search.proposals + sample.proposals,
                 accepted=search.accepted + sample.accepted,
@@ -111,6 +119,7 @@ def _drawn(search: Search, group: Group) -> Record:
         "group": group.name,
         "index": search.index,
         "attempt": search.attempt,
+        "skeletons": search.skeletons,
         "drafts": search.drafts,
         "proposals": search.proposals,
         "accepted": search.accepted,

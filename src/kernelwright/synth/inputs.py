@@ -3,7 +3,7 @@
 Parameters of layers are known by their slot and drawn as `programs.initial` draws a model's. Of two
 operands that are multiplied and added up, one is scaled by 1 / sqrt(k) for k products a result:
 the right one where it is an input of the program, else the left one. What is multiplied up over a
-dimension lies near 1.
+dimension lies near 1. What is compared with 0, or for equality, is one of three numbers.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,11 @@ _OPERANDS = {
 }  # fmt: skip
 """Products of two operands of equal standing: (left, right)."""
 _PRODUCTS = ("prod", "cumprod")
+_TESTS = frozenset({
+    "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all",
+})  # fmt: skip
+"""Of what is 0, or equal: no normal draw ever is."""
+_FEW = Init("randint", 0, 3)
 _MODERATE = Init("rand", 0.5, 2.0)
 """Of exponents."""
 
@@ -44,6 +49,8 @@ def _init(uses: Uses, value: Input) -> Init:
 def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
     """Of a floating-point operand that no domain is asked of: (call, parameter) of its uses."""
     for call, parameter in found:
+        if call.op in _TESTS:
+            return _FEW
         if call.op in _PRODUCTS:
             return _near_one(program, call)
         if (call.op, parameter) == ("pow", "exponent"):

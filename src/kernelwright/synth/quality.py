@@ -8,7 +8,7 @@
    the machine.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,13 +16,13 @@ from math import inf
 
 import torch
 
-from kernelwright.ops.operator import Numerics
+from kernelwright.ops.operator import Numerics, TensorType
 from kernelwright.ops.ranges.spread import OutOfDomain, Spread
 from kernelwright.programs.lint import lint_program
 from kernelwright.programs.lint_algebra import check_algebra
 from kernelwright.programs.lint_findings import Finding, Severity
 from kernelwright.programs.program import Call, Program
-from kernelwright.programs.ranges import call_spreads
+from kernelwright.programs.ranges import call_spreads, drawn, idle_range
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.rewrite import in_float32
 from kernelwright.programs.variants import largest, scaled_down
@@ -75,6 +75,14 @@ ROUNDING = {"float64": 1e-3, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.15}
 bool: share of elements); by the narrowest dtype in the program."""
 MAX_ELEMENTS = 1 << 12
 """Of a value when programs are run or linted."""
+ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
+"""Operator -> operands that matter for one of its results only, and which."""
+INDEX_OF_LARGEST = {"argmax": True, "max": True, "argmin": False, "min": False}
+"""Operators whose last result is an index, and which element it is of."""
+LEAST_WHOLE_STD = 1e4
+"""Deviation of whole numbers below which some are equal."""
+FEWEST_OTHERS = 0.1
+"""Elements, on average, that are another whole number than most; else a result is constant."""
 IDLE_FINDINGS = frozenset({
     "ignores_parameter", "idle_operator", "constant_input", "unused_result", "redundant_operator",
     "cancelled_operator", "size_one_reduction", "removable_heavy_operator",
@@ -87,7 +95,7 @@ TOLERANCE = "strict"
 
 def refusal(program: Program, rules: Quality) -> Refusal | None:
     """Why the program is no task; None where it is one."""
-    if rules.ranges and (found := refusal_by_ranges(program)):
+    if rules.ranges and (found := refusal_unrun(program)):
         return found
     if rules.avoid_benchmarks and is_benchmark(program, rules.avoid):
         return Refusal(Reason.BENCHMARK, "a benchmark has it")
@@ -96,33 +104,82 @@ def refusal(program: Program, rules: Quality) -> Refusal | None:
     return _by_findings(check_algebra(program)) or _by_values(program)
 
 
-# Ranges
+# Reads and ranges
+
+
+def refusal_unrun(program: Program) -> Refusal | None:
+    """What follows from what reads what, and from how the inputs are drawn."""
+    return _by_reads(program) or refusal_by_ranges(program)
+
+
+def _by_reads(program: Program) -> Refusal | None:
+    """Operands without a result that is read."""
+    used = _used(program)
+    for call in program.calls:
+        for operand, result in ONLY_FOR.get(call.op, {}).items():
+            if call.outputs[result] not in used:
+                return Refusal(Reason.DEGENERATE, f"{call.op}: {operand} matters for nothing")
+    return None
+
+
+def _used(program: Program) -> set[str]:
+    return {*program.outputs, *(name for call in program.calls for name in call.refs())}
 
 
 def refusal_by_ranges(program: Program) -> Refusal | None:
     """What follows from how the inputs are drawn."""
-    returned = set(program.outputs)
+    returned, used = set(program.outputs), _used(program)
+    known = {value.name: drawn(value.init) for value in program.inputs}
     try:
         for call, spreads in call_spreads(program):
             if not call.is_extern and call.operator.numerics is Numerics.RANDOM:
                 return Refusal(Reason.RANDOM, call.op)
+            if found := _by_operand(call, known, used):
+                return found
+            known.update(zip(call.outputs, spreads, strict=True))
             for name, made, v in zip(call.outputs, call.types, spreads, strict=True):
-                if found := _by_spread(call, made.dtype, v, name in returned):
+                if found := _by_spread(call, made, v, name in returned):
                     return found
     except OutOfDomain as error:
         return Refusal(Reason.DOMAIN, str(error))
     return None
 
 
-def _by_spread(call: Call, dtype: str, v: Spread, is_returned: bool) -> Refusal | None:
-    if v.low == v.high:
-        return Refusal(Reason.CONSTANT, f"{call.op} is {v.low:.3g}")
+def _by_operand(call: Call, known: Mapping[str, Spread], used: set[str]) -> Refusal | None:
+    """What an operator of one operand does with it."""
+    kept = idle_range(call)
+    largest = INDEX_OF_LARGEST.get(call.op)
+    if kept is None and largest is None:
+        return None
+    v = known[next(call.refs())]
+    if kept is not None and kept[0] <= v.low and v.high <= kept[1]:
+        return Refusal(Reason.IDLE, f"{call.op} passes on all that it is given")
+    if largest is not None and call.outputs[-1] in used and _has_ties(v, largest):
+        return Refusal(Reason.DEGENERATE, f"{call.op}: index of one of several that are equal")
+    return None
+
+
+def _has_ties(v: Spread, largest: bool) -> bool:
+    """Whether the extreme of a few elements is likely to occur twice."""
+    end = v.high if largest else v.low
+    return (v.is_whole and v.std < LEAST_WHOLE_STD) or (end == 0 and v.share_of_zeros > 0)
+
+
+def _by_spread(call: Call, made: TensorType, v: Spread, is_returned: bool) -> Refusal | None:
+    if v.low == v.high or _is_settled(v, made.numel):
+        return Refusal(Reason.CONSTANT, f"{call.op} is {v.mean:.3g}")
+    dtype = made.dtype
     limit = LARGEST.get(dtype, inf)
     if not v.largest <= limit:
         return Refusal(Reason.MAGNITUDE, f"{call.op}: up to {v.largest:.3g} in {dtype}")
     if is_returned and dtype in LARGEST and v.rms < SMALLEST_OUTPUT:
         return Refusal(Reason.NEAR_ZERO, f"{call.op}: an output of size {v.rms:.3g}")
     return None
+
+
+def _is_settled(v: Spread, numel: int) -> bool:
+    """Whether hardly any element is another whole number than all the others."""
+    return v.is_whole and v.std * v.std * min(numel, MAX_ELEMENTS) < FEWEST_OTHERS
 
 
 # Values

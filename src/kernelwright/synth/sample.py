@@ -1,7 +1,7 @@
 """One program from a seed: skeleton, forms and choices, sizes, draws of the inputs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
 
@@ -14,15 +14,23 @@ from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
 from kernelwright.synth.draft import Draft
 from kernelwright.synth.drafts import Drafts, Unfit
+from kernelwright.synth.inputs import with_inits
+from kernelwright.synth.quality import Refusal, refusal_unrun
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
 from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
-from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.skeleton import Skeleton, Skeletons
+from kernelwright.synth.sound import SoundSkeletons
 from kernelwright.synth.space import usable_forms
 from kernelwright.synth.system import Total
 
 DRAFTS_A_CALL = 10
 """Forms and choices tried for one skeleton, for each of its calls. Once they are planned, most
 drafts go together where any do; a skeleton where fewer than 1 of 50 does is drawn too rarely."""
+MOST_OUT_OF_RANGE = 10
+"""Programs tried for one skeleton whose values leave their ranges."""
+MOST_UNFIT = 10
+"""Skeletons without a draft that fits, one after the other."""
+NO_SIZES = "no_sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,8 @@ class Sample:
     proposals: int = 0
     """Sizes proposed for the draft, and how many of them were within its bounds."""
     accepted: int = 0
+    skeletons: int = 1
+    """Drawn until one was sound and had a draft that fits."""
 
 
 class Sampler:
@@ -52,6 +62,10 @@ class Sampler:
         usable = usable_forms(self.recipe)
         weights = {form.op: self.recipe.weight(form.op) for form in usable}
         return Skeletons(usable, weights=weights, width=self.recipe.width)
+
+    @cached_property
+    def _sound(self) -> SoundSkeletons:
+        return SoundSkeletons(self.skeletons)
 
     @cached_property
     def _drafts(self) -> Drafts:
@@ -69,23 +83,51 @@ class Sampler:
             raise UsageError(
                 f"the recipe has no program of {level} calls", remedy="allow more operators"
             )
-        skeleton = self.skeletons.sample(level, rng)
+        skeletons = drafts = 0
+        for _ in range(MOST_UNFIT):
+            skeleton, number = self._skeleton(level, rng)
+            skeletons += number
+            if skeleton is None:
+                return Sample(None, "unsound", drafts=drafts, skeletons=skeletons)
+            sample = self._of(skeleton, rng, sizes_rng)
+            drafts += sample.drafts
+            if sample.refused != NO_SIZES:
+                break
+        return replace(sample, drafts=drafts, skeletons=skeletons)
+
+    def _skeleton(self, level: int, rng: Random) -> tuple[Skeleton | None, int]:
+        """A skeleton, and how many were drawn for it."""
+        if self.recipe.quality.ranges:
+            return self._sound.sample(level, rng)
+        return self.skeletons.sample(level, rng), 1
+
+    def _of(self, skeleton: Skeleton, rng: Random, sizes_rng: np.random.Generator) -> Sample:
+        """A program of the skeleton, or why there is none."""
         of_skeleton = self._drafts.of(skeleton)
-        is_decided, most = True, DRAFTS_A_CALL * level
+        refused, out_of_range = NO_SIZES, 0
+        is_decided, most = True, DRAFTS_A_CALL * len(skeleton.calls)
         for drafts in range(1, most + 1):
             try:
                 draft = of_skeleton.draw(rng)
                 program, drawn = self._sized(draft, sizes_rng)
             except Unfit:
-                return Sample(None, "no_sizes", drafts=drafts)
+                return Sample(None, NO_SIZES, drafts=drafts)
             except NoSizes:  # nor a proof that there are none
                 is_decided = False
+                continue
             except ValueError:  # a choice refused, or sizes that cannot be equal
                 continue
-            else:
-                is_uniform = drawn.is_uniform and is_decided
-                return Sample(program, None, is_uniform, drafts, drawn.proposals, drawn.accepted)
-        return Sample(None, "no_sizes", drafts=most)
+            if found := self._out_of_range(program):
+                refused, out_of_range = found.reason.value, out_of_range + 1
+                if out_of_range == MOST_OUT_OF_RANGE:
+                    break
+                continue
+            is_uniform = drawn.is_uniform and is_decided
+            return Sample(program, None, is_uniform, drafts, drawn.proposals, drawn.accepted)
+        return Sample(None, refused, drafts=drafts)
+
+    def _out_of_range(self, program: Program) -> Refusal | None:
+        return refusal_unrun(with_inits(program)) if self.recipe.quality.ranges else None
 
     def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, Drawn]:
         """The draft with sizes.

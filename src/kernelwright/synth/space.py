@@ -10,6 +10,7 @@ from kernelwright.ops.operator import REQUIRED, Operator, Param
 from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.registry import operators
 from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.sound import is_constant
 
 
 def space_record(recipe: Recipe) -> Record:
@@ -35,10 +36,14 @@ def space_record(recipe: Recipe) -> Record:
 
 
 def usable_forms(recipe: Recipe) -> list[Form]:
-    """Of the operators that may occur."""
+    """Of the operators that may occur. Where values are to keep in range, these are no operators
+    whose results are one number."""
     wanted = (each for each in operators().values() if each.name not in EXCLUDED)
     space = recipe.space()
-    return [form for each in wanted if recipe.weight(each.name) for form in forms_of(each, space)]
+    found = [forms_of(each, space) for each in wanted if recipe.weight(each.name)]
+    if recipe.quality.ranges:
+        found = [forms for forms in found if forms and not is_constant(forms[0])]
+    return [form for forms in found for form in forms]
 
 
 def _read(form: Form) -> Iterable[Kind]:

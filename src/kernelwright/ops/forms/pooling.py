@@ -21,6 +21,23 @@ def _pool(maker: Maker) -> Iterator[Form]:
         yield from maker.form((operand("input", rank, dtype),), always(sizes("s", rank)))
 
 
+def _adaptive(maker: Maker) -> Iterator[Form]:
+    rank = int(maker.operator.name[-2]) + 2
+    for dtype in maker.space.floats:
+        yield from maker.form((operand("input", rank, dtype),), _shrunk(rank))
+
+
+def _shrunk(rank: int) -> Operands:
+    """What is larger than it is made: to its own size it would stay as it is."""
+    batch, channels, *more = sizes("s", rank)
+
+    def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:
+        made = choice["output_size"]
+        return ((batch, channels, *(m + k - 1 for m, k in zip(more, made, strict=True))),), {}
+
+    return operands
+
+
 def _interpolate(maker: Maker) -> Iterator[Form]:
     """To a size, or by a factor; linear modes have corners to align."""
     for slot in maker.inputs(3, maker.space.floats):
@@ -41,6 +58,6 @@ def _resized(rank: int) -> Operands:
 
 
 WRITERS: Mapping[str, Writer] = {
-    **dict.fromkeys((op.name for op in OPERATORS), _pool),
+    **{op.name: _adaptive if "adaptive" in op.name else _pool for op in OPERATORS},
     "interpolate": _interpolate,
 }

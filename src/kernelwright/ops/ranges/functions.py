@@ -7,6 +7,7 @@ from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,
+    coin,
     image,
     mix,
     point,
@@ -18,7 +19,6 @@ from kernelwright.ops.ranges.spread import (
 _LARGEST_EXPONENT = 690.0
 """Of a power of e that a float holds; results beyond are refused anyway."""
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-COIN = Spread(0.0, 1.0, 0.5, 0.5)
 
 
 # Functions
@@ -104,11 +104,19 @@ def _function(name: str) -> Rule:
     return lambda g: image(function, g.of(), *turns)
 
 
+_WHOLE = ("floor", "ceil", "round")
+
+
+def _rounded(name: str) -> Rule:
+    rule = _function(name)
+    return lambda g: rule(g)._replace(is_whole=True)  # type: ignore[union-attr]
+
+
 def _sign(g: Given) -> Spread:
     v = g.of()
     if v.low < 0 < v.high:
-        return Spread(-1.0, 1.0, 0.0, 1.0, v.independent)
-    return image(lambda x: float((x > 0) - (x < 0)), v)
+        return Spread(-1.0, 1.0, 0.0, 1.0, v.independent, v.share_of_zeros)
+    return image(lambda x: float((x > 0) - (x < 0)), v)._replace(is_whole=True)
 
 
 def _leaky_relu(g: Given) -> Spread:
@@ -164,7 +172,9 @@ def truth(v: Spread) -> Spread:
     """1 where an element is not 0."""
     if v.low > 0 or v.high < 0:
         return point(1.0)
-    return point(0.0) if v.low == v.high == 0 else COIN._replace(independent=v.independent)
+    if v.low == v.high == 0:
+        return point(0.0)
+    return coin(1 - v.share_of_zeros, independent=v.independent)
 
 
 def negation(v: Spread) -> Spread:
@@ -179,11 +189,12 @@ def _to_dtype(g: Given) -> Spread:
     dtype, v = g["dtype"], g.of()
     if dtype == "bool":
         return truth(v)
-    return v if "float" in dtype else image(lambda x: float(int(x)), v)
+    return v if "float" in dtype else image(lambda x: float(int(x)), v)._replace(is_whole=True)
 
 
 RULES: dict[str, Rule] = {
     **{name: _function(name) for name in _FUNCTIONS},
+    **{name: _rounded(name) for name in _WHOLE},
     "sign": _sign,
     "leaky_relu": _leaky_relu,
     "elu": _with_alpha(_elu),

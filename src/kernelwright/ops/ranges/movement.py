@@ -6,6 +6,7 @@ from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
     Spread,
     average,
+    coin,
     extreme,
     mix,
     normal,
@@ -51,7 +52,7 @@ def _picked(name: str) -> Rule:
 
 def _one_hot(g: Given) -> Spread:
     classes = g.made[0].shape[-1]
-    return Spread(0.0, 1.0, 1 / classes, (1 / classes) ** 0.5)
+    return coin(1 / classes)
 
 
 def _average_pool(g: Given) -> Spread:

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from functools import partial
 from math import erf, exp, floor, log, sqrt
 
-from kernelwright.ops.ranges.functions import COIN, INFINITE, clipped, exp_of, negation, truth
+from kernelwright.ops.ranges.functions import INFINITE, clipped, exp_of, negation, truth
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
     Spread,
     add,
+    coin,
     divide,
     image,
     mix,
@@ -17,6 +18,8 @@ from kernelwright.ops.ranges.spread import (
     point,
     reciprocal,
     scale,
+    share_below,
+    share_equal,
     subtract,
 )
 
@@ -26,18 +29,30 @@ def _less(a: Spread, b: Spread, or_equal: bool) -> Spread:
         return point(1.0)
     if a.low > b.high or (not or_equal and a.low == b.high):
         return point(0.0)
-    return COIN
+    return coin(share_below(a, b))
 
 
 def _equal(a: Spread, b: Spread) -> Spread:
     if a.high < b.low or b.high < a.low:
         return point(0.0)
-    return point(1.0) if a.low == a.high == b.low == b.high else COIN
+    return point(1.0) if a.low == a.high == b.low == b.high else coin(share_equal(a, b))
 
 
 def _both(a: Spread, b: Spread) -> Spread:
     one, other = truth(a), truth(b)
-    return Spread(min(one.low, other.low), min(one.high, other.high), one.mean * other.mean, 0.5)
+    low, high = min(one.low, other.low), min(one.high, other.high)
+    return coin(one.mean * other.mean)._replace(low=low, high=high)
+
+
+def _either(a: Spread, b: Spread) -> Spread:
+    return negation(_both(negation(truth(a)), negation(truth(b))))
+
+
+def _one_of(a: Spread, b: Spread) -> Spread:
+    one, other = truth(a), truth(b)
+    if one.low == one.high and other.low == other.high:
+        return point(float(one.low != other.low))
+    return coin(one.mean * (1 - other.mean) + other.mean * (1 - one.mean))
 
 
 def _bits(a: Spread, b: Spread) -> Spread:
@@ -46,7 +61,7 @@ def _bits(a: Spread, b: Spread) -> Spread:
     while limit <= max(a.largest, b.largest):
         limit *= 2
     low = 0.0 if min(a.low, b.low) >= 0 else -limit
-    return Spread(low, limit - 1, (low + limit - 1) / 2, limit / 4)
+    return Spread(low, limit - 1, (low + limit - 1) / 2, limit / 4, is_whole=True)
 
 
 # Several operands
@@ -90,6 +105,7 @@ def _div_rule(g: Given) -> Spread:
 def _larger(a: Spread, b: Spread) -> Spread:
     """Of two normal values (Clark, 1961), kept in range."""
     low, high = max(a.low, b.low), max(a.high, b.high)
+    is_whole = a.is_whole and b.is_whole
     gap = sqrt(a.std * a.std + b.std * b.std)
     if gap == 0:
         return point(max(a.mean, b.mean))._replace(low=low, high=high)
@@ -99,7 +115,9 @@ def _larger(a: Spread, b: Spread) -> Spread:
     second = (a.mean**2 + a.std**2) * share + (b.mean**2 + b.std**2) * (1 - share)
     second += (a.mean + b.mean) * gap * density
     std = sqrt(max(second - mean * mean, 0.0))
-    return Spread(low, high, clipped(mean, low, high), std, a.independent and b.independent)
+    return Spread(
+        low, high, clipped(mean, low, high), std, a.independent and b.independent, 0.0, is_whole
+    )
 
 
 def _smaller(a: Spread, b: Spread) -> Spread:
@@ -117,7 +135,8 @@ def _power(g: Given) -> Spread:
     if base.low < 0 or (base.low == 0 and exponent.low < 0):
         raise OutOfDomain(f"powers of {base.low:.3g}")
     if base.low == 0:
-        powered = image(lambda x: x ** max(exponent.high, 0.0) if x > 0 else 0.0, base)
+        largest = max(exponent.high, 0.0)
+        powered = image(lambda x: exp_of(largest * log(x)) if x > 0 else 0.0, base)
         return _after_broadcast(g, mix(powered, base), "input", "exponent")
     made = image(exp_of, multiply(image(log, base), exponent))
     return _after_broadcast(g, made, "input", "exponent")
@@ -177,8 +196,8 @@ RULES: dict[str, Rule] = {
     "gt": _pairwise(lambda a, b: _less(b, a, False)),
     "ge": _pairwise(lambda a, b: _less(b, a, True)),
     "logical_and": _pairwise(_both),
-    "logical_or": _pairwise(lambda a, b: negation(_both(negation(truth(a)), negation(truth(b))))),
-    "logical_xor": _pairwise(lambda a, b: negation(_equal(truth(a), truth(b)))),
+    "logical_or": _pairwise(_either),
+    "logical_xor": _pairwise(_one_of),
     **{f"bitwise_{name}": _pairwise(_bits) for name in ("and", "or", "xor")},
     "where": _where,
     "lerp": _lerp,

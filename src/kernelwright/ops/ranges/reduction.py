@@ -2,7 +2,7 @@
 
 from math import exp, inf, log, prod, sqrt
 
-from kernelwright.ops.ranges.functions import exp_of, truth
+from kernelwright.ops.ranges.functions import exp_of, negation, truth
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
@@ -10,6 +10,7 @@ from kernelwright.ops.ranges.spread import (
     absolute,
     add,
     average,
+    coin,
     extreme,
     image,
     mix,
@@ -24,7 +25,21 @@ from kernelwright.ops.ranges.spread import (
 
 
 def _index(count: float) -> Spread:
-    return Spread(0.0, count - 1, (count - 1) / 2, count / sqrt(12.0))
+    return Spread(0.0, count - 1, (count - 1) / 2, count / sqrt(12.0), is_whole=True)
+
+
+def _any(g: Given) -> Spread:
+    return _unless_all(truth(g.of()), g.count)
+
+
+def _all(g: Given) -> Spread:
+    return negation(_unless_all(negation(truth(g.of())), g.count))
+
+
+def _unless_all(v: Spread, count: float) -> Spread:
+    """Whether any of `count` truth values holds."""
+    share = 1 - (1 - v.mean) ** count
+    return coin(share, independent=v.independent)._replace(low=v.low, high=v.high)
 
 
 def _extremes(sign: int) -> Rule:
@@ -234,8 +249,8 @@ RULES: dict[str, Rule] = {
     "var": _variance,
     "norm": lambda g: norm(g.of(), g.count, g["ord"]),
     "logsumexp": lambda g: log_sum_exp(g.of(), g.count),
-    "any": lambda g: truth(g.of()),
-    "all": lambda g: truth(g.of()),
+    "any": _any,
+    "all": _all,
     "softmax": _softmax,
     "log_softmax": _log_softmax,
     "cumsum": _cumsum,

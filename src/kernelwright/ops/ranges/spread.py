@@ -7,7 +7,7 @@ matrix products. Rules of single operators are in the modules beside this one.
 """
 
 from collections.abc import Callable
-from math import inf, log, sqrt
+from math import erf, exp, inf, log, pi, sqrt
 from typing import NamedTuple
 
 SIGMAS = 6.0
@@ -28,6 +28,11 @@ class Spread(NamedTuple):
     independent: bool = True
     """Elements know nothing of each other, so that their sum grows with the root of their number.
     Not so once a tensor was broadcast: what is added to a whole row adds up with it."""
+    zeros: float = 0.0
+    """Share of elements that are 0 exactly, as `relu` leaves many and a normal draw none. Of
+    whole numbers `share_of_zeros` follows from mean and deviation instead."""
+    is_whole: bool = False
+    """Elements are whole numbers: truth values, indices, what was rounded."""
 
     @property
     def largest(self) -> float:
@@ -37,13 +42,32 @@ class Spread(NamedTuple):
     def rms(self) -> float:
         return sqrt(self.mean * self.mean + self.std * self.std)
 
+    @property
+    def share_of_zeros(self) -> float:
+        if not self.low <= 0 <= self.high:
+            return 0.0
+        if not self.is_whole:
+            return self.zeros
+        if self.std == 0:
+            return float(self.mean == 0)
+        if self.low == 0 and self.high == 1:
+            return 1 - self.mean
+        distance = self.mean / self.std
+        return min(1.0, exp(-distance * distance / 2) / (self.std * sqrt(2 * pi)))
 
-ANYTHING = Spread(-1e30, 1e30, 0.0, 1e20, False)
+
+ANYTHING = Spread(-1e30, 1e30, 0.0, 1e20, False, 0.5)
 """Of values nothing is known of. The deviation is far inside, so that no norm looks bounded."""
 
 
 def point(value: float) -> Spread:
-    return Spread(value, value, value, 0.0)
+    return Spread(value, value, value, 0.0, True, float(value == 0), float(value).is_integer())
+
+
+def coin(share: float, *, independent: bool = True) -> Spread:
+    """1 in this share of elements, else 0."""
+    share = min(max(share, 0.0), 1.0)
+    return Spread(0.0, 1.0, share, sqrt(share * (1 - share)), independent, is_whole=True)
 
 
 def normal(mean: float, std: float) -> Spread:
@@ -54,17 +78,36 @@ def uniform(low: float, high: float) -> Spread:
     return Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0))
 
 
+_PROBES = (-1.15, -0.32, 0.32, 1.15)
+"""Means of the four quarters of a normal draw, in deviations."""
+
+
 def image(function: Callable[[float], float], v: Spread, *turns: float) -> Spread:
     """Of a function that rises or falls between `turns`, where its extremes may lie."""
-    low, high, mean, std, independent = v
+    low, high, mean, std = v.low, v.high, v.mean, v.std
     left, right = function(max(low, mean - _NODE * std)), function(min(high, mean + _NODE * std))
     middle = function(mean)
     ends = [function(low), function(high), *(function(x) for x in turns if low < x < high)]
     average = (left + right + 4 * middle) / 6
     square = (left * left + right * right + 4 * middle * middle) / 6 - average * average
     return Spread(
-        min(ends), max(ends), average, sqrt(square) if 0 < square < inf else 0.0, independent
+        min(ends),
+        max(ends),
+        average,
+        sqrt(square) if 0 < square < inf else 0.0,
+        v.independent,
+        _zeros_of_image(function, v),
+        v.is_whole and all(x < inf and float(x).is_integer() for x in map(abs, ends)),
     )
+
+
+def _zeros_of_image(function: Callable[[float], float], v: Spread) -> float:
+    """0 where it keeps 0, and where it is flat at 0."""
+    before = v.share_of_zeros
+    kept = before if before and function(0.0) == 0 else 0.0
+    probes = (min(max(v.mean + at * v.std, v.low), v.high) for at in _PROBES)
+    flat = sum(x != 0 and function(x) == 0 for x in probes) / len(_PROBES)
+    return kept + (1 - before) * flat
 
 
 # Arithmetic of elements that are paired one by one
@@ -77,17 +120,35 @@ def add(a: Spread, b: Spread) -> Spread:
         a.mean + b.mean,
         sqrt(a.std * a.std + b.std * b.std),
         a.independent and b.independent,
+        a.zeros * b.zeros,
+        a.is_whole and b.is_whole,
     )
 
 
 def scale(v: Spread, factor: float) -> Spread:
     one, other = v.low * factor, v.high * factor
     low, high = (one, other) if factor >= 0 else (other, one)
-    return Spread(low, high, v.mean * factor, v.std * abs(factor), v.independent)
+    return Spread(
+        low,
+        high,
+        v.mean * factor,
+        v.std * abs(factor),
+        v.independent,
+        v.zeros if factor else 1.0,
+        v.is_whole and float(factor).is_integer(),
+    )
 
 
 def shift(v: Spread, by: float) -> Spread:
-    return Spread(v.low + by, v.high + by, v.mean + by, v.std, v.independent)
+    return Spread(
+        v.low + by,
+        v.high + by,
+        v.mean + by,
+        v.std,
+        v.independent,
+        0.0 if by else v.zeros,
+        v.is_whole and float(by).is_integer(),
+    )
 
 
 def subtract(a: Spread, b: Spread) -> Spread:
@@ -104,6 +165,8 @@ def multiply(a: Spread, b: Spread) -> Spread:
         a.mean * b.mean,
         sqrt(variance),
         a.independent and b.independent,
+        1 - (1 - a.share_of_zeros) * (1 - b.share_of_zeros),
+        a.is_whole and b.is_whole,
     )
 
 
@@ -127,6 +190,21 @@ def absolute(v: Spread) -> Spread:
     return image(abs, v, 0.0)
 
 
+def share_below(a: Spread, b: Spread) -> float:
+    """Of elements of `a` that are less than those of `b`, both taken as normal."""
+    gap = sqrt(a.std * a.std + b.std * b.std)
+    if gap == 0:
+        return float(a.mean < b.mean)
+    return 0.5 * (1 + erf((b.mean - a.mean) / gap * sqrt(0.5)))
+
+
+def share_equal(a: Spread, b: Spread) -> float:
+    """Of elements that are the same number in both: only whole numbers, or zeros."""
+    if a.is_whole and b.is_whole:
+        return subtract(a, b).share_of_zeros
+    return a.share_of_zeros * b.share_of_zeros
+
+
 def rectify(v: Spread) -> Spread:
     return image(lambda x: max(x, 0.0), v)
 
@@ -145,6 +223,8 @@ def mix(*parts: Spread) -> Spread:
         mean,
         sqrt(max(second - mean * mean, 0.0)),
         all(p.independent for p in parts),
+        sum(p.share_of_zeros for p in parts) / count,
+        all(p.is_whole for p in parts),
     )
 
 
@@ -165,7 +245,15 @@ def total(v: Spread, count: float) -> Spread:
     rest = (count - 1) * v.mean
     low = min(mean - SIGMAS * std, rest + v.low)
     high = max(mean + SIGMAS * std, rest + v.high)
-    return Spread(max(count * v.low, low), min(count * v.high, high), mean, std, v.independent)
+    return Spread(
+        max(count * v.low, low),
+        min(count * v.high, high),
+        mean,
+        std,
+        v.independent,
+        v.zeros**count,
+        v.is_whole,
+    )
 
 
 def average(v: Spread, count: float) -> Spread:
@@ -190,12 +278,34 @@ def _has_fresh_signs(v: Spread) -> bool:
 def extreme(v: Spread, count: float, sign: int) -> Spread:
     """The largest (sign 1) or smallest (-1) of `count` elements.
 
-    Mean and deviation are those of normal values, to a few percent from 1 to 10^7 of them.
+    Mean and deviation are those of normal values, to a few percent from 1 to 10^7 of them; of few
+    different whole numbers, all of which are as likely, the last one is soon reached.
     """
     if count <= 1:
         return v
+    if v.is_whole and 0 < v.high - v.low < count:
+        return _last_of_few(v, count, sign)
     logarithm = log(count)
     deviations = sqrt(2 * max(logarithm - log(2 * sqrt(logarithm)), 0.0))
     mean = v.mean + sign * deviations * v.std
     std = v.std / (1 + 0.45 * deviations)
-    return Spread(v.low, v.high, min(max(mean, v.low), v.high), std, v.independent)
+    is_at_end = v.low == 0 if sign < 0 else v.high == 0
+    zeros = 1 - (1 - v.zeros) ** count if is_at_end else v.zeros**count
+    return Spread(
+        v.low,
+        v.high,
+        min(max(mean, v.low), v.high),
+        std,
+        v.independent,
+        zeros,
+        v.is_whole,
+    )
+
+
+def _last_of_few(v: Spread, count: float, sign: int) -> Spread:
+    width = v.high - v.low
+    share = (v.mean - v.low if sign > 0 else v.high - v.mean) if width == 1 else 1 / (width + 1)
+    reached = 1 - (1 - min(max(share, 0.0), 1.0)) ** count
+    end, before = (v.high, v.high - 1) if sign > 0 else (v.low, v.low + 1)
+    mean = end * reached + before * (1 - reached)
+    return v._replace(mean=mean, std=sqrt(reached * (1 - reached)))
