@@ -75,12 +75,16 @@ REFUSED = {
     "softmax of one": (chain("sin", ("softmax", {"dim": 1}), shape=(64, 1)), Reason.CONSTANT),
     "x - x": (chain(("sub", {"other": "x"})), Reason.NEAR_ZERO),
     "equal by chance": (chain("sin", ("eq", {"other": "new"})), Reason.CONSTANT),
-    "any normal value is true": (chain("sin", ("logical_or", {"other": "new"})), Reason.CONSTANT),
+    "any normal value is true": (chain("sin", ("logical_or", {"other": "new"})), Reason.DEGENERATE),
     "some of many are true": (chain("relu", ("any", {"dim": 1}), shape=(64, 512)), Reason.CONSTANT),
     "the largest of many truth values": (
         chain(("gt", {"other": 0.5}), ("amax", {"dim": 1}), shape=(64, 512)), Reason.CONSTANT,
     ),
     "index of one of many zeros": (chain("relu", ("argmin", {"dim": 1})), Reason.DEGENERATE),
+    "the larger of two that are far apart": (
+        chain("sigmoid", ("add", {"other": 8.0}), ("maximum", {"other": "new"})),
+        Reason.DEGENERATE,
+    ),
     "its own maximum": (chain(("maximum", {"other": "x"})), Reason.DEGENERATE),
     "ReLU of a sigmoid": (chain("sigmoid", "relu"), Reason.IDLE),
     "random numbers": (chain("sin", "dropout"), Reason.RANDOM),

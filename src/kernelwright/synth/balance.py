@@ -29,9 +29,10 @@ _LARGEST_CORRECTION = 8.0
 def balanced_weights(
     recipe: Recipe, level: int, *, rounds: int, draws: int, seed: int, say: Say
 ) -> Mapping[str, int]:
-    """Operator -> weight, for programs of a level; rounds of `draws` skeletons each."""
+    """Operator -> weight, for programs of a level; rounds of `draws` skeletons each, the first by
+    the recipe's own weights."""
     usable = usable_forms(recipe)
-    factors = {form.op: 1.0 for form in usable}
+    factors = {form.op: float(recipe.weight(form.op)) for form in usable}
     target = draws * level / len(factors)
     for number in range(rounds):
         weights = _whole(factors)

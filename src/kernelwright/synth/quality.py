@@ -17,11 +17,11 @@ from math import inf
 import torch
 
 from kernelwright.ops.operator import Numerics, TensorType
-from kernelwright.ops.ranges.spread import OutOfDomain, Spread
+from kernelwright.ops.ranges.spread import OutOfDomain, Spread, point, share_below
 from kernelwright.programs.lint import lint_program
 from kernelwright.programs.lint_algebra import check_algebra
 from kernelwright.programs.lint_findings import Finding, Severity
-from kernelwright.programs.program import Call, Program
+from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.ranges import call_spreads, drawn, idle_range
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.rewrite import in_float32
@@ -79,6 +79,9 @@ ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
 """Operator -> operands that matter for one of its results only, and which."""
 INDEX_OF_LARGEST = {"argmax": True, "max": True, "argmin": False, "min": False}
 """Operators whose last result is an index, and which element it is of."""
+TRUTHS = frozenset({"logical_and", "logical_or", "logical_xor"})
+"""Operators for which operands matter as far as they are 0 or not."""
+EXTREMES = frozenset({"maximum", "minimum"})
 LEAST_WHOLE_STD = 1e4
 """Deviation of whole numbers below which some are equal."""
 FEWEST_OTHERS = 0.1
@@ -134,7 +137,7 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
         for call, spreads in call_spreads(program):
             if not call.is_extern and call.operator.numerics is Numerics.RANDOM:
                 return Refusal(Reason.RANDOM, call.op)
-            if found := _by_operand(call, known, used):
+            if found := _by_operand(call, known, used) or _by_operands(call, known):
                 return found
             known.update(zip(call.outputs, spreads, strict=True))
             for name, made, v in zip(call.outputs, call.types, spreads, strict=True):
@@ -157,6 +160,24 @@ def _by_operand(call: Call, known: Mapping[str, Spread], used: set[str]) -> Refu
     if largest is not None and call.outputs[-1] in used and _has_ties(v, largest):
         return Refusal(Reason.DEGENERATE, f"{call.op}: index of one of several that are equal")
     return None
+
+
+def _by_operands(call: Call, known: Mapping[str, Spread]) -> Refusal | None:
+    """Operands that do not matter beside another."""
+    if call.op not in TRUTHS and call.op not in EXTREMES:
+        return None
+    given = dict(call.args).values()
+    read = [known[v.name] if isinstance(v, Ref) else point(float(v)) for v in given]
+    are_truths = call.op in TRUTHS
+    shares = [v.share_of_zeros for v in read] if are_truths else [share_below(*read)]
+    if any(_is_decided(share, call.types[0].numel) for share in shares):
+        return Refusal(Reason.DEGENERATE, f"{call.op}: an operand that decides nothing")
+    return None
+
+
+def _is_decided(share: float, numel: int) -> bool:
+    """Whether hardly any element is an exception, or hardly any is none."""
+    return share * (1 - share) * min(numel, MAX_ELEMENTS) < FEWEST_OTHERS
 
 
 def _has_ties(v: Spread, largest: bool) -> bool:

@@ -16,9 +16,12 @@ from kernelwright.ops.pooling import OPERATORS, RANKS_OF_MODES
 
 
 def _pool(maker: Maker) -> Iterator[Form]:
+    """Of 3 elements at least: there are windows around 2 that hold one each."""
     rank = int(maker.operator.name[-2]) + 2
+    batch, channels, *more = sizes("s", rank)
+    shape = batch, channels, *(size + 2 for size in more)
     for dtype in maker.space.floats:
-        yield from maker.form((operand("input", rank, dtype),), always(sizes("s", rank)))
+        yield from maker.form((operand("input", rank, dtype),), always(shape))
 
 
 def _adaptive(maker: Maker) -> Iterator[Form]:
@@ -28,12 +31,12 @@ def _adaptive(maker: Maker) -> Iterator[Form]:
 
 
 def _shrunk(rank: int) -> Operands:
-    """What is larger than it is made: to its own size it would stay as it is."""
+    """What is made smaller: to its own size it would stay as it is."""
     batch, channels, *more = sizes("s", rank)
 
     def operands(choice: Choice) -> tuple[tuple[Shape], Attributes]:
         made = choice["output_size"]
-        return ((batch, channels, *(m + k - 1 for m, k in zip(more, made, strict=True))),), {}
+        return ((batch, channels, *(m + k for m, k in zip(more, made, strict=True))),), {}
 
     return operands
 

@@ -84,7 +84,8 @@ _PROBES = (-1.15, -0.32, 0.32, 1.15)
 
 def image(function: Callable[[float], float], v: Spread, *turns: float) -> Spread:
     """Of a function that rises or falls between `turns`, where its extremes may lie."""
-    low, high, mean, std = v.low, v.high, v.mean, v.std
+    low, high, std = v.low, v.high, v.std
+    mean = min(max(v.mean, low), high)
     left, right = function(max(low, mean - _NODE * std)), function(min(high, mean + _NODE * std))
     middle = function(mean)
     ends = [function(low), function(high), *(function(x) for x in turns if low < x < high)]
