@@ -66,7 +66,7 @@ class Refusal:
     """Of the linter: its kind (`lint_findings.KINDS`)."""
 
 
-LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6}
+LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6, "int64": 1e9}
 """Of practical ranges of values, by dtype; half of what float16 holds."""
 SMALLEST_OUTPUT = 1e-4
 """Root mean square."""
@@ -193,7 +193,7 @@ def _by_spread(call: Call, made: TensorType, v: Spread, is_returned: bool) -> Re
     limit = LARGEST.get(dtype, inf)
     if not v.largest <= limit:
         return Refusal(Reason.MAGNITUDE, f"{call.op}: up to {v.largest:.3g} in {dtype}")
-    if is_returned and dtype in LARGEST and v.rms < SMALLEST_OUTPUT:
+    if is_returned and "float" in dtype and v.rms < SMALLEST_OUTPUT:
         return Refusal(Reason.NEAR_ZERO, f"{call.op}: an output of size {v.rms:.3g}")
     return None
 

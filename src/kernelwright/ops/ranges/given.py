@@ -41,9 +41,9 @@ class Given:
 
     @property
     def count(self) -> float:
-        """Elements of `input` for each of the result."""
+        """Elements of `input` for each of the result, one at least."""
         read: TensorType = self._bound["input"]
-        return read.numel / max(self.made[0].numel, 1)
+        return max(read.numel / max(self.made[0].numel, 1), 1.0)
 
 
 Rule = Callable[[Given], Spread | tuple[Spread, ...]]

@@ -64,10 +64,6 @@ def _average_pool(g: Given) -> Spread:
     return scale(v, count / divisor) if divisor else v
 
 
-def _adaptive_count(g: Given) -> float:
-    return max(g.count, 1.0)
-
-
 def _max_pool(g: Given) -> Spread:
     return extreme(g.of(), prod(g["kernel_size"]), 1)
 
@@ -110,11 +106,8 @@ RULES: dict[str, Rule] = {
     "one_hot": _one_hot,
     **{f"avg_pool{d}d": _average_pool for d in (1, 2, 3)},
     **{f"max_pool{d}d": _max_pool for d in (1, 2, 3)},
-    **{f"adaptive_avg_pool{d}d": lambda g: average(g.of(), _adaptive_count(g)) for d in (1, 2, 3)},
-    **{
-        f"adaptive_max_pool{d}d": lambda g: extreme(g.of(), _adaptive_count(g), 1)
-        for d in (1, 2, 3)
-    },
+    **{f"adaptive_avg_pool{d}d": lambda g: average(g.of(), g.count) for d in (1, 2, 3)},
+    **{f"adaptive_max_pool{d}d": lambda g: extreme(g.of(), g.count, 1) for d in (1, 2, 3)},
     "interpolate": _interpolate,
     "dropout": _dropout,
     "rand_like": lambda _: uniform(0.0, 1.0),
