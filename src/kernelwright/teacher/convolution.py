@@ -31,7 +31,7 @@ from kernelwright.teacher.window_find import find
 from kernelwright.teacher.window_gemm import ImplicitGemm
 
 _PRECISIONS = {
-    "strict": (("tf32x3", "ieee"), (ROUNDED, "tf32", "bf16x3")),
+    "strict": (("tf32x3", "ieee"), (ROUNDED, "bf16x3")),
     "tf32": (("tf32", ROUNDED, "bf16x3", "tf32x3"), ()),
     "kernelbench": (("tf32", ROUNDED, "bf16x3", "tf32x3"), ()),
 }
@@ -44,9 +44,10 @@ _DIRECT_PIXELS = (
     (1, 512, 4), (1, 1024, 4), (1, 256, 4), (2, 256, 4), (4, 128, 4), (1, 1024, 8), (8, 64, 4),
 )  # fmt: skip
 _DIRECT_CHANNELS = (
-    (64, 16, 4), (32, 32, 4), (128, 8, 4), (64, 8, 4), (32, 16, 4), (128, 16, 8), (16, 32, 4),
+    (32, 32, 4), (128, 8, 4), (64, 16, 4), (32, 64, 8), (64, 32, 8), (32, 16, 4), (128, 16, 8),
+    (16, 32, 4),
 )  # fmt: skip
-_MAX_DIRECT = 4
+_MAX_DIRECT = 8
 """Channels a group takes, at most, for a direct sum."""
 _L1_BYTES_PER_S = 20e12
 """What loads that hit L1 bring on an H200, all SMs together."""
@@ -69,7 +70,10 @@ class _Item:
     @property
     def kind(self) -> tuple[object, ...]:
         schedule = self.schedule
-        return type(self.product), schedule.precision, schedule.order, schedule.split_k > 1
+        is_split = schedule.split_k > 1
+        return (
+            type(self.product), self.product.pixels, schedule.precision, schedule.order, is_split
+        )  # fmt: skip
 
 
 def classify(program: Program) -> bool:
@@ -177,7 +181,7 @@ def _estimate_s(item: _Item) -> float:
     made = [product.program.type_of(side.value) for side in (product.image, product.weights)]
     memory_s = sum(each.num_bytes for each in (*made, product.out)) / BYTES_PER_S
     lays = Layout.CHANNELS_LAST if product.pixels == "m" else Layout.CONTIGUOUS
-    scattered = 1.0 if product.out.layout is lays else 1.5
+    scattered = 1.0 if product.out.layout is lays else 1.2
     num_taps = prod(sweep.kernel for sweep in product.sweeps)
     if isinstance(product, Direct):
         products = product.out.numel * product.counts.taken * num_taps

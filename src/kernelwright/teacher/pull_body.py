@@ -35,15 +35,25 @@ class PullBody(TileBody):
     """A tile body that follows operands back through what moves elements, too."""
 
     def __init__(
-        self, program: Program, view: View, sizes: Sizes, rules: "Rules", *, is_wide: bool
+        self,
+        program: Program,
+        view: View,
+        sizes: Sizes,
+        rules: "Rules",
+        *,
+        is_wide: bool,
+        tag: str = "",
+        widens: bool = True,
     ) -> None:
         """A body with nothing on its path.
 
         Args:
             is_wide: offsets need 64 bits.
+            tag: ends the names of its variables.
+            widens: whether 16-bit floats are loaded as fp32.
         """
         self._axes = dict(view)
-        super().__init__(program, self._axes)
+        super().__init__(program, self._axes, tag=tag, widens=widens)
         self.sizes, self.is_wide = sizes, is_wide
         self._rules = rules
         self._given = tuple(view)
@@ -87,8 +97,8 @@ class PullBody(TileBody):
         known = next((line for line in self.lines if line.endswith(f" = {text}")), None)
         if known is not None:
             return known.partition(" = ")[0]
-        taken = sum(line.startswith(f"{name}_") for line in self.lines)
-        variable = f"{name}_{taken}"
+        taken = sum(line.startswith(f"{name}{self._tag}_") for line in self.lines)
+        variable = f"{name}{self._tag}_{taken}"
         self.lines.append(f"{variable} = {text}")
         return variable
 
@@ -101,16 +111,16 @@ class PullBody(TileBody):
         if length == 1 and not conditions:
             return ()
         name = text if is_variable(text) else self.assign(text)
-        axis = f"p{len(self.view) - len(self._given)}"
+        axis = self._new_axis()
         self._axes[axis] = AxisText(name, conditions=tuple(dict.fromkeys(conditions)))
         return (Term(axis, size, length),)
 
     def guarded(self, index: Index, condition: str) -> Index:
         """The same positions, loaded under one more condition."""
         renamed = {}
-        for axis in axes_of(index) & self.view.keys():
+        for axis in [axis for axis in self.view if axis in axes_of(index)]:
             text = self.view[axis]
-            renamed[axis] = f"p{len(self.view) - len(self._given)}"
+            renamed[axis] = self._new_axis()
             self._axes[renamed[axis]] = AxisText(
                 text.name, text.suffix, conditions=(*text.tests, condition), parts=text.parts
             )
@@ -121,6 +131,9 @@ class PullBody(TileBody):
             )
             for dim in index
         )
+
+    def _new_axis(self) -> str:
+        return f"p{len(self.view) - len(self._given)}{self._tag}"
 
     def within(self, dim: Dim, value: str, at: int) -> Dim:
         """The dimension's positions in a value that may have more of them there."""
@@ -180,7 +193,7 @@ class PullBody(TileBody):
     def _offset(self, index: Index, made: TensorType) -> str:
         """The offset's text; slices of computed axes get their lines here."""
         text = offset(index, made, self.view)
-        for axis in self.view.keys() - self._given:
+        for axis in [axis for axis in self.view if axis not in self._given]:
             for name, part in self.view[axis].parts.items():
                 is_of_kernel = any(name in self.view[a].parts for a in self._given)
                 if name not in self._written and not is_of_kernel:

@@ -154,8 +154,11 @@ class _Written:
         body.lines += self._scanned()
         for name, variable in zip(self.call.outputs, ("scanned", "scanned_at"), strict=False):
             body.place(name, index, variable)
+        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
         for name in dict.fromkeys(self.program.outputs):
             if name not in body.path:
+                if body.shape(name) != self.call.types[0].shape:
+                    raise NotWritable(f"output {name} has another shape than the scan")
                 body.pull(name, index)
         return body
 

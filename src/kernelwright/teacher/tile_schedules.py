@@ -14,7 +14,7 @@ NUM_SMS = 132
 BYTES_PER_S = 4.3e12
 LAUNCH_S = 4e-6
 _FLOPS_PER_S = {
-    "ieee": 35e12, "tf32x3": 160e12, "bf16x3": 190e12, "tf32": 400e12, ROUNDED: 300e12,
+    "ieee": 35e12, "tf32x3": 160e12, "bf16x3": 190e12, "tf32": 400e12, ROUNDED: 230e12,
     "half": 650e12,
 }  # fmt: skip
 """What a large Triton product reaches on an H200; "half" stands for fp16 and bf16 factors."""

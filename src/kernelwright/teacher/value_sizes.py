@@ -246,6 +246,15 @@ def _one_hot(sizes: Sizes, call: Call, _: int) -> Texts:
     return (*_input(sizes, call), str(call.arg("num_classes")))
 
 
+def _attention(sizes: Sizes, call: Call, _: int) -> Texts:
+    query, key, value = (_input(sizes, call, name) for name in ("query", "key", "value"))
+    rank = max(len(query), len(key), len(value))
+    rows = [("1",) * (rank - len(texts)) + texts for texts in (query, key, value)]
+    batch = zip(*(row[:-2] for row in rows), strict=True)
+    shared = (next((text for text in each if text != "1"), "1") for each in batch)
+    return (*shared, query[-2], value[-1])
+
+
 def _interpolate(sizes: Sizes, call: Call, _: int) -> Texts:
     texts = _input(sizes, call)
     scales = call.arg("scale_factor")
@@ -276,4 +285,5 @@ _RULES: dict[str, Rule] = {
     "take_along_dim": _take_along_dim,
     "one_hot": _one_hot,
     "interpolate": _interpolate,
+    "scaled_dot_product_attention": _attention,
 }

@@ -5,7 +5,16 @@ from typing import Protocol
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
-from kernelwright.teacher import convolution, matmul, movement, pointwise, pooling, reduction, scan
+from kernelwright.teacher import (
+    attention,
+    convolution,
+    matmul,
+    movement,
+    pointwise,
+    pooling,
+    reduction,
+    scan,
+)
 
 
 class Writer(Protocol):
@@ -20,6 +29,7 @@ _FAMILIES: dict[str, tuple[Callable[[Program], bool], Writer]] = {
     "matmul": (matmul.classify, matmul.write),
     "convolution": (convolution.classify, convolution.write),
     "pooling": (pooling.classify, pooling.write),
+    "attention": (attention.classify, attention.write),
     "scan": (scan.classify, scan.write),
     "movement": (movement.classify, movement.write),
 }

@@ -1,0 +1,89 @@
+"""Candidates of the attention family: scaled dot products with masks, causal, heads shared."""
+
+import random
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.seed import derive
+from kernelwright.ops.operator import DTYPE_BYTES
+from kernelwright.programs.program import Program
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.flash import Flash, Tile
+from kernelwright.teacher.tile_schedules import power_of_two
+
+_PRECISIONS = {
+    "strict": ("tf32x3", "ieee"),
+    "tf32": ("tf32", "tf32x3"),
+    "kernelbench": ("tf32", "tf32x3"),
+}
+"""Dot precisions of fp32 factors under each policy, the faster first."""
+
+# Queries, keys, num_warps, num_stages
+_HALF = ((128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 2), (64, 32, 4, 3), (16, 64, 4, 3))
+_SINGLE = (
+    (64, 32, 4, 2), (64, 64, 8, 2), (64, 32, 8, 2), (32, 32, 4, 2), (128, 32, 8, 2),
+    (32, 32, 8, 2), (16, 32, 4, 2),
+)  # fmt: skip
+_MAX_WIDTH = 256
+"""Longest part of a head that one tile holds."""
+_SHARED_BYTES = 200 << 10
+"""What queries and the stages of keys and values may take of Hopper's 227 KiB."""
+
+_REGISTERS = 64
+"""A thread's that sums may take, of 255."""
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    try:
+        flash = Flash(program)
+        flash.candidate(_tiles(flash, "strict")[0])
+    except NotWritable:
+        return False
+    return True
+
+
+def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
+    """Candidates, best first; none where no form fits."""
+    flash = Flash(program)
+    tiles = _tiles(flash, precision)
+    best, rest = tiles[:3], tiles[3:]
+    random.Random(derive(seed, "attention")).shuffle(rest)
+    return [Flash(program).candidate(tile) for tile in [*best, *rest][:limit]]
+
+
+def _tiles(flash: Flash, precision: str) -> list[Tile]:
+    """Every tile that fits, the best first; those of one precision first of it each."""
+    is_half = flash.dtype != "float32"
+    found = [
+        tile
+        for sides in (_HALF if is_half else _SINGLE)
+        for mode in (("ieee",) if is_half else _PRECISIONS[precision])
+        if (tile := _tile(flash, sides, mode)) is not None
+    ]
+    if not found:
+        raise NotWritable("heads too wide for a tile")
+    return found
+
+
+def _tile(flash: Flash, sides: tuple[int, int, int, int], mode: str) -> Tile | None:
+    """Nothing where it takes too much shared memory, or idles over more than half its rows."""
+    queries, keys, warps, stages = sides
+    width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")
+    if width < flash.lengths["e"]:
+        width = 64  # in chunks, read again for every block of keys
+    taken = (queries * width + stages * keys * (width + values)) * DTYPE_BYTES[flash.dtype]
+    is_idle = queries > max(16, power_of_two(flash.lengths["m"]))
+    # In fp32 values pass through registers, with their parts where they are split, beside the sums.
+    is_single = flash.dtype == "float32"
+    spills = is_single and max(queries, 2 * keys) * values > _REGISTERS * 32 * warps
+    if taken > _SHARED_BYTES or is_idle or spills:
+        return None
+    return Tile(
+        queries=queries,
+        keys=keys,
+        values=values,
+        width=width,
+        num_warps=warps,
+        num_stages=stages,
+        precision=mode,
+    )
