@@ -34,6 +34,8 @@ class Graph:
 
     def __init__(self, program: Program) -> None:
         producer = program.producer()
+        self.users = program.users()
+        """Value name -> the calls that read it."""
         self.before = [
             frozenset(producer[name] for name in call.refs() if name in producer)
             for call in program.calls
@@ -81,27 +83,30 @@ def is_connected(program: Program, calls: Collection[int]) -> bool:
     return Graph(program).is_connected(frozenset(calls))
 
 
-def extract(program: Program, calls: Collection[int]) -> Fragment:
+def extract(program: Program, calls: Collection[int], graph: Graph | None = None) -> Fragment:
     """The part as a program of its own.
 
     Inputs that are the whole's keep their draw; results of other calls get one that suits what
     reads them.
 
+    Args:
+        graph: the program's, for those who have it: most of the work on a small part of a large
+            program is to make one.
+
     Raises:
         ValueError: the part is empty or not convex.
     """
-    part = frozenset(calls)
-    if not part or not is_convex(program, part):
+    part, graph = frozenset(calls), graph or Graph(program)
+    if not part or not graph.is_convex(part):
         raise ValueError(f"calls {sorted(part)} are not a convex part of the program")
     inside = [program.calls[i] for i in sorted(part)]
     made = {name for call in inside for name in call.outputs}
     reads = dict.fromkeys(name for call in inside for name in call.refs() if name not in made)
-    users = program.users()
     outputs = tuple(
         name
         for call in inside
         for name in call.outputs
-        if name in program.outputs or not part.issuperset(users[name])
+        if name in program.outputs or not part.issuperset(graph.users[name])
     )
     inputs = _inputs(program, tuple(reads), inside, outputs)
     own = canonical(Program(inputs, tuple(inside), outputs))

@@ -27,7 +27,7 @@ def propose(program: Program, family: Family, *, every: bool = False) -> list[fr
     def family_of(part: frozenset[int]) -> str | None:
         if part not in known:
             opaque = any(program.calls[i].is_extern for i in part)
-            known[part] = None if opaque else family(extract(program, part).program)
+            known[part] = None if opaque else family(extract(program, part, graph).program)
         return known[part]
 
     found: set[frozenset[int]] = set()

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from kernelwright.core.record import Record
-from kernelwright.programs.fragment import RELABELLING, enumerate_fragments, extract
+from kernelwright.programs.fragment import RELABELLING, Graph, enumerate_fragments, extract
 from kernelwright.programs.lint_operators import is_random
 from kernelwright.programs.program import Program
 from kernelwright.programs.record import program_record
@@ -30,6 +30,7 @@ class Parts:
         """Records of the different ones, each with the indices of its calls in the whole."""
         seen: set[str] = set()
         num_parts: Counter[int] = Counter()
+        graph = Graph(self.program)
         for calls in enumerate_fragments(self.program, self.max_calls, MAX_PARTS_A_CALL):
             self.counts["parts"] += 1
             num_parts[min(calls)] += 1
@@ -37,7 +38,7 @@ class Parts:
             if reason := self._reason_against(calls):
                 self.counts[reason] += 1
                 continue
-            record = program_record(extract(self.program, calls).program)
+            record = program_record(extract(self.program, calls, graph).program)
             if record["fingerprint"] in seen:
                 self.counts["repeated"] += 1
                 continue
