@@ -34,7 +34,7 @@ def test_what_is_drawn_is_a_task_or_is_refused_for_what_it_is():
             assert (task.program, task.refused) == (None, found.reason)
             reasons.add(found.reason)
     assert passed > 10
-    assert {Reason.DEGENERATE, Reason.IDLE} <= reasons
+    assert Reason.DEGENERATE in reasons
 
 
 def test_without_quality_every_program_is_one():

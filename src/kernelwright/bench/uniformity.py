@@ -23,14 +23,14 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.synth.draft import Draft
 from kernelwright.synth.inputs import with_inits
-from kernelwright.synth.quality import refusal_unrun
+from kernelwright.synth.quality import refusal_by_algebra, refusal_unrun
 from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler, within
 from kernelwright.synth.skeleton import Skeleton, Skeletons
 from kernelwright.synth.sound import SoundSkeletons
 
 _BYTES = (0, 1 << 20)
-_ALL = Quality(ranges=False)
+_ALL = Quality(ranges=False, lint=False)
 """Sound or not."""
 SPACES: Mapping[str, tuple[int, Recipe]] = {
     "pointwise": (
@@ -137,12 +137,12 @@ def probabilities(recipe: Recipe, level: int) -> dict[str, float]:
 
 def _programs(skeleton: Skeleton, skeletons: Skeletons, recipe: Recipe) -> dict[str, float]:
     """The skeleton's programs and their shares: each draft that has sizes in proportion to its
-    weight, and within a draft each solution alike, as far as values keep in range."""
+    weight, and within a draft each solution alike, of those that are not refused."""
     found: dict[str, float] = defaultdict(float)
     for draft, weight in every_draft(skeleton, skeletons, recipe.sizes.low):
         programs = list(_solutions(draft, recipe))
         for program in programs:
-            if not (recipe.quality.ranges and refusal_unrun(with_inits(program))):
+            if not _is_refused(program, recipe.quality):
                 found[to_text(program)] += weight / len(programs)
     total = sum(found.values())
     return {text: share / total for text, share in found.items()}
@@ -165,6 +165,13 @@ def every_draft(
             except ValueError:
                 continue
             yield asked, prod(weight for _, weight in choices)
+
+
+def _is_refused(program: Program, rules: Quality) -> bool:
+    """Without a run."""
+    if rules.ranges and refusal_unrun(with_inits(program)):
+        return True
+    return rules.lint and refusal_by_algebra(program) is not None
 
 
 def _choices(form: Form) -> Iterator[tuple[Choice, float]]:

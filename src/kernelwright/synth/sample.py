@@ -15,7 +15,7 @@ from kernelwright.programs.program import Program
 from kernelwright.synth.draft import Draft
 from kernelwright.synth.drafts import Drafts, Unfit
 from kernelwright.synth.inputs import with_inits
-from kernelwright.synth.quality import Refusal, refusal_unrun
+from kernelwright.synth.quality import Refusal, refusal_by_algebra, refusal_unrun
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
 from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
 from kernelwright.synth.skeleton import Skeleton, Skeletons
@@ -26,8 +26,8 @@ from kernelwright.synth.system import Total
 DRAFTS_A_CALL = 10
 """Forms and choices tried for one skeleton, for each of its calls. Once they are planned, most
 drafts go together where any do; a skeleton where fewer than 1 of 50 does is drawn too rarely."""
-MOST_OUT_OF_RANGE = 10
-"""Programs tried for one skeleton whose values leave their ranges."""
+MOST_REFUSED = 10
+"""Programs tried for one skeleton that are refused without a run."""
 MOST_UNFIT = 10
 """Skeletons without a draft that fits, one after the other."""
 NO_SIZES = "no_sizes"
@@ -104,7 +104,7 @@ class Sampler:
     def _of(self, skeleton: Skeleton, rng: Random, sizes_rng: np.random.Generator) -> Sample:
         """A program of the skeleton, or why there is none."""
         of_skeleton = self._drafts.of(skeleton)
-        refused, out_of_range = NO_SIZES, 0
+        refused, num_refused = NO_SIZES, 0
         is_decided, most = True, DRAFTS_A_CALL * len(skeleton.calls)
         for drafts in range(1, most + 1):
             try:
@@ -117,17 +117,21 @@ class Sampler:
                 continue
             except ValueError:  # a choice refused, or sizes that cannot be equal
                 continue
-            if found := self._out_of_range(program):
-                refused, out_of_range = found.reason.value, out_of_range + 1
-                if out_of_range == MOST_OUT_OF_RANGE:
+            if found := self._refusal(program):
+                refused, num_refused = found.reason.value, num_refused + 1
+                if num_refused == MOST_REFUSED:
                     break
                 continue
             is_uniform = drawn.is_uniform and is_decided
             return Sample(program, None, is_uniform, drafts, drawn.proposals, drawn.accepted)
         return Sample(None, refused, drafts=drafts)
 
-    def _out_of_range(self, program: Program) -> Refusal | None:
-        return refusal_unrun(with_inits(program)) if self.recipe.quality.ranges else None
+    def _refusal(self, program: Program) -> Refusal | None:
+        """Why its forms, choices and sizes are no good, as far as that shows without a run."""
+        rules = self.recipe.quality
+        if rules.ranges and (found := refusal_unrun(with_inits(program))):
+            return found
+        return refusal_by_algebra(program) if rules.lint else None
 
     def _sized(self, draft: Draft, rng: np.random.Generator) -> tuple[Program, Drawn]:
         """The draft with sizes.
