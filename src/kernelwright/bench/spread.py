@@ -45,7 +45,7 @@ def found_of(whole: Spread, space: Record) -> Record:
         for name, known in attributes.items()
         for value in known["values"]
     ]
-    pairs = list(possible_pairs(space))
+    missing = missing_pairs(whole, space)
     counts = [whole.operators[op] for op in space["operators"]]
     return {
         "operators": len(counts),
@@ -53,10 +53,14 @@ def found_of(whole: Spread, space: Record) -> Record:
         "calls_of_an_operator": {"least": min(counts), "most": max(counts)},
         "values": len(values),
         "values_missing": [" ".join(value) for value in values if not whole.values[value]],
-        "pairs": len(pairs),
-        "pairs_missing": sum(not whole.pairs[pair] for pair in pairs),
+        "pairs": sum(1 for _ in possible_pairs(space)),
+        "pairs_missing": len(missing),
         "calls": dict(whole.operators.most_common()),
     }
+
+
+def missing_pairs(whole: Spread, space: Record) -> list[tuple[str, str]]:
+    return [pair for pair in possible_pairs(space) if not whole.pairs[pair]]
 
 
 def possible_pairs(space: Record) -> Iterator[tuple[str, str]]:

@@ -5,12 +5,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from random import Random
 from time import process_time
 
 from kernelwright.bench.executed import Executed, execute
-from kernelwright.bench.spread import Spread, found_of
+from kernelwright.bench.expected import ExpectedPairs
+from kernelwright.bench.spread import Spread, found_of, missing_pairs
 from kernelwright.bench.uniformity import SPACES, draws, goodness_of_fit, probabilities
 from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import refusal_by_ranges
@@ -39,6 +42,7 @@ class _Part:
     """What a worker found in some of a plan's programs."""
 
     spread: Spread
+    expected: ExpectedPairs
     executed: Executed
     refused: Counter[str]
     not_uniform: int = 0
@@ -47,6 +51,7 @@ class _Part:
 
     def merge(self, other: "_Part") -> None:
         self.spread.merge(other.spread)
+        self.expected.merge(other.expected)
         self.executed.merge(other.executed)
         self.refused.update(other.refused)
         self.not_uniform += other.not_uniform
@@ -65,7 +70,8 @@ def uniformity(
 
 def programs(plan: Plan, workers: int, say: Say) -> Record:
     """Draw a plan's programs, each attempt 0 of its stream, and say what they are."""
-    whole = _Part(Spread(), Executed(), Counter())
+    space = space_record(plan.recipe)
+    whole = _empty(space)
     starts = range(0, plan.num, _IN_PART)
     jobs = [(plan, start, min(_IN_PART, plan.num - start)) for start in starts]
     with ProcessPoolExecutor(workers, get_context("forkserver")) as pool:
@@ -81,8 +87,12 @@ def programs(plan: Plan, workers: int, say: Say) -> Record:
         "refused": dict(whole.refused),
         "not_uniform": whole.not_uniform,
         "draw_cpu_ms": 1e3 * whole.draw_s / max(plan.num, 1),
-        "spread": found_of(whole.spread, space_record(plan.recipe)),
+        "spread": found_of(whole.spread, space),
     }
+    missing = missing_pairs(whole.spread, space)
+    if missing and not plan.recipe.quality.ranges:  # which operators are sound is not independent
+        expected, pair = whole.expected.largest(missing, plan.num)
+        record["missing_pair_most_expected"] = {"pair": pair, "readings": expected}
     if plan.device is not None:
         record["executed"] = {"device": plan.device, **whole.executed.to_json()}
     return record
@@ -96,15 +106,22 @@ def _part(job: tuple[Plan, int, int]) -> _Part:
     plan, start, num = job
     digest = plan.recipe.digest()
     if digest not in _TOOLS:
-        _TOOLS[digest] = Sampler(plan.recipe), space_record(plan.recipe)["attributes"]
-    sampler, attributes = _TOOLS[digest]
+        _TOOLS[digest] = Sampler(plan.recipe), space_record(plan.recipe)
+    sampler, space = _TOOLS[digest]
     sampler.skeletons.count(plan.level)  # not to be counted as time of the first draw
-    part = _Part(Spread(), Executed(), Counter())
+    part = _empty(space)
+    rng = Random(derive(plan.seed, "pairs", plan.level, start))
+    for _ in range(num):
+        part.expected.add(sampler.skeletons.sample(plan.level, rng), sampler.skeletons)
     for program in _drawn(sampler, plan, range(start, start + num), part):
-        part.spread.add(program, attributes)
+        part.spread.add(program, space["attributes"])
         if plan.device is not None:
             _run(with_inits(program), plan.device, part)
     return part
+
+
+def _empty(space: Record) -> _Part:
+    return _Part(Spread(), ExpectedPairs(list(space["operators"])), Executed(), Counter())
 
 
 def _run(program: Program, device: str, part: _Part) -> None:

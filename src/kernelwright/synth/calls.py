@@ -84,6 +84,8 @@ class Calls:
     """The calls that read so and add so, one a gain."""
     last: dict[Kinds, Weighted[Step]]
     """Last calls, by what they read. Nothing waits after one."""
+    ops: dict[Pattern, Weighted[str]]
+    """The operators that can be called so."""
 
     def __init__(self, forms: Iterable[Form], weights: Mapping[str, int], width: int) -> None:
         """`weights`: operator -> weight of a call, 1 where not given. `width`: see `Skeletons`."""
@@ -101,8 +103,8 @@ class Calls:
         self._number = {kind: index for index, kind in enumerate(self.kinds)}
         rows: dict[Kinds, dict[Kinds, list[Step]]] = {}
         last: dict[Kinds, list[Step]] = {}
-        for pattern in self._makers:
-            ops = self._ops(pattern, weights)
+        self.ops = {pattern: self._ops(pattern, weights) for pattern in self._makers}
+        for pattern, ops in self.ops.items():
             reads = self._numbers(read.kind for read in pattern.reads if not read.is_new)
             for gain, kept in self._gains(pattern, width):
                 rows.setdefault(reads, {}).setdefault(gain, []).append(Step(pattern, kept, ops))

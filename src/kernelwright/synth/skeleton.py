@@ -22,6 +22,7 @@ from random import Random
 from kernelwright.ops.forms.form import Form, Kind
 from kernelwright.synth.calls import Calls, Fit, Kinds, Pattern, Place, Step
 from kernelwright.synth.counting import Counts
+from kernelwright.synth.weighted import Weighted
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,10 @@ class Skeletons:
     def fits(self, call: SkeletonCall) -> tuple[Fit, ...]:
         """The forms of the call's operator that fit it."""
         return self._calls.fits(call.pattern, call.op)
+
+    def ops(self, call: SkeletonCall) -> Weighted[str]:
+        """The operators that the call could be one of, all else the same."""
+        return self._calls.ops[call.pattern]
 
     def sample(self, n: int, rng: Random) -> Skeleton:
         """A skeleton of n calls, with probability in proportion to its weight.

@@ -2,7 +2,7 @@
 
 from bisect import bisect
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from random import Random
 from typing import Generic, TypeVar
 
@@ -21,6 +21,10 @@ class Weighted(Generic[T]):
     @property
     def total(self) -> int:
         return self._totals[-1] if self._totals else 0
+
+    @property
+    def weights(self) -> list[int]:
+        return [high - low for low, high in pairwise((0, *self._totals))]
 
     def draw(self, rng: Random) -> T:
         """An item; the total must not be 0."""

@@ -1,0 +1,54 @@
+"""Pairs as expected are those of all skeletons, and tell rare ones from impossible ones."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from kernelwright.bench.every_skeleton import every_skeleton
+from kernelwright.bench.expected import ExpectedPairs
+from kernelwright.ops.forms.form import Form
+from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.skeleton import Skeleton, Skeletons
+from kernelwright.synth.space import usable_forms
+
+OPERATORS = ("relu", "exp", "mul", "argmax", "sum", "softmax")
+
+
+def usable() -> list[Form]:
+    return usable_forms(Recipe(operators=OPERATORS, dtypes=("float32",), max_rank=1))
+
+
+def readings(skeleton: Skeleton) -> Counter[tuple[str, str]]:
+    made = {value: call.op for call in skeleton.calls for value in call.results}
+    read = [(value, call.op) for call in skeleton.calls for value in call.values]
+    return Counter((made[value], op) for value, op in read if value in made)
+
+
+def test_the_mean_over_all_skeletons_is_exact() -> None:
+    skeletons, whole = list(every_skeleton(usable(), 3)), Counter[tuple[str, str]]()
+    expected, drawn_from = ExpectedPairs(OPERATORS), Skeletons(usable())
+    for skeleton in skeletons:
+        whole.update(readings(skeleton))
+        expected.add(skeleton, drawn_from)
+    for pair in [(maker, reader) for maker in OPERATORS for reader in OPERATORS]:
+        found, of = expected.largest([pair], len(skeletons))
+        assert found == pytest.approx(whole[pair])
+        assert of == pair
+    assert whole["relu", "mul"]
+    assert not whole["argmax", "softmax"]
+
+
+def test_a_pair_that_few_skeletons_have_is_told_from_one_that_none_has() -> None:
+    skeletons = Skeletons(usable(), weights={"exp": 1, "relu": 10**9, "mul": 10**9})
+    expected, rng, drawn = ExpectedPairs(OPERATORS), Random(0), Counter[tuple[str, str]]()
+    for _ in range(200):
+        skeleton = skeletons.sample(2, rng)
+        drawn.update(readings(skeleton))
+        expected.add(skeleton, skeletons)
+    assert not drawn["exp", "relu"]
+    rare, _ = expected.largest([("exp", "relu")], 10**9)
+    often, pair = expected.largest([("exp", "relu"), ("relu", "relu")], 10**9)
+    assert 0 < rare < 10 < often
+    assert pair == ("relu", "relu")
+    assert expected.largest([("argmax", "softmax")], 10**9)[0] == 0
