@@ -10,7 +10,7 @@ from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.programs.variants import shape_variants
-from kernelwright.synth.recipe import Bounds, Recipe, Sizes
+from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler
 from kernelwright.teacher import movement
 from kernelwright.teacher.pull_rules import RULES
@@ -18,7 +18,10 @@ from kernelwright.teacher.writer import family, write
 from kernelwright.verify.program_task import same_attributes
 from kernelwright.verify.static import findings
 
-SMALL = {"sizes": Sizes(high=24), "bounds": Bounds(bytes=(1, 1 << 16))}
+SMALL = {
+    "sizes": Sizes(high=24), "bounds": Bounds(bytes=(1, 1 << 16)), "width": 2,
+    "quality": Quality(ranges=False, lint=False, avoid_benchmarks=False),
+}  # fmt: skip
 MOVES = sorted(set(RULES) | {o.name for o in operators().values() if o.family == "shape"})
 
 

@@ -160,6 +160,7 @@ PAIR = TensorType((7, 33))
 UNIT = (PAIR, Init("rand", 0.1, 0.9))
 SIGN = (PAIR, Init("sign"))
 CLASS = (TensorType((7,), "int64"), Init("randint", 0, 33))
+EACH_CLASS = (TensorType((33,)), Init("rand", 0.1, 1.0))
 LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
     "mse": ("mse_loss", {}, (PAIR, PAIR)),
     "l1": ("l1_loss", {"reduction": "sum"}, (PAIR, PAIR)),
@@ -169,12 +170,22 @@ LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
     "kl of logs": ("kl_div", {"log_target": True}, (PAIR, PAIR)),
     "bce": ("binary_cross_entropy", {}, (UNIT, UNIT)),
     "bce of logits": ("binary_cross_entropy_with_logits", {}, (PAIR, UNIT)),
+    "bce of logits, weighted": (
+        "binary_cross_entropy_with_logits", {}, (PAIR, UNIT, EACH_CLASS, EACH_CLASS),
+    ),
     "hinge": ("hinge_embedding_loss", {}, (PAIR, SIGN)),
     "soft margin": ("soft_margin_loss", {}, (PAIR, SIGN)),
     "ranking": ("margin_ranking_loss", {"margin": 0.5}, (PAIR, PAIR, SIGN)),
     "cross entropy": ("cross_entropy", {}, (PAIR, CLASS)),
     "smoothed": ("cross_entropy", {"label_smoothing": 0.1}, (PAIR, CLASS)),
-    "weighted": ("cross_entropy", {}, (PAIR, CLASS, (TensorType((33,)), Init("rand", 0.1, 1.0)))),
+    "weighted": ("cross_entropy", {}, (PAIR, CLASS, EACH_CLASS)),
+    "smoothed and weighted": (
+        "cross_entropy", {"label_smoothing": 0.1, "ignore_index": 3},
+        (PAIR, (CLASS[0], Init("randint", 0, 5)), EACH_CLASS),
+    ),
+    "probabilities, smoothed and weighted": (
+        "cross_entropy", {"label_smoothing": 0.1}, (PAIR, UNIT, EACH_CLASS),
+    ),
     "ignoring": ("cross_entropy", {"ignore_index": 3}, (PAIR, (CLASS[0], Init("randint", 0, 5)))),
     "probabilities": ("cross_entropy", {}, (PAIR, UNIT)),
     "of each sample": ("cross_entropy", {"reduction": "none"}, (PAIR, CLASS)),
@@ -183,7 +194,7 @@ LOSSES: dict[str, tuple[str, dict[str, Any], tuple[Given, ...]]] = {
     "distance": ("pairwise_distance", {"keepdim": True}, (PAIR, PAIR)),
     "cosine": ("cosine_similarity", {"dim": 1}, (PAIR, PAIR)),
     "cosine loss": ("cosine_embedding_loss", {}, (PAIR, PAIR, (TensorType((7,)), Init("sign")))),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -198,6 +209,17 @@ def test_losses_are_right(name):
     program = built(make, *normal)
     assert candidates(program)
     assert faults(program, candidates(program, limit=2)) == []
+
+
+@pytest.mark.parametrize("op", ["dot", "matmul"])
+def test_a_product_of_two_vectors_is_a_reduction(op):
+    builder = Builder()
+    x, y = (builder.input(TensorType((700,), "float16")) for _ in range(2))
+    second = "tensor" if op == "dot" else "other"
+    [t] = builder.call(op, **{"input": builder.call("relu", input=x)[0], second: y})
+    program = builder.program(builder.call("add", input=t, other=1.0))
+    assert candidates(program)
+    assert faults(program, candidates(program)) == []
 
 
 def test_reductions_over_different_axes_of_a_whole_result_are_left_to_the_search():

@@ -15,7 +15,7 @@ from kernelwright.ops.registry import FAMILIES, operators
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.build import Builder, map_refs
 from kernelwright.programs.program import Program, Ref
-from kernelwright.synth.recipe import Bounds, Recipe, Sizes
+from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler
 from kernelwright.teacher.writer import family
 
@@ -57,9 +57,11 @@ def rows() -> dict[str, list[Row]]:
 
 def row(op: str) -> Row:
     """Draw calls of an operator and see which have a form."""
+    everything = Quality(ranges=False, lint=False, avoid_benchmarks=False)
     small = Recipe(
-        operators=(op,), sizes=Sizes(high=64), bounds=Bounds(bytes=(1, 1 << 24)), width=2
-    )
+        operators=(op,), sizes=Sizes(high=64), bounds=Bounds(bytes=(1, 1 << 24)), width=2,
+        quality=everything,
+    )  # fmt: skip
     sampler = Sampler(small)
     drawn = [sampler.draw(1, 0, index, 0).program for index in range(CALLS)]
     programs = [program for program in drawn if program is not None]

@@ -72,6 +72,10 @@ _HUBER = (
     "0.5 * ({input} - {target}) * ({input} - {target}), "
     "{delta} * (tl.abs({input} - {target}) - 0.5 * {delta}))"
 )
+_WEIGHTED_LOGITS = (
+    "(1 - {target}) * {input} + (1 + ({pos_weight} - 1) * {target}) * "
+    "(tl.maximum(-{input}, 0.0) + libdevice.log1p(tl.exp(-tl.abs({input}))))"
+)
 _SMOOTH_L1 = (
     "tl.where(tl.abs({input} - {target}) < {beta}, "
     "0.5 * ({input} - {target}) * ({input} - {target}) / {beta}, "
@@ -88,14 +92,14 @@ def _template(call: Call) -> str:
         if call.arg("log_target"):
             return "libdevice.exp({target}) * ({target} - {input})"
         return "tl.where({target} > 0, {target} * (tl.log({target}) - {input}), 0.0)"
+    if call.op == "binary_cross_entropy_with_logits" and isinstance(call.arg("pos_weight"), Ref):
+        return _WEIGHTED_LOGITS
     return _ELEMENTS[call.op]
 
 
 def _elementwise(graph: Graph, call: Call) -> None:
     params = call.operator.params
     names = [p.name for p in params if isinstance(call.arg(p.name), Ref)]
-    if "pos_weight" in names:
-        raise NotWritable("pos_weight")
     nodes, dims = _operands(graph, call, *names)
     given = {p.name: call.arg(p.name) for p in params if p.name not in nodes}
     numbers = {k: literal(v) for k, v in given.items() if isinstance(v, int | float)}
@@ -170,27 +174,36 @@ def _nll(graph: Graph, call: Call) -> None:
 def _cross_entropy(graph: Graph, call: Call) -> None:
     scores, target, dims = _classes(graph, call)
     axes, smoothing = over(scores, [1]), call.arg("label_smoothing")
-    is_weighted = isinstance(call.arg("weight"), Ref)
     top, _, total = exponentials(graph, call.op, call.outputs[0], scores.node, axes)
     norm = _node(graph, call, "norm", f"{top} + tl.log({total})", [top, total])
+    surprise = _node(graph, call, "surprise", f"{norm} - {scores.node}", [norm, scores.node])
+    if isinstance(call.arg("weight"), Ref):
+        weight = operand(graph, call, "weight").node
+        surprise = _node(graph, call, "weighted", f"{surprise} * {weight}", [surprise, weight])
     if target.is_float:
-        if smoothing or is_weighted:
-            raise NotWritable("smoothed or weighted class probabilities")
-        text = f"{target.node} * ({norm} - {scores.node})"
-        part = _node(graph, call, "part", text, [target.node, norm, scores.node])
-        _finish(graph, call, _reduce(graph, call, "loss", part, axes), dims)
+        part = _node(graph, call, "part", f"{target.node} * {surprise}", [target.node, surprise])
+        loss = _smoothed(graph, call, _reduce(graph, call, "hard", part, axes), surprise, axes)
+        _finish(graph, call, loss, dims)
         return
-    if smoothing and is_weighted:
-        raise NotWritable("smoothed and weighted classes")
-    picked = _chosen(graph, call, "picked", scores.node, target, axes)
     share = _share(graph, call, target, axes)
-    text, args = f"{norm} - {picked}", [norm, picked]
-    if smoothing:
-        mean = graph.reduce(f"{call.outputs[0]}_even", call.op, "mean", scores.node, axes)
-        text = f"{norm} - {literal(1 - smoothing)} * {picked} - {literal(smoothing)} * {mean}"
-        args = [norm, picked, mean]
-    loss = _node(graph, call, "loss", f"({text}) * {share}", [*args, share])
+    picked = _chosen(graph, call, "picked", scores.node, target, axes)
+    text, args = f"({norm} - {picked}) * {share}", [norm, picked, share]
+    loss = _node(graph, call, "hard" if smoothing else "loss", text, args)
+    loss = _smoothed(graph, call, loss, surprise, axes)
+    if smoothing:  # nothing of samples that are ignored
+        text = f"tl.where({target.node} != {call.arg('ignore_index')}, {loss}, 0.0)"
+        loss = _node(graph, call, "counted", text, [target.node, loss])
     _finish(graph, call, loss, dims, share)
+
+
+def _smoothed(graph: Graph, call: Call, loss: str, surprise: str, axes: Sequence[int]) -> str:
+    """A sample's loss with a part of its target spread evenly over all classes."""
+    smoothing = call.arg("label_smoothing")
+    if not smoothing:
+        return loss
+    even = graph.reduce(f"{call.outputs[0]}_even", call.op, "mean", surprise, axes)
+    text = f"{literal(1 - smoothing)} * {loss} + {literal(smoothing)} * {even}"
+    return _node(graph, call, "smoothed", text, [loss, even])
 
 
 # Distances

@@ -193,6 +193,21 @@ def _softmax(graph: Graph, call: Call) -> None:
     graph.values[name] = Value(name, value.dims, made)
 
 
+def _dot(graph: Graph, call: Call) -> None:
+    """Two vectors: products, then their sum. Of matrices it is another family's."""
+    first, second = (graph.values[name] for name in call.refs())
+    if (first.type.rank, second.type.rank) != (1, 1):
+        raise NotWritable("a matrix product")
+    dims = graph.axes.broadcast([first.dims, second.dims])
+    [name], [made] = call.outputs, call.types
+    if not is_float(made.dtype):
+        raise NotWritable("a product of integers")
+    nodes = [first.node, second.node]
+    product = graph.map(f"{name}_product", call.op, " * ".join(nodes), nodes, "float32")
+    graph.reduce(name, call.op, "sum", product, dims[0])
+    graph.values[name] = Value(name, (), made)
+
+
 REDUCTIONS: dict[str, Rule] = {
     **{kind: _plain(kind) for kind in ("sum", "mean", "prod")},
     "amax": _plain("max"),
@@ -209,6 +224,7 @@ REDUCTIONS: dict[str, Rule] = {
     "std": _moment("tl.sqrt({})"),
     "norm": _norm,
     "logsumexp": _logsumexp,
+    **dict.fromkeys(("dot", "matmul"), _dot),
     "softmax": _softmax,
     "log_softmax": _softmax,
 }
