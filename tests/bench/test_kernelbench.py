@@ -75,12 +75,17 @@ def test_what_was_accepted_is_written_where_kernelbench_looks(root, tmp_path):
     for task in tasks:
         (work / task.folder).mkdir(parents=True)
         (work / task.folder / "optimized.py").write_text(f"# {task.name}\n")
+        (work / task.folder / "slower.py").write_text(f"# {task.name}, slower\n")
     keys = [{"level": t.level, "id": t.id, "sample": t.sample} for t in tasks]
-    lines = [{"record": "run"}, *({**key, "correct": key["id"] != 10} for key in keys)]
+    lines = [
+        {"record": "run"},
+        *({**key, "correct": key["id"] != 10, "kept": key["id"] == 2} for key in keys),
+    ]
     assert sorted(path.name for path in write_kernels(tasks, lines, work, out)) == [
         "level_1_problem_2_sample_0_kernel.py", "level_2_problem_1_sample_0_kernel.py",
     ]  # fmt: skip
     assert (out / "level_1_problem_2_sample_0_kernel.py").read_text() == "# 2_b\n"
+    assert (out / "level_2_problem_1_sample_0_kernel.py").read_text() == "# 1_c, slower\n"
 
 
 def test_their_evaluator_is_asked_about_every_kernel_once(root, tmp_path):

@@ -4,7 +4,16 @@ import math
 
 import pytest
 
-from kernelwright.bench.suite import WORKER, Case, Run, describe, module_cases, run_suite
+from kernelwright.bench import suite as suite_module
+from kernelwright.bench.suite import (
+    WORKER,
+    Case,
+    Run,
+    describe,
+    failure,
+    module_cases,
+    run_suite,
+)
 from kernelwright.bench.worker import Worker
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
@@ -44,7 +53,8 @@ def run(tmp_path, **changes):
 def job(spec, tmp_path):
     options = run(tmp_path).options
     return {"spec": str(spec), "candidate": None, "folder": str(tmp_path / "case"),
-            "options": options, "max_autotune": False, "room": str(tmp_path)}  # fmt: skip
+            "options": options, "max_autotune": False, "room": str(tmp_path),
+            "alone": False}  # fmt: skip
 
 
 @pytest.fixture
@@ -106,6 +116,34 @@ def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
     found = list(record.read(suite.records))[1:]
     assert [line["code"] for line in found] == ["infra", "usage"]
     assert "no end within 6 s" in found[0]["message"]
+
+
+class Short:
+    """A worker whose cases find memory only when they are alone."""
+
+    def __init__(self, *_):
+        self.asked = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, job, _timeout_s):
+        self.asked.append(job["alone"])
+        return failure("memory" if not job["alone"] else "usage", f"asked {self.asked}")
+
+
+@pytest.mark.parametrize(("jobs", "code"), [(2, "usage"), (1, "memory")])
+def test_a_case_that_finds_no_memory_beside_others_is_run_again_alone(
+    cases, tmp_path, monkeypatch, jobs, code
+):
+    monkeypatch.setattr(suite_module, "Worker", Short)
+    suite = run(tmp_path, jobs=jobs)
+    run_suite(suite, cases[:1], print)
+    _, found = record.read(suite.records)
+    assert found["code"] == code
 
 
 def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):

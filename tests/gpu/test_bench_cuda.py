@@ -39,7 +39,8 @@ def job(tmp_path):
     task.write_text(TASK)
     options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 30.0}
     return {"spec": str(task), "candidate": None, "folder": str(tmp_path / "case"),
-            "options": options, "max_autotune": False, "room": str(tmp_path)}  # fmt: skip
+            "options": options, "max_autotune": False, "room": str(tmp_path),
+            "alone": False}  # fmt: skip
 
 
 def test_a_case_is_timed_against_both_baselines(job):
@@ -66,6 +67,19 @@ def test_where_nothing_is_won_the_baselines_are_timed(job):
     assert found["eager"]
     assert found["compiled"]
     assert found["speedup_intervals"] == {}
+
+
+def test_a_right_kernel_that_is_not_kept_is_timed(job):
+    path = Path(job["spec"])
+    path.write_text(TASK.replace("torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)", "-x"))
+    found = run_case(job)
+    assert found["correct"], found["message"]
+    assert found["optimized"]
+    assert (Path(job["folder"]) / "slower.py").exists() is not found["kept"]
+
+
+def test_a_case_may_have_the_gpu_alone(job):
+    assert run_case(job | {"alone": True})["correct"]
 
 
 def test_a_candidate_of_a_strangers_has_the_judges_times(job, tmp_path):

@@ -63,7 +63,7 @@ CASES = [
     case(1, 1.0, 2.0, 1.5, floor_ms=0.5, rewrites=["channels_last"]),
     case(2, 1.0, 2.0, 0.5),
     case(3, 1.0, 1.1, 1.1, low=0.9),
-    wrong(4, num_right=1),
+    case(4, 2.0, 1.0, 1.0, kept=False),
     wrong(5),
 ]
 
@@ -75,20 +75,20 @@ def scores():
 
 def test_a_win_excludes_one(scores):
     eager, compiled = scores.against
-    assert (scores.tasks, scores.correct, scores.right) == (5, 3, 1)
+    assert (scores.tasks, scores.correct, scores.kept) == (5, 4, 3)
     assert (eager.baseline, eager.beats) == ("eager", 2)
     assert (compiled.baseline, compiled.beats) == ("compiled", 1)
 
 
 def test_fast_p_is_over_all_tasks(scores):
-    assert scores.against[0].fast == (0.6, 0.6, 0.6, 0.4, 0.4, 0.0)
-    assert scores.against[1].fast == (0.6, 0.4, 0.4, 0.2, 0.0, 0.0)
+    assert scores.against[0].fast == (0.8, 0.6, 0.6, 0.4, 0.4, 0.0)
+    assert scores.against[1].fast == (0.8, 0.4, 0.4, 0.2, 0.0, 0.0)
 
 
 def test_both_means_name_their_tasks(scores):
     eager = scores.against[0]
-    assert eager.correct.num == 3
-    assert eager.correct.value == pytest.approx((2 * 2 * 1.1) ** (1 / 3))
+    assert eager.correct.num == 4
+    assert eager.correct.value == pytest.approx((2 * 2 * 1.1 * 0.5) ** (1 / 4))
     assert eager.used.num == 5
     assert eager.used.value == pytest.approx((2 * 2 * 1.1) ** (1 / 5))
     assert scores.not_won == ("4_task", "5_task")
@@ -144,17 +144,17 @@ def test_sets_leave_out_what_others_removed_and_what_the_linter_finds():
 
 
 def test_tables_say_what_the_scores_say(scores):
-    assert counts([scores], published=True)[1] == ("L1", "5", "3", "1", "2", "1", "69 / 17 / 12")
+    assert counts([scores], published=True)[1] == ("L1", "5", "4", "3", "2", "1", "69 / 17 / 12")
     assert means([scores])[1][:2] == ("L1", "eager")
     assert means([scores])[1][-1] == "2"
-    assert fast([scores])[1][2:] == ("0.60", "0.60", "0.60", "0.40", "0.40", "0.00")
+    assert fast([scores])[1][2:] == ("0.80", "0.60", "0.60", "0.40", "0.40", "0.00")
     assert spent([scores])[1] == ("L1", "50", "15", "1 (channels_last 1)", "0.50, n = 1", "")
 
 
 def test_without_times_only_correctness_is_told():
     found = scores_by_level([case(1), wrong(2)])
     assert found[0].against == ()
-    head = ("level", "tasks", "correct", "right, not kept")
+    head = ("level", "tasks", "correct", "kept")
     assert counts(found, published=False)[0] == head
     assert counts(found, published=True)[0] == (*head, "published, %")
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from kernelwright.programs.families import FAMILIES, apply
 from kernelwright.verify.oracle import cut_to_tf32, doubled, run_in_double, seeded
@@ -135,6 +136,28 @@ def test_tf32_costs_pointwise_code_nothing():
 def test_cut_to_tf32_keeps_ten_bits():
     x = torch.tensor([1 + 2**-10, 1 + 2**-11, -3.0], dtype=torch.float64)
     assert cut_to_tf32(x).tolist() == [1 + 2**-10, 1.0, -3.0]
+
+
+class Closing(nn.Module):
+    """Its forward goes through a function that closes over a part of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 2)
+        linear = self.linear
+        self.inner = lambda x: linear(x)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+def test_functions_that_a_module_holds_follow_it_into_every_copy():
+    task = module_task(Closing, lambda: torch.randn(4, 3))
+    assert answer_of(task).outputs.oracle[0].dtype is torch.float64
+    (x,), call = task.inputs(0, "plain", CPU), task.with_other_weights(1).reference(CPU)
+    with torch.no_grad():
+        assert torch.equal(call(x), call.linear(x))
+        assert not torch.equal(call(x), task.reference(CPU)(x))
 
 
 def test_inputs_that_the_reference_changes_or_returns_are_noted():

@@ -3,30 +3,31 @@
     python -m kernelwright.bench.case
 
 reads one JSON object a line, {"spec": ..., "candidate": ..., "folder": ..., "options": {...},
-"max_autotune": ..., "room": ...}, and answers each with one line: the case's findings. In the
-folder `room` the processes of a run agree on who has how much of the GPU's memory.
+"max_autotune": ..., "room": ..., "alone": ...}, and answers each with one line: what was found.
+In the folder `room` the processes of a run agree on who has how much of the GPU's memory; one that
+wants it `alone` waits until nobody else has any.
 """
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
 
+from kernelwright.bench.footprint import footprint
 from kernelwright.bench.serving import serve
 from kernelwright.bench.side_by_side import side_by_side
-from kernelwright.bench.suite import KERNEL, failure
+from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure
+from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Verdict
-from kernelwright.programs.program import Program
+from kernelwright.core.verdict import Code, Verdict
 from kernelwright.search.optimize import optimize_target
 from kernelwright.timing.floor import floor_ms
 from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
-from kernelwright.verify.room import is_about_memory, needed_bytes, room
+from kernelwright.verify.room import is_about_memory, room
 from kernelwright.verify.task import ModuleTask
 
 Say = Callable[[str], None]
@@ -43,29 +44,45 @@ def run_case(job: Record) -> Record:
     folder = Path(job["folder"])
     folder.mkdir(parents=True, exist_ok=True)
     say = _log(folder / "log.txt")
+    total = torch.cuda.get_device_properties(0).total_memory if _on_gpu(job) else 0
     try:
-        return _judged_candidate(job, say) if job["candidate"] else _searched(job, folder, say)
+        say("waiting for room")
+        with room(Path(job["room"]), total if job["alone"] else footprint(job["spec"])):
+            if job["candidate"]:
+                return _judged_candidate(job, say)
+            return _searched(job, folder, say)
     except UsageError as error:
-        return failure("memory" if is_about_memory(error) else "usage", str(error))
+        return failure(MEMORY if is_about_memory(error) else "usage", str(error))
     except InfraError as error:
-        return failure("infra", str(error))
+        return failure(MEMORY if "out of memory" in str(error) else "infra", str(error))
+    except torch.OutOfMemoryError as error:
+        return failure(MEMORY, str(error))
     finally:
         say("done")
 
 
+def _on_gpu(job: Record) -> bool:
+    return torch.cuda.is_available() and job["options"]["device"] != "cpu"
+
+
 def _searched(job: Record, folder: Path, say: Say) -> Record:
-    share = _Share(Path(job["room"]))
-    result = optimize_target(job["spec"], out=folder, progress=say, room=share.of, **job["options"])
-    verdict = Verdict.from_json(result["verdict"])
+    result = optimize_target(
+        job["spec"], out=folder, progress=say, with_slower=True, **job["options"]
+    )
+    if not job["alone"] and _ran_out(folder):
+        return failure(MEMORY, "a kernel found no memory beside other cases")
+    verdict, kernel = Verdict.from_json(result["verdict"]), folder / KERNEL
+    is_kept = verdict.accepted
+    if "slower" in result:
+        verdict, kernel = Verdict.from_json(result["slower"]), folder / SLOWER
     found = _of_verdict(verdict) | {
-        "has_triton": result["num_triton"] > 0,
-        "operators_triton": result["operators_triton"],
+        "kept": is_kept,
         "rewrites": result["rewrites"],
         "candidates": result["num_candidates"],
         "seconds": result["seconds"],
-        **{key: result[key] for key in ("layout", "num_operators", "num_right")},
+        **{key: result[key] for key in ("layout", "num_operators", "operators_triton")},
     }
-    if not torch.cuda.is_available() or job["options"]["device"] == "cpu":
+    if not _on_gpu(job):
         return found
     found["floor_ms"] = floor_ms(
         verdict.device,
@@ -75,21 +92,16 @@ def _searched(job: Record, folder: Path, say: Say) -> Record:
     )
     if job["spec"].endswith(".py"):
         say("timing side by side")
-        with room(share.folder, share.num_bytes):
-            found |= _timed(job, folder / KERNEL if verdict.accepted else None, verdict.precision)
+        found |= _timed(job, kernel if verdict.accepted else None, verdict.precision)
     return found
 
 
-@dataclass(slots=True)
-class _Share:
-    """What a case needs of the GPU's memory, known once its program is."""
-
-    folder: Path
-    num_bytes: int = 0
-
-    def of(self, program: Program) -> AbstractContextManager[None]:
-        self.num_bytes = needed_bytes(program)
-        return room(self.folder, self.num_bytes)
+def _ran_out(folder: Path) -> bool:
+    """Some kernel, or a whole, was refused for want of memory."""
+    lines = list(record.read(folder / "records.jsonl"))
+    codes = {line["verdict"]["code"] for line in lines if "verdict" in line}
+    reasons = [line["reason"] for line in lines if line["record"] == "fragment"]
+    return Code.OUT_OF_MEMORY in codes or any(Code.OUT_OF_MEMORY in why for why in reasons)
 
 
 def _judged_candidate(job: Record, say: Say) -> Record:
@@ -97,7 +109,6 @@ def _judged_candidate(job: Record, say: Say) -> Record:
     options = {key: job["options"][key] for key in ("device", "precision", "mode")}
     verdict = verify(job["spec"], Path(job["candidate"]), progress=say, **options)
     return _of_verdict(verdict) | {
-        "has_triton": bool(verdict.launches),
         "candidates": 1,
         "seconds": time.monotonic() - begin_s,
     }
@@ -107,6 +118,8 @@ def _of_verdict(verdict: Verdict) -> Record:
     """Times too, where it was accepted on a GPU."""
     found: Record = {
         "correct": verdict.accepted,
+        "kept": verdict.accepted,
+        "has_triton": verdict.accepted,
         "code": verdict.code,
         "message": verdict.message,
         "errors": asdict(verdict.errors) if verdict.errors else None,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from kernelwright.bench.suite import KERNEL, Case
+from kernelwright.bench.suite import KERNEL, SLOWER, Case
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 
@@ -90,14 +90,19 @@ def with_samples(tasks: Sequence[Case], folder: Path) -> list[Case]:
 def write_kernels(
     tasks: Sequence[Case], lines: Sequence[Record], work: Path, out: Path
 ) -> list[Path]:
-    """Copy the accepted `ModelNew` of every task to where KernelBench looks for it."""
-    accepted = {
-        (line["level"], line["id"], line["sample"]) for line in lines if line.get("correct")
+    """Copy every accepted `ModelNew`, kept or not, to where KernelBench looks for it."""
+    is_kept = {
+        (line["level"], line["id"], line["sample"]): line["kept"]
+        for line in lines
+        if line.get("correct")
     }
     written = []
     for task in tasks:
-        if task.key in accepted:
-            source = Path(task.candidate) if task.candidate else work / task.folder / KERNEL
+        if task.key in is_kept:
+            name = KERNEL if is_kept[task.key] else SLOWER
+            source = Path(task.candidate) if task.candidate else work / task.folder / name
+            if not source.exists():
+                continue  # the records came without the cases' files
             out.mkdir(parents=True, exist_ok=True)
             target = out / kernel_file(task)
             shutil.copyfile(source, target)

@@ -16,10 +16,12 @@ from kernelwright.core.seed import derive
 
 RECORDS = "records.jsonl"
 WORKER = "kernelwright.bench.case"
-KERNEL = "optimized.py"
-"""In a case's folder: what the teacher wrote."""
+KERNEL, SLOWER = "optimized.py", "slower.py"
+"""In a case's folder: what the teacher wrote; what is right where nothing was worth keeping."""
+MEMORY = "memory"
+"""How a case ends that found too little memory beside others: it is run again alone."""
 
-RETRIED = ("infra", "memory")
+RETRIED = ("infra", MEMORY)
 """Ends of a case that are no finding: it is run again when the run is resumed."""
 
 Key = tuple[str, int, int]
@@ -144,7 +146,7 @@ def _settled(run: Run) -> set[Key]:
 
 
 def _found(run: Run, case: Case, worker: Worker) -> Record:
-    job = {
+    job: Record = {
         "spec": case.spec,
         "candidate": case.candidate,
         "folder": str(run.work / case.folder),
@@ -153,9 +155,12 @@ def _found(run: Run, case: Case, worker: Worker) -> Record:
         "room": str(run.work),
     }
     try:
-        return worker.run(job, run.timeout_s)
+        found = worker.run(job | {"alone": False}, run.timeout_s)
+        if found["code"] == MEMORY and run.jobs > 1:
+            found = worker.run(job | {"alone": True}, run.timeout_s)
     except InfraError as error:
         return failure("infra", str(error))
+    return found
 
 
 def _line(run: Run, case: Case) -> Record:
@@ -174,7 +179,13 @@ def _line(run: Run, case: Case) -> Record:
 
 def failure(code: str, message: str) -> Record:
     """What is found of a case that came to no verdict."""
-    return {"correct": False, "has_triton": False, "code": code, "message": message}
+    return {
+        "correct": False,
+        "kept": False,
+        "has_triton": False,
+        "code": code,
+        "message": message,
+    }
 
 
 def describe(line: Record) -> str:

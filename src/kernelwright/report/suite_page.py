@@ -16,6 +16,7 @@ from kernelwright.report.suite_scores import (
     THRESHOLDS,
     Scores,
     cases_of,
+    is_kept,
     place,
     roofline_share,
     scores_by_level,
@@ -127,7 +128,7 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
         "level",
         "tasks",
         "correct",
-        "right, not kept",
+        "kept",
         *(f"beats {BASELINES[name]}" for name in baselines),
     )
     rows: Rows = [(*head, "published, %") if published else head]
@@ -135,7 +136,7 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
         beaten = {each.baseline: str(each.beats) for each in level.against}
         cells = [beaten.get(name, "not timed") for name in baselines]
         theirs = [" / ".join(map(str, PUBLISHED.get(level.level, ())))] if published else []
-        numbers = map(str, (level.tasks, level.correct, level.right))
+        numbers = map(str, (level.tasks, level.correct, level.kept))
         rows.append((level.level, *numbers, *cells, *theirs))
     return rows
 
@@ -185,13 +186,13 @@ def above_floor(cases: Sequence[Record]) -> Rows:
     found = [
         (used["median_ms"] / case["floor_ms"], used["median_ms"], case)
         for case in cases
-        if case.get("floor_ms") and (used := case.get("optimized") or case.get("eager"))
+        if case.get("floor_ms") and (used := case.get("optimized" if is_kept(case) else "eager"))
     ]
     found.sort(key=lambda each: -each[0])
     return [
         (
             f"{case['level']}/{case['name']}",
-            "ours" if case["correct"] else "PyTorch",
+            "ours" if is_kept(case) else "PyTorch",
             milliseconds(used_ms),
             milliseconds(case["floor_ms"]),
             factor(above),
@@ -207,7 +208,7 @@ def _task(case: Record) -> dict[str, object]:
     return {
         "name": f"{case['level']}/{case['name']}",
         "correct": case["correct"],
-        "outcome": case["code"] if case["correct"] else f"{case['code']}: {case['message'][:200]}",
+        "outcome": _outcome(case),
         "time": _interval(ours) if ours else "",
         "against": [_speedup(case, name) for name in BASELINES],
         "errors": f"{errors['rms_candidate']:.1e} / {errors['rms_reference']:.1e}"
@@ -218,6 +219,12 @@ def _task(case: Record) -> dict[str, object]:
         "seconds": f"{case['seconds']:.0f}" if "seconds" in case else "",
         "candidates": case.get("candidates", ""),
     }
+
+
+def _outcome(case: Record) -> str:
+    if case["correct"]:
+        return str(case["code"]) + ("" if is_kept(case) else ", not kept")
+    return f"{case['code']}: {case['message'][:200]}"
 
 
 def _interval(timing: Record) -> str:

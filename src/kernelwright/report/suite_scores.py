@@ -1,8 +1,8 @@
 """What the cases of a KernelBench run add up to, by level and set of tasks.
 
-A case is correct where the judge accepted a kernel; it beats a baseline where the 95% interval of
-the speed-up excludes 1. A task that was not won stays PyTorch: it counts 1.0 where a user's mean is
-taken and is named.
+A case is correct where the judge accepted a kernel, fast or not; it beats a baseline where the 95%
+interval of the speed-up excludes 1. A task whose kernel was not worth keeping, or that has none,
+stays PyTorch: it counts 1.0 where a user's mean is taken and is named.
 """
 
 from collections import Counter, defaultdict
@@ -43,12 +43,12 @@ class Scores:
     level: str
     tasks: int
     correct: int
-    right: int
-    """Further tasks for which kernels were right, and none was worth keeping."""
+    kept: int
+    """Correct tasks whose kernel is used; that of the others is slower than PyTorch."""
     against: tuple[Against, ...]
     """Baselines that were timed; none without a GPU."""
     not_won: tuple[str, ...]
-    """Tasks without a correct kernel: they stay PyTorch."""
+    """Tasks that stay PyTorch."""
     rewrites: dict[str, int]
     """Tasks that beat eager with this rewrite's help."""
     rewritten: int
@@ -98,9 +98,9 @@ def _scores(level: str, cases: Sequence[Record]) -> Scores:
         level=level,
         tasks=len(firsts),
         correct=sum(case["correct"] for case in firsts),
-        right=sum(not case["correct"] and case.get("num_right", 0) > 0 for case in firsts),
+        kept=sum(map(is_kept, firsts)),
         against=tuple(_against(name, firsts) for name in BASELINES if _is_timed(name, firsts)),
-        not_won=tuple(case["name"] for case in firsts if not case["correct"]),
+        not_won=tuple(case["name"] for case in firsts if not is_kept(case)),
         rewrites=dict(Counter(name for case in won for name in case.get("rewrites", ()))),
         rewritten=sum(bool(case.get("rewrites")) for case in won),
         roofline=geometric_mean(shares, "roofline", level) if shares else None,
@@ -115,6 +115,10 @@ def speedup(case: Record, baseline: str) -> float | None:
     if not (case["correct"] and case.get(baseline) and case.get("optimized")):
         return None
     return float(case[baseline]["median_ms"] / case["optimized"]["median_ms"])
+
+
+def is_kept(case: Record) -> bool:
+    return bool(case.get("kept", case["correct"]))
 
 
 def beats(case: Record, baseline: str) -> bool:
@@ -136,6 +140,7 @@ def _is_timed(baseline: str, cases: Sequence[Record]) -> bool:
 def _against(baseline: str, cases: Sequence[Record]) -> Against:
     """A correct case without a time against the baseline is faster than nothing."""
     speedups = [speedup(case, baseline) for case in cases]
+    kept = [each if is_kept(case) else None for case, each in zip(cases, speedups, strict=True)]
     correct = sum(case["correct"] for case in cases) / len(cases)
     timed = [each for each in speedups if each is not None]
     return Against(
@@ -143,7 +148,7 @@ def _against(baseline: str, cases: Sequence[Record]) -> Against:
         beats=sum(beats(case, baseline) for case in cases),
         fast=tuple(correct if p == 0 else fast_p(speedups, p) for p in THRESHOLDS),
         correct=geometric_mean(timed, "correct", baseline),
-        used=geometric_mean(as_used(speedups), "used", baseline),
+        used=geometric_mean(as_used(kept), "used", baseline),
     )
 
 

@@ -128,7 +128,6 @@ def result_record(
         "num_operators": len(original.calls),
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),
-        "num_right": sum(any(v.accepted for v in t.verdicts) for t in variant.tuned),
         "operators_triton": len(inside),
         "unknown_operators": sorted({call.op for call in original.calls if call.is_extern}),
         "source": source,

@@ -8,7 +8,6 @@ convolutions are also searched in channels-last layout, and the faster whole is 
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,8 +42,6 @@ from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
 from kernelwright.verify.task import Task
 
 Say = Callable[[str], None]
-Room = Callable[[Program], AbstractContextManager[object]]
-"""The caller's way to share a device: it waits until there is memory for the program."""
 
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
@@ -67,12 +64,13 @@ def optimize_target(
     mode: str = "hybrid",
     budget_s: float = 600.0,
     progress: Say | None = None,
-    room: Room = nullcontext,
+    with_slower: bool = False,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
     Args:
-        room: held while the device is in use; waiting for it costs nothing of the budget.
+        with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
+            same; the result's "slower" is its verdict.
 
     Returns:
         The result record, the last of the records.
@@ -88,13 +86,13 @@ def optimize_target(
     with Judge(device=device, precision=precision, mode=mode, budget_s=judging_s) as judge:
         say("loading and lowering")
         target = load_target(spec, judge.rules.device)
-        asked_s = time.monotonic()
-        with room(target.program):
-            begin_s += time.monotonic() - asked_s
-            search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
-            variants = search.ranked(target.program)
-            say("judging the whole against the original")
-            variant, source, verdict = search.settle(variants, target.task, target.write)
+        search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
+        variants = search.ranked(target.program)
+        say("judging the whole against the original")
+        variant, source, verdict = search.settle(variants, target.task, target.write)
+        slower = None
+        if with_slower and not variant.chosen:
+            slower = search.slower(variants, target.task, target.write)
     seconds = time.monotonic() - begin_s
     spent = Spent(seconds, search.num_candidates)
     result = result_record(target.name, target.program, variant, verdict, source, spent)
@@ -109,6 +107,9 @@ def optimize_target(
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "optimized.py").write_text(source, encoding="utf-8")
+    if slower is not None:
+        (out / "slower.py").write_text(slower[0], encoding="utf-8")
+        result["slower"] = slower[1].to_json()
     (out / "records.jsonl").unlink(missing_ok=True)
     fragments = [fragment_record(variant, i) for i in range(len(variant.tuned))]
     tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
@@ -189,6 +190,28 @@ class Search:
             self._say(f"one fragment less: the whole does not win ({verdict.message})")
             variant = _without_least(variant, verdict)
 
+    def slower(
+        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
+    ) -> tuple[str, Verdict] | None:
+        """The whole with the right kernel that costs least, for when none is worth keeping; None
+        where there is none or the whole is not accepted."""
+        right = [
+            (_saving_ms(verdict), variant, i, j)
+            for variant in variants
+            for i, tuned in enumerate(variant.tuned)
+            for j, verdict in enumerate(tuned.verdicts)
+            if verdict.accepted
+        ]
+        if not right:
+            return None
+        _, variant, i, j = max(right, key=lambda each: each[0])
+        tuned = list(variant.tuned)
+        tuned[i] = replace(tuned[i], winner=j)
+        source, verdict = self._judged(
+            replace(variant, tuned=tuple(tuned), chosen=(i,)), task, write
+        )
+        return (source, verdict) if verdict.accepted else None
+
     def _wins(self, verdict: Verdict) -> bool:
         """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
         is_slower = verdict.speedup is not None and verdict.speedup < 1.0
@@ -256,6 +279,13 @@ class Search:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
+
+
+def _saving_ms(verdict: Verdict) -> float:
+    """Negative where the candidate is slower; 0 where nothing was timed."""
+    if verdict.speedup is None:
+        return 0.0
+    return verdict.times["reference"].median_ms - verdict.times["candidate"].median_ms
 
 
 def _is_product(call: Call) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -241,8 +242,20 @@ class ModuleTask(Task):
         return self._drawn(self.get_inputs, seed, device)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Call:
-        module = deepcopy(self.module(device))
+        module = self._copy(device)
         return module.double() if double else module
+
+    def _copy(self, device: torch.device) -> torch.nn.Module:
+        """The module as at the start. Functions that it holds close over parts of the module they
+        were made in, and copying would leave them there: such a module is built again."""
+        module = self.module(device)
+        values = (value for part in module.modules() for value in vars(part).values())
+        if not any(isinstance(value, FunctionType) for value in values):
+            return deepcopy(module)
+        with seeded(self.seed, device), self._usage(), torch.device(device):
+            other = self.build().to(device)
+        other.load_state_dict(module.state_dict())
+        return other.train(module.training)
 
     def state(self, device: torch.device) -> dict[str, torch.Tensor]:
         """Parameters and buffers at the start, by state_dict name."""
@@ -272,8 +285,8 @@ class ModuleTask(Task):
 
     def _changed(self, change: Callable[[torch.nn.Module], torch.nn.Module]) -> "ModuleTask":
         changed = replace(self)
-        for device, module in self._modules.items():
-            changed._modules[device] = change(deepcopy(module))
+        for device in self._modules:
+            changed._modules[device] = change(self._copy(device))
         return changed
 
 
