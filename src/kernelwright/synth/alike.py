@@ -116,7 +116,8 @@ def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _S
     look = only_ones if sight.is_coarse else named_anew
     made, asks = look(
         [*new, *(results[which] for which in sight.results)],
-        tuple(wanted[place] for place in places),
+        tuple([wanted[place] for place in places]),
+        letter="a",
     )
     return tuple(zip(places, asks, strict=True)), made
 

@@ -8,7 +8,7 @@ from kernelwright.ops.sizes import Linear, Product, Size, Var, evaluate, variabl
 
 
 def named_anew(
-    shapes: Sequence[Shape], wanted: Shape = (), *, hidden: Container[Var] = ()
+    shapes: Sequence[Shape], wanted: Shape = (), *, letter: str, hidden: Container[Var] = ()
 ) -> tuple[tuple[Shape, ...], Shape]:
     """The shapes, and the sizes that are wanted of others, with variables named in order.
 
@@ -17,6 +17,7 @@ def named_anew(
     add something to others.
 
     Args:
+        letter: that names begin with.
         hidden: sizes that depend on these variables become variables too.
     """
     uses: dict[Var, set[Size]] = {}
@@ -28,7 +29,7 @@ def named_anew(
     def name(size: Size) -> Size:
         new = names.get(size)
         if new is None:
-            new = names[size] = Var(f"r{len(names)}")
+            new = names[size] = Var(f"{letter}{len(names)}")
         return new
 
     def is_anything(term: Size) -> bool:
@@ -52,15 +53,17 @@ def named_anew(
     return tuple([tuple(map(renamed, shape)) for shape in shapes]), asks
 
 
-def only_ones(shapes: Sequence[Shape], wanted: Shape = ()) -> tuple[tuple[Shape, ...], Shape]:
+def only_ones(
+    shapes: Sequence[Shape], wanted: Shape = (), *, letter: str
+) -> tuple[tuple[Shape, ...], Shape]:
     """The shapes with a variable of its own for every size that is not 1 nor depends on what is
     wanted; and what is wanted."""
     asked = {variable for size in wanted for variable in variables(size)}
     numbers = count()
 
     def seen(size: Size) -> Size:
-        if size == 1 or any(variable in asked for variable in variables(size)):
+        if size == 1 or (asked and any(variable in asked for variable in variables(size))):
             return size
-        return Var(f"any{next(numbers)}")
+        return Var(f"{letter}{next(numbers)}")
 
     return tuple([tuple(map(seen, shape)) for shape in shapes]), wanted

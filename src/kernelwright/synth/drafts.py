@@ -18,7 +18,9 @@ _KEPT = 1 << 15
 
 
 _PATIENCE = 3
-"""Planned drafts given up before a plan looks closer."""
+"""Drafts given up before they are planned."""
+_MORE = 16
+"""Planned drafts given up before a plan looks closer, which takes as long as many drafts."""
 _MOST = 100
 """Tables of such a plan."""
 
@@ -47,10 +49,12 @@ class SkeletonDrafts:
         self._all = drafts
         self._plan: Plan | None = None
         self._planned = 0
-        """Calls up to the last at which a draft was given up."""
+        """So many of the first calls are."""
         self._most: int | None = None
+        self._reach = 0
+        """Calls up to the last at which a draft was given up."""
         self._lost = 0
-        """Drafts given up though they were planned."""
+        """Drafts given up within calls that are planned, or before any are."""
 
     def draw(self, rng: Random) -> Draft:
         """For each call a form and a choice, uniformly.
@@ -85,12 +89,13 @@ class SkeletonDrafts:
 
     def _learn(self, at: int) -> None:
         """A draft was given up at this call."""
-        if at >= self._planned:
-            self._planned, self._plan = at + 1, None
-        else:
-            self._lost += 1
-            if self._lost == _PATIENCE:
-                self._most, self._plan = _MOST, None
+        self._reach = max(self._reach, at + 1)
+        is_beyond = at >= self._planned > 0
+        self._lost += not is_beyond
+        if is_beyond or self._lost == _PATIENCE:
+            self._planned, self._plan = self._reach, None
+        elif self._lost == _PATIENCE + _MORE:
+            self._most, self._plan = _MOST, None
 
     def _ahead(self) -> Plan:
         fits = self._fits[: self._planned]

@@ -108,12 +108,14 @@ class Plan:
         new += [call.results[which] for which in results]
         for alike in self._choices.alike(self._fits[at], sight):
             equations = Equations()
-            try:
-                made = self._made(alike, sizes, equations)
-                now = self._solved(shapes, equations)
-            except Contradiction:
-                continue
-            now.update(zip(new, made, strict=True))
+            now, made = shapes, alike.made
+            if alike.asks:
+                try:
+                    made = self._made(alike, sizes, equations)
+                    now = self._solved(shapes, equations)
+                except Contradiction:
+                    continue
+            now = now | dict(zip(new, made, strict=True))
             yield alike, self._seen([now[value] for value in live], equations)
 
     def _matter(
@@ -129,8 +131,10 @@ class Plan:
     def _seen(self, shapes: Sequence[Shape], equations: Equations) -> State:
         """What is known of shapes that are made."""
         if self._is_coarse:
-            return only_ones(shapes)[0]
-        return named_anew(shapes, hidden={*equations.remainders, *equations.multiples})[0]
+            return only_ones(shapes, letter="r")[0]
+        return named_anew(shapes, letter="r", hidden={*equations.remainders, *equations.multiples})[
+            0
+        ]
 
     def _made(self, alike: Alike, sizes: Sequence[Size], equations: Equations) -> Iterable[Shape]:
         """Shapes of what a call makes where it reads these sizes.

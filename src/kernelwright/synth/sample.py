@@ -1,5 +1,6 @@
 """One program from a seed: skeleton, forms and choices, sizes, draws of the inputs."""
 
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -61,7 +62,9 @@ class Sampler:
     def skeletons(self) -> Skeletons:
         usable = usable_forms(self.recipe)
         weights = {form.op: self.recipe.weight(form.op) for form in usable}
-        return Skeletons(usable, weights=weights, width=self.recipe.width)
+        made = Skeletons(usable, weights=weights, width=self.recipe.width)
+        gc.freeze()  # a million objects that stay: collections need not look at them
+        return made
 
     @cached_property
     def _sound(self) -> SoundSkeletons:
