@@ -22,7 +22,7 @@ def form(op, slots, *results):
     def arrange(choice):
         return Arrangement((), ())
 
-    return Form(op, tuple(slots), results, {}, arrange)
+    return Form(op, tuple(slots), results, {}, arrange, lambda *_: ())
 
 
 def unary(op, kind, *results):

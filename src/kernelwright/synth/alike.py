@@ -6,19 +6,22 @@ them, whatever their forms.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
-from itertools import product
+from itertools import chain, product
 from math import lcm, prod
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kernelwright.ops.forms.form import Arrangement, Form, Menu, Shape
-from kernelwright.ops.sizes import Size, variables
+from kernelwright.ops.sizes import Expr, Size, Var, evaluate, variables
 from kernelwright.synth.anew import named_anew, only_ones
 from kernelwright.synth.broadcast import Broadcast, Holds
 from kernelwright.synth.calls import Fit
 from kernelwright.synth.weighted import Weighted, weighted
 
 _KEPT = 1 << 14
+
+_MANY = 64
+"""Choices of a form that are not all shown to the operator again."""
 
 Way = tuple[Fit, Callable[[Random], Arrangement]]
 """Some choices of a form, and a draw from them."""
@@ -64,23 +67,26 @@ class Choices:
         for fit in fits:
             slots = [fit.reads.index(at) for at in range(len(sight.read))]
             factor = scale // self._total(fit.form)
-            for shapes, results, weight, way in self._ways(fit, slots, sight.read):
+            for shapes, results, weight, way in self._ways(fit, slots, sight):
                 seen = _seen(shapes, results, sight)
                 groups.setdefault(seen, []).append(((fit, way), weight * factor))
         return tuple(Alike(*seen, weighted(ways)) for seen, ways in groups.items())
 
     def _ways(
-        self, fit: Fit, slots: Sequence[int], read: Sequence[Holds | None]
+        self, fit: Fit, slots: Sequence[int], sight: Sight
     ) -> Iterator[tuple[tuple[Shape, ...], Sequence[Shape], int, Callable[[Random], Arrangement]]]:
         """Shapes of these slots, shapes of results, weight, and the choices that come to them."""
         if fit.form.axes is None:
             for same in self._arranged(fit.form):
-                shapes = tuple(same.items[0].shapes[slot] for slot in slots)
-                yield shapes, same.items[0].results, same.total, same.draw
+                shapes = tuple([same.items[0].shapes[slot] for slot in slots])
+                results = _results(fit.form, same.items, shapes, sight.read)
+                if results is not None:
+                    yield shapes, results, same.total, same.draw
         else:
             broadcast = self.broadcast(fit.form)
-            each = [None if at is None else read[at] for at in fit.reads]
-            for spread in broadcast.spreads(each, slots):
+            read = [None if at is None else sight.read[at] for at in fit.reads]
+            is_seen = bool(sight.results)
+            for spread in broadcast.spreads(read, slots, is_result_seen=is_seen):
                 draw = partial(broadcast.draw_of, spread)
                 yield spread.shapes, (spread.result,), spread.weight, draw
 
@@ -91,6 +97,42 @@ class Choices:
         if form.axes is not None:
             return self.broadcast(form).total
         return prod(sum(_weights(menu)) for menu in form.menus.values())
+
+
+def _results(
+    form: Form, same: Sequence[Arrangement], shapes: Sequence[Shape], read: Sequence[Holds | None]
+) -> tuple[Shape, ...] | None:
+    """What arrangements of the same shapes result in where sizes are 1 that are read; None if the
+    operator refuses them all."""
+    ones = {
+        size
+        for shape, have in zip(shapes, read, strict=True)
+        if have is not None
+        for size, is_held in zip(shape, have, strict=True)
+        if isinstance(size, Var) and is_held is False
+    }
+    if not ones:
+        return same[0].results
+
+    def sized(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(sized, value))
+        if isinstance(value, Expr):
+            return evaluate(value, lambda variable: 1 if variable in ones else variable)
+        return value
+
+    results = tuple([sized(shape) for shape in same[0].results])
+    if not all(isinstance(size, Expr) or size > 0 for size in chain(*results)):
+        return None
+    if prod(len(menu.values) for menu in form.menus.values()) > _MANY:
+        return results
+    for arranged in same:
+        attributes = {name: sized(value) for name, value in arranged.attributes.items()}
+        try:
+            return form.rule([sized(shape) for shape in arranged.shapes], attributes)
+        except ValueError:
+            continue
+    return None
 
 
 _Seen = tuple[tuple[tuple[int, Size], ...], tuple[Shape, ...]]

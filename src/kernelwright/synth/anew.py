@@ -14,7 +14,7 @@ def named_anew(
 
     Where a size of the shapes depends on a variable that no other does, it can be anything whatever
     the others are: it becomes a variable; or its terms do that depend on such variables, where they
-    add something to others.
+    add something to what else there is.
 
     Args:
         letter: that names begin with.
@@ -44,7 +44,8 @@ def named_anew(
             return name(size) if is_anything(size) else evaluate(size, name)
         known = [(term, factor) for term, factor in size.terms if not is_anything(term)]
         added = [(term, factor) for term, factor in size.terms if is_anything(term)]
-        if known and all(isinstance(term, Var | Product) and factor > 0 for term, factor in added):
+        is_more = all(isinstance(term, Var | Product) and factor > 0 for term, factor in added)
+        if is_more and (known or size.constant > 0):
             more = (name(size) if added else 0) + size.constant
             return sum((evaluate(term, name) * factor for term, factor in known), start=more)
         return name(size)

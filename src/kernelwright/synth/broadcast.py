@@ -32,6 +32,14 @@ def holds(shape: Shape, low: int) -> Holds:
     )
 
 
+class _AxisRead(NamedTuple):
+    """Which slots read what along an axis; bits."""
+
+    wide: int
+    """Sizes that must be held."""
+    ones: int
+
+
 class Spread(NamedTuple):
     """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
 
@@ -69,19 +77,20 @@ class Broadcast:
         Raises:
             Contradiction: with the probability of all choices that do not go with what is read.
         """
-        each = zip(self._patterns, self._known(read), strict=True)
-        return self._arranged([p.draw(*known, rng) for p, known in each], rng)
+        each = zip(self._patterns, self._axes_read(read), strict=True)
+        return self._arranged([p.draw(axis, rng) for p, axis in each], rng)
 
     def draw_of(self, spread: Spread, rng: Random) -> Arrangement:
         return self._arranged([patterns.draw(rng) for patterns in spread.patterns], rng)
 
-    def spreads(self, read: Sequence[Holds | None], slots: Sequence[int]) -> Iterator[Spread]:
-        """All choices that go with what is read, told apart by these slots."""
-        looked_at = sum(1 << slot for slot in slots)
-        groups = [
-            list(patterns.by_slots(*known, looked_at))
-            for patterns, known in zip(self._patterns, self._known(read), strict=True)
-        ]
+    def spreads(
+        self, read: Sequence[Holds | None], slots: Sequence[int], *, is_result_seen: bool
+    ) -> Iterator[Spread]:
+        """All choices that go with what is read, told apart by the shapes of these slots."""
+        groups = []
+        for patterns, axis in zip(self._patterns, self._axes_read(read), strict=True):
+            told = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
+            groups.append(patterns.told_apart(axis, told, is_result_seen))
         for together in product(*groups):
             shapes = self._shapes([patterns.items[0] for patterns in together])
             yield Spread(
@@ -91,8 +100,7 @@ class Broadcast:
                 together,
             )
 
-    def _known(self, read: Sequence[Holds | None]) -> Iterator[tuple[int, int]]:
-        """For each axis the slots that hold its size for sure, and those that read a 1; bits."""
+    def _axes_read(self, read: Sequence[Holds | None]) -> Iterator[_AxisRead]:
         for place, axis in enumerate(self._axes):
             wide = ones = 0
             for slot in axis.slots:
@@ -101,7 +109,7 @@ class Broadcast:
                         wide |= 1 << slot
                     elif have[-1 - place] is False:
                         ones |= 1 << slot
-            yield wide, ones if wide else 0
+            yield _AxisRead(wide, ones)
 
     def _arranged(self, patterns: Sequence[Pattern], rng: Random) -> Arrangement:
         attributes = {name: menu.draw(rng) for name, menu in self._attributes.items()}
@@ -120,41 +128,45 @@ class _Patterns:
 
     def __init__(self, menu: Menu) -> None:
         self._menu = menu
-        self._fitting: dict[tuple[int, int], Weighted[Pattern]] = {}
+        self._fitting: dict[_AxisRead, Weighted[Pattern]] = {}
         """Those that go with sizes."""
-        self.total = self.fitting(0, 0).total
+        self.total = self._fitting_to(_AxisRead(0, 0)).total
 
-    def draw(self, wide: int, ones: int, rng: Random) -> Pattern:
+    def draw(self, axis: _AxisRead, rng: Random) -> Pattern:
         """A pattern.
 
         Raises:
             Contradiction: with the probability of those that do not go with the sizes.
         """
-        fitting = self.fitting(wide, ones)
+        fitting = self._fitting_to(axis)
         number = rng.randrange(self.total) if self.total > 1 else 0
         if number >= fitting.total:
             raise Contradiction("an operand that is not 1 broadcasts")
         return fitting.find(number)
 
-    def fitting(self, wide: int, ones: int) -> Weighted[Pattern]:
-        """Those that the slots in `wide` are in, and none of `ones`; bits are slots."""
-        found = self._fitting.get((wide, ones))
+    def _fitting_to(self, axis: _AxisRead) -> Weighted[Pattern]:
+        found = self._fitting.get(axis)
         if found is None:
-            found = self._fitting[wide, ones] = weighted(self._those(wide, ones))
+            found = self._fitting[axis] = weighted(self._those(axis))
         return found
 
-    def by_slots(self, wide: int, ones: int, slots: int) -> list[Weighted[Pattern]]:
-        """The fitting ones, told apart by which of these slots are in them."""
-        groups: dict[int, list[tuple[Pattern, int]]] = {}
-        for pattern, weight in self._those(wide, ones):
-            groups.setdefault(_bits(pattern) & slots, []).append((pattern, weight))
+    def told_apart(
+        self, axis: _AxisRead, slots: int, is_result_seen: bool
+    ) -> list[Weighted[Pattern]]:
+        """The fitting ones by which of these slots hold the size, and whether that is 1."""
+        groups: dict[tuple[int, bool], list[tuple[Pattern, int]]] = {}
+        for pattern, weight in self._those(axis):
+            bits = _bits(pattern)
+            is_one = bool(bits & axis.ones) and (is_result_seen or slots != 0)
+            groups.setdefault((bits & slots, is_one), []).append((pattern, weight))
         return [weighted(group) for group in groups.values()]
 
-    def _those(self, wide: int, ones: int) -> Iterator[tuple[Pattern, int]]:
+    def _those(self, axis: _AxisRead) -> Iterator[tuple[Pattern, int]]:
+        """All that hold the sizes that must be, and no 1 in their place."""
         weights = self._menu.weights or (1,) * len(self._menu.values)
         for pattern, weight in zip(self._menu.values, weights, strict=True):
             bits = _bits(pattern)
-            if wide & bits == wide and not ones & bits:
+            if axis.wide & bits == axis.wide and not (axis.wide and axis.ones & bits):
                 yield pattern, weight
 
 

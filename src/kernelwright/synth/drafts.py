@@ -87,6 +87,10 @@ class SkeletonDrafts:
                 raise
         return draft
 
+    def refuse(self) -> None:
+        """No sizes were found for the draft drawn last."""
+        self._learn(len(self._calls) - 1)
+
     def _learn(self, at: int) -> None:
         """A draft was given up at this call."""
         self._reach = max(self._reach, at + 1)

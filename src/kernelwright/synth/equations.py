@@ -183,12 +183,14 @@ class Equations:
                 yield term, factor
 
     def _isolate(self, difference: Expr) -> bool:
-        """x + E = 0: x is -E. The x is taken whose other side has the fewest negative terms."""
+        """x + E = 0: x is -E. The x is taken whose other side has the fewest negative parts: of
+        x = y + 2 the y stays, since any y will do."""
         best: tuple[int, Var, Size] | None = None
         for variable, factor in self._candidates(difference):
             if abs(factor) == 1:
                 value = variable - difference * factor
-                num_negative = sum(f < 0 for f in linear(value)[0].values())
+                terms, constant = linear(value)
+                num_negative = sum(part < 0 for part in (*terms.values(), constant))
                 if best is None or num_negative < best[0]:
                     best = num_negative, variable, value
         if best is None:

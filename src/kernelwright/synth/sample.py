@@ -112,13 +112,15 @@ class Sampler:
         for drafts in range(1, most + 1):
             try:
                 draft = of_skeleton.draw(rng)
-                program, drawn = self._sized(draft, sizes_rng)
             except Unfit:
                 return Sample(None, NO_SIZES, drafts=drafts)
-            except NoSizes:  # nor a proof that there are none
-                is_decided = False
-                continue
             except ValueError:  # a choice refused, or sizes that cannot be equal
+                continue
+            try:
+                program, drawn = self._sized(draft, sizes_rng)
+            except ValueError as error:
+                is_decided &= not isinstance(error, NoSizes)  # no proof that there are none
+                of_skeleton.refuse()
                 continue
             if found := self._refusal(program):
                 refused, num_refused = found.reason.value, num_refused + 1

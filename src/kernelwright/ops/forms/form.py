@@ -5,7 +5,7 @@ read the other way: it names the sizes that the operands must have in common, so
 draw calls the rule accepts. Every form is held against the rule in tests.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, NamedTuple
@@ -83,6 +83,12 @@ class Form:
 
     Raises:
         ValueError: the values do not go together.
+    """
+    rule: Callable[[Sequence[Shape], Mapping[str, Any]], tuple[Shape, ...]]
+    """Shapes of the slots, and attributes -> shapes of the results.
+
+    Raises:
+        ValueError: the operator refuses them.
     """
     axes: tuple[Axis, ...] | None = None
     """Where operands broadcast and that is all there is to the shapes: the axes of the only

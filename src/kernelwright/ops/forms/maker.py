@@ -156,7 +156,9 @@ class Maker:
         results = results or self._results(call, menus)
         kinds = [*(slot.kind for slot in slots), *results]
         if results and max(kind.rank for kind in kinds) <= self.space.max_rank:
-            yield Form(self.operator.name, call.slots, results, menus, call.arrange, axes)
+            yield Form(
+                self.operator.name, call.slots, results, menus, call.arrange, call.rule, axes
+            )
 
     def grouped(
         self,
@@ -226,5 +228,7 @@ class _Call:
 
     def arrange(self, choice: Choice) -> Arrangement:
         shapes, attributes = self.bound(choice)
-        results = tuple(made.shape for made in self.results(shapes, attributes))
-        return Arrangement(tuple(shapes), results, attributes)
+        return Arrangement(tuple(shapes), self.rule(shapes, attributes), attributes)
+
+    def rule(self, shapes: Sequence[Shape], attributes: Attributes) -> tuple[Shape, ...]:
+        return tuple(made.shape for made in self.results(shapes, attributes))
