@@ -11,7 +11,7 @@ draw from all drafts that do not.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, count
 from random import Random
 
@@ -108,14 +108,15 @@ class Plan:
         new += [call.results[which] for which in results]
         for alike in self._choices.alike(self._fits[at], sight):
             equations = Equations()
-            now, made = shapes, alike.made
+            now: Mapping[int, Shape] = shapes
+            made: Sequence[Shape] = alike.made
             if alike.asks:
                 try:
                     made = self._made(alike, sizes, equations)
                     now = self._solved(shapes, equations)
                 except Contradiction:
                     continue
-            now = now | dict(zip(new, made, strict=True))
+            now = {**now, **dict(zip(new, made, strict=True))}
             yield alike, self._seen([now[value] for value in live], equations)
 
     def _matter(
@@ -136,7 +137,7 @@ class Plan:
             0
         ]
 
-    def _made(self, alike: Alike, sizes: Sequence[Size], equations: Equations) -> Iterable[Shape]:
+    def _made(self, alike: Alike, sizes: Sequence[Size], equations: Equations) -> Sequence[Shape]:
         """Shapes of what a call makes where it reads these sizes.
 
         Raises:

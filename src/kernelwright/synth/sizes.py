@@ -26,7 +26,7 @@ _FEW = 4
 """So many proposals are looked at one by one faster than all at once."""
 _RELAXED = ((1 << 12, (512, 1024)), (1 << 15, (1024, 4096)), (1 << 17, (4096,) * 16))
 """Entries of the relaxation's tables, and proposals drawn at once from it."""
-_MOST_REFUSED = 20
+_MOST_REFUSED = 100
 """Solutions that `accept` may refuse."""
 _MARGIN = 1e-6
 """Of log2: what rounding may do. What is within is looked at again in integers."""
