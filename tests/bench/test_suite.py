@@ -81,6 +81,7 @@ def test_every_case_leaves_one_record_and_is_not_run_again(cases, tmp_path):
     assert good["correct"]
     assert good["has_triton"]
     assert good["candidates"] > 0
+    assert good["rejected"] == {}
     assert good["errors"]["rms_candidate"] <= good["errors"]["rms_allowed"]
     assert good["optimized"] is None, "no time without a GPU"
     assert (broken["correct"], broken["code"]) == (False, "usage")

@@ -9,7 +9,7 @@ wants it `alone` waits until nobody else has any.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import torch
 
 from kernelwright.bench.footprint import footprint
 from kernelwright.bench.serving import serve
-from kernelwright.bench.side_by_side import side_by_side
+from kernelwright.bench.side_by_side import MESSAGE_LIMIT, side_by_side
 from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
@@ -69,7 +69,8 @@ def _searched(job: Record, folder: Path, say: Say) -> Record:
     result = optimize_target(
         job["spec"], out=folder, progress=say, with_slower=True, **job["options"]
     )
-    if not job["alone"] and _ran_out(folder):
+    lines = list(record.read(folder / "records.jsonl"))
+    if not job["alone"] and _ran_out(lines):
         return failure(MEMORY, "a kernel found no memory beside other cases")
     verdict, kernel = Verdict.from_json(result["verdict"]), folder / KERNEL
     is_kept = verdict.accepted
@@ -79,6 +80,7 @@ def _searched(job: Record, folder: Path, say: Say) -> Record:
         "kept": is_kept,
         "rewrites": result["rewrites"],
         "candidates": result["num_candidates"],
+        "rejected": _rejected(lines),
         "seconds": result["seconds"],
         **{key: result[key] for key in ("layout", "num_operators", "operators_triton")},
     }
@@ -96,9 +98,15 @@ def _searched(job: Record, folder: Path, say: Say) -> Record:
     return found
 
 
-def _ran_out(folder: Path) -> bool:
+def _rejected(lines: Sequence[Record]) -> dict[str, str]:
+    """Code -> what the judge said of the first candidate of the kept layout that it refused so."""
+    verdicts = [line["verdict"] for line in lines if line["record"] == "candidate"]
+    wrong = [each for each in reversed(verdicts) if not each["accepted"]]
+    return {each["code"]: each["message"][:MESSAGE_LIMIT] for each in wrong}
+
+
+def _ran_out(lines: Sequence[Record]) -> bool:
     """Some kernel, or a whole, was refused for want of memory."""
-    lines = list(record.read(folder / "records.jsonl"))
     codes = {line["verdict"]["code"] for line in lines if "verdict" in line}
     reasons = [line["reason"] for line in lines if line["record"] == "fragment"]
     return Code.OUT_OF_MEMORY in codes or any(Code.OUT_OF_MEMORY in why for why in reasons)
