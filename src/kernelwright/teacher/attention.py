@@ -18,7 +18,10 @@ _PRECISIONS = {
 """Dot precisions of fp32 factors under each policy, the faster first."""
 
 # Queries, keys, num_warps, num_stages
-_HALF = ((128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 2), (64, 32, 4, 3), (16, 64, 4, 3))
+_HALF = (
+    (128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 2), (64, 32, 4, 3), (16, 64, 4, 3),
+    (64, 64, 4, 1),
+)  # fmt: skip
 _SINGLE = (
     (64, 32, 4, 2), (64, 64, 8, 2), (64, 32, 8, 2), (32, 32, 4, 2), (128, 32, 8, 2),
     (32, 32, 8, 2), (16, 32, 4, 2),
@@ -71,7 +74,8 @@ def _tile(flash: Flash, sides: tuple[int, int, int, int], mode: str) -> Tile | N
     width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")
     if width < flash.lengths["e"]:
         width = 64  # in chunks, read again for every block of keys
-    taken = (queries * width + stages * keys * (width + values)) * DTYPE_BYTES[flash.dtype]
+    streamed = keys * (width * flash.num_loads("k") + values * flash.num_loads("v"))
+    taken = (queries * width + stages * streamed) * DTYPE_BYTES[flash.dtype]
     is_idle = queries > max(16, power_of_two(flash.lengths["m"]))
     # In fp32 values pass through registers, with their parts where they are split, beside the sums.
     is_single = flash.dtype == "float32"

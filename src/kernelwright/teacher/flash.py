@@ -13,7 +13,7 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program, Ref
 from kernelwright.teacher.expressions import NotWritable, literal
 from kernelwright.teacher.pull_body import PullBody
-from kernelwright.teacher.pull_rules import RULES
+from kernelwright.teacher.pull_rules import CUTS, RULES
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.tile_index import (
     AxisText,
@@ -151,12 +151,16 @@ class Flash:
             text = f"tl.where({inside}, {text}, 0.0){cast}"
         return [*body.lines, f"{name} = {text}"]
 
+    def num_loads(self, name: str) -> int:
+        """How many tensors a factor's tile is made of."""
+        return sum("tl.load(" in line for line in self.load(name))
+
     def _is_plain(self, value: str) -> bool:
-        """Whether a factor is an input seen through views alone."""
+        """Whether a factor is an input, or a part of one, seen through views alone."""
         producer = self.program.producer()
         while value in producer:
             call = self.program.calls[producer[value]]
-            if not is_view(call):
+            if not is_view(call) and call.op not in CUTS:
                 return False
             value = source(call)
         return True

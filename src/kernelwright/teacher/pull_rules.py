@@ -78,6 +78,10 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
     return body.value(value, _put(index, at, moved))
 
 
+CUTS = frozenset({"slice", "select", "unbind", "unfold", "chunk", "split"})
+"""What shows a part of a value as it is, like a view."""
+
+
 # Joins
 
 

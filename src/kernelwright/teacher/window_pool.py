@@ -31,8 +31,8 @@ from kernelwright.teacher.window_slide import POOLS, Slide, slides
 _MAX_UNROLLED = 32
 """Windows of more elements are unrolled along the innermost dimension only, and not there either
 where it is longer by itself: 512 steps take minutes to compile."""
-_MAX_WINDOW = 512
-"""Longer windows are reductions: they need several threads an output."""
+_MAX_WINDOW = 1 << 13
+"""Longer windows need several threads an output."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
