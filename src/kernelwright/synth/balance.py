@@ -21,8 +21,9 @@ Say = Callable[[str], None]
 
 SCALE = 1_000_000
 """Weight of the operator that needs the largest."""
-_STEP = 0.8
-"""Exponent of a round's correction: a full one overshoots."""
+_STEP = 0.5
+"""Exponent of a round's correction: a full one overshoots, most of all where operators read each
+other's results, as those of truth values do."""
 _LARGEST_CORRECTION = 8.0
 
 
