@@ -7,6 +7,7 @@ import pytest
 from kernelwright.cli.main import main
 from kernelwright.core import record
 from kernelwright.programs.text import parse
+from kernelwright.synth import benchmark
 
 RECIPE = """
 operators = ["relu", "tanh", "sum", "mm"]
@@ -78,6 +79,17 @@ def test_programs_of_other_files_are_avoided(draw, tmp_path):
     )
     assert len(one) == len(two) == 20
     assert not one & two
+
+
+def test_programs_of_the_frozen_set_are_avoided(draw, tmp_path, monkeypatch):
+    draw("one.jsonl", "--level", 2, "--num", 20)
+    frozen = {line["fingerprint"] for line in record.read(tmp_path / "one.jsonl") if "text" in line}
+    monkeypatch.setattr(benchmark, "_text", lambda _: (tmp_path / "one.jsonl").read_text())
+    draw("two.jsonl", "--level", 2, "--num", 20)
+    drawn = [line for line in record.read(tmp_path / "two.jsonl") if "text" in line]
+    assert len(drawn) == len(frozen) == 20
+    assert not frozen & {line["fingerprint"] for line in drawn}
+    assert drawn[0]["drawn"]["refused"]["avoided"] >= 1
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,20 @@
 """synthetic-v1: how it is drawn, and that what is shipped is that."""
 
+import json
 from collections import Counter
+from importlib.resources import files
 
 import pytest
 
+from kernelwright.core.errors import UsageError
 from kernelwright.ops.forms.registry import EXCLUDED
 from kernelwright.ops.registry import operators
 from kernelwright.programs.fingerprint import fingerprint
-from kernelwright.programs.text import parse
+from kernelwright.programs.text import parse, to_text
 from kernelwright.synth.benchmark import benchmark_fingerprints, benchmark_plan, synthetic_v1
+from kernelwright.synth.draws import Drawer, Group, Search
+from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.tasks import TaskSampler
 
 
 def test_the_plan_has_the_papers_layout():
@@ -17,6 +23,17 @@ def test_the_plan_has_the_papers_layout():
     assert levels == {1: 100, 2: 100, 5: 100, 20: 100}
     singles = {group.operator: (group.level, group.num) for group in groups if group.operator}
     assert singles == dict.fromkeys(operators().keys() - EXCLUDED.keys(), (1, 2))
+
+
+def test_an_operator_without_programs_is_given_up_and_a_level_is_an_error():
+    recipe = Recipe(operators=("zeros_like",), dtypes=("float32",))
+    single = Group(name="zeros_like", level=1, num=1, operator="zeros_like", may_lack=True)
+    drawer = Drawer(recipe, 0, [single, Group(name="level 1", level=1, num=1)], TaskSampler)
+    found = drawer.draw(Search(0, 0))
+    assert found.fingerprint is None
+    assert json.loads(found.line)["record"] == "given_up"
+    with pytest.raises(UsageError):
+        drawer.draw(Search(1, 0))
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +50,20 @@ def test_what_is_shipped_has_that_layout_and_no_program_twice(shipped):
     assert len(benchmark_fingerprints()) == len(shipped)
 
 
+def test_every_operator_is_in_what_is_shipped_or_was_given_up(shipped):
+    path = files("kernelwright.synth").joinpath("synthetic-v1.jsonl")
+    lines = map(json.loads, path.read_text().splitlines())
+    settled = Counter(line["drawn"]["group"] for line in lines if "drawn" in line)
+    assert settled == {group.name: group.num for group in benchmark_plan().groups}
+    called = {call["op"] for line in shipped for call in line["calls"]}
+    lacking = operators().keys() - EXCLUDED.keys() - called
+    assert lacking <= {"zeros_like", "ones_like", "full_like", "isnan"}
+
+
 def test_texts_of_what_is_shipped_are_its_programs(shipped):
     for line in shipped[::7]:
         program = parse(line["text"])
+        assert to_text(program) == line["text"]
         assert fingerprint(program) == line["fingerprint"]
         assert [call.op for call in program.calls] == [call["op"] for call in line["calls"]]
         assert len(program.calls) == line["level"]
