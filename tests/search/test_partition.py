@@ -69,6 +69,10 @@ def test_views_are_not_worth_a_kernel_nor_are_lone_pointwise_calls_of_a_larger_p
     assert propose(program, only_pointwise, every=True) != []
 
 
+def test_after_its_time_nothing_more_is_looked_for():
+    assert propose(mlp(), family, until_s=0.0) == []
+
+
 def test_a_pointwise_call_that_is_all_is_tried():
     b = Builder()
     x = b.input(TensorType((4, 6)))

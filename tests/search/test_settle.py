@@ -9,6 +9,7 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
+from kernelwright.search import optimize, partition
 from kernelwright.search.optimize import Search
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
@@ -123,6 +124,50 @@ def test_in_pure_mode_speed_decides_nothing():
     judge = FakeJudge([2.5], mode="pure")
     kept, _, _ = settle(judge, [variant("contiguous", (2.0, 1.0))])
     assert kept.chosen == (0, 1)
+
+
+class SlowJudge(FakeJudge):
+    """Accepts everything; screening takes 10 s each time."""
+
+    def __init__(self, clock):
+        super().__init__([1.0])
+        self.rules.precision, self.clock = "strict", clock
+
+    def screen(self, _task, candidates):
+        self.clock.now += 10.0
+        return [verdict(1.0) for _ in candidates]
+
+
+def test_both_layouts_have_their_time(monkeypatch):
+    b = Builder()
+    [t] = b.call(
+        "conv2d", input=b.input(TensorType((1, 4, 8, 8))), weight=b.input(TensorType((4, 4, 3, 3)))
+    )
+    for op in ("softmax", "relu"):
+        for _ in range(3):
+            [t] = b.call(op, input=t, **({"dim": 1} if op == "softmax" else {}))
+    clock = SimpleNamespace(now=0.0)
+    for module in (optimize, partition):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
+    tuned = {each.layout: len(each.tuned) for each in search.ranked(b.program([t]))}
+    assert tuned == {"contiguous": 2, "channels_last": 2}
+
+
+def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
+    beaten = variant("contiguous", (1.0, 1.0, 1.0))
+    tuned = [
+        replace(each, winner=None, verdicts=(verdict(ms),))
+        for each, ms in zip(beaten.tuned, (3.0, 2.5, None), strict=True)
+    ]
+    judge = FakeJudge([2.4])
+    search = Search(judge, begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    beaten = replace(beaten, tuned=tuple(tuned), chosen=())
+    source, found = search.slower([beaten], None, lambda composed: composed)
+    assert found.accepted
+    assert "# contiguous 1" in source
+    wrong = replace(beaten, tuned=tuple(tuned[2:]))
+    assert search.slower([wrong], None, lambda composed: composed) is None
 
 
 def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():

@@ -45,6 +45,8 @@ Say = Callable[[str], None]
 
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
+PROPOSING_SHARE = 0.3
+"""Of a layout's time for tuning: until when a large program is looked through for fragments."""
 FEW_CANDIDATES, MANY_CANDIDATES = 4, 8
 """A fragment: with a budget of up to `QUICK_S`, and with more."""
 QUICK_S = 120.0
@@ -132,7 +134,7 @@ class Search:
         self, judge: Judge, *, begin_s: float, budget_s: float, say: Say, seed: int = 0
     ) -> None:
         self._judge, self._say, self._seed = judge, say, seed
-        self._deadline_s = begin_s + TUNING_SHARE * budget_s
+        self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
         self._limit = FEW_CANDIDATES if budget_s <= QUICK_S else MANY_CANDIDATES
         self._known: dict[str, Tuned] = {}
 
@@ -148,12 +150,21 @@ class Search:
         """
         base = split_conv_bias(program)
         rewrites = ("split_conv_bias",) if len(base.calls) > len(program.calls) else ()
-        variants = [replace(self._search(base, "contiguous"), rewrites=rewrites)]
-        if self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls):
-            other = self._search(channels_last(base), "channels_last")
-            variants.append(replace(other, rewrites=(*rewrites, "channels_last")))
-        if len(variants) == 1:
-            return variants
+        if not (self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls)):
+            plain = self._search(base, "contiguous", self._begin_s + self._tuning_s)
+            return [replace(plain, rewrites=rewrites)]
+        plain = self._search(base, "contiguous", self._begin_s + self._tuning_s / 2)
+        other = self._search(channels_last(base), "channels_last", self._begin_s + self._tuning_s)
+        return self._faster_first(
+            program,
+            [
+                replace(plain, rewrites=rewrites),
+                replace(other, rewrites=(*rewrites, "channels_last")),
+            ],
+        )
+
+    def _faster_first(self, program: Program, variants: list[Variant]) -> list[Variant]:
+        """Those that are right, by their time as a whole; where none is all, the original last."""
         self._say("comparing layouts")
         whole = [compose(v.program, v.replacements()) for v in variants]
         verdicts = self._judge.screen(program_task(program, name="layouts"), whole)
@@ -164,7 +175,7 @@ class Search:
             self._say(f"{variant.layout}: {text}")
             if times:
                 found.append((times.median_ms, variant))
-        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants[:1]
+        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants[::-1]
 
     def settle(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
@@ -237,12 +248,14 @@ class Search:
         note = "judged on the program scaled down: there is no GPU for its real sizes"
         return replace(verdict, advice=(*verdict.advice, note))
 
-    def _search(self, program: Program, layout: str) -> Variant:
+    def _search(self, program: Program, layout: str, until_s: float) -> Variant:
         every = self._judge.rules.mode == "pure"
-        proposals = _covering_first(propose(program, family, every=every))
+        now_s = time.monotonic()
+        cut_s = now_s + PROPOSING_SHARE * (until_s - now_s)
+        proposals = _covering_first(propose(program, family, every=every, until_s=cut_s))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
-            if self._is_settled(program, calls, tuned) or time.monotonic() > self._deadline_s:
+            if self._is_settled(program, calls, tuned) or time.monotonic() > until_s:
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{layout} {number}/{len(proposals)}: {names}")

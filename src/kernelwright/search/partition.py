@@ -6,6 +6,8 @@ it as a whole. What growth passes on the way is proposed too where the kind of k
 largest fragment.
 """
 
+import math
+import time
 from collections.abc import Callable, Iterator
 
 from kernelwright.programs.fragment import RELABELLING, Graph, extract
@@ -15,10 +17,13 @@ Family = Callable[[Program], str | None]
 """Which kind of kernel a writer would use for a fragment; None where it cannot write it."""
 
 
-def propose(program: Program, family: Family, *, every: bool = False) -> list[frozenset[int]]:
+def propose(
+    program: Program, family: Family, *, every: bool = False, until_s: float = math.inf
+) -> list[frozenset[int]]:
     """Fragments worth trying, the largest first, without duplicates.
 
     Args:
+        until_s: on the monotonic clock: fragments are grown from no further call after that.
         every: a lone pointwise call inside a larger program too: nothing may stay in PyTorch.
     """
     graph = Graph(program)
@@ -32,6 +37,8 @@ def propose(program: Program, family: Family, *, every: bool = False) -> list[fr
 
     found: set[frozenset[int]] = set()
     for start in range(len(program.calls)):
+        if time.monotonic() > until_s:
+            break
         found.update(_grow(graph, start, family_of))
     worthwhile = (part for part in found if _is_worthwhile(program, part, every=every))
     return sorted(worthwhile, key=lambda part: (-len(part), sorted(part)))
