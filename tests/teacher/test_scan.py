@@ -81,12 +81,32 @@ def broadcast() -> Program:
     return b.program(b.call("cumsum", input=t, dim=1))
 
 
+def backwards() -> Program:
+    """From the end, and scaled there."""
+    b = Builder()
+    [t] = b.call("flip", input=b.input(TensorType((3, 2, 17))), dims=(2,))
+    [t] = b.call("flip", input=b.call("cumsum", input=t, dim=2)[0], dims=(2,))
+    return b.program(b.call("mul", input=t, other=b.input(TensorType((17,)))))
+
+
+def exclusive() -> Program:
+    """Sums of what comes before."""
+    b = Builder()
+    x = b.input(TensorType((4, 30)))
+    [first] = b.call("zeros_like", input=b.call("slice", input=x, dim=1, end=1)[0])
+    [t] = b.call("cat", tensors=(first, x), dim=1)
+    [t] = b.call("slice", input=t, dim=1, end=-1)
+    return b.program(b.call("cumsum", input=t, dim=1))
+
+
 CASES: dict[str, Callable[[], Program]] = {
     "fused": fused,
     "channels-last": channels_last,
     "widened": lambda: program("cumsum", (3, 9), "int32"),
     "in another dtype": lambda: program("cumprod", (3, 9), "int32", dtype="float32"),
     "a column broadcast": broadcast,
+    "backwards": backwards,
+    "exclusive": exclusive,
 }
 
 
@@ -115,7 +135,7 @@ def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
 
 def test_tensors_of_2_to_the_31_elements_use_64_bit_offsets():
     [candidate] = best(program("cumsum", (1 << 10, 1 << 12, 1 << 9), dim=1))
-    assert candidate.source.count(".to(tl.int64)") == 2
+    assert "pid, num_m = tl.program_id(0).to(tl.int64), " in candidate.source
     assert "ValueError" not in candidate.source
 
 

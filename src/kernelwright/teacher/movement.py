@@ -163,15 +163,15 @@ class _Part:
         """Lines that find the program's tile."""
         if not self.view:
             return []
-        first = {"n": "tl.program_id(0)"}
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        first = {"n": pid}
         lines = []
         if "m" in self.view:
             first = {"m": "pid // num_n", "n": "pid % num_n"}
-            lines = ["pid = tl.program_id(0)", f"num_n = tl.cdiv({self.view['n'].bound}, BLOCK_N)"]
+            lines = [f"pid = {pid}", f"num_n = tl.cdiv({self.view['n'].bound}, BLOCK_N)"]
         for axis, start in first.items():
             block = f"BLOCK_{axis.upper()}"
-            text = f"{start} * {block} + tl.arange(0, {block})"
-            lines.append(f"offs_{axis} = " + (f"({text}).to(tl.int64)" if self._is_wide else text))
+            lines.append(f"offs_{axis} = {start} * {block} + tl.arange(0, {block})")
         return lines
 
 

@@ -6,10 +6,11 @@ of is loaded.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
 
 from kernelwright.ops.operator import TensorType
-from kernelwright.ops.rules import is_float
+from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, triton_dtype
 from kernelwright.teacher.tile_body import TileBody
@@ -20,6 +21,7 @@ from kernelwright.teacher.tile_index import (
     Term,
     View,
     axes_of,
+    factor,
     offset,
     parts,
     reshape,
@@ -58,12 +60,34 @@ class PullBody(TileBody):
         self._rules = rules
         self._given = tuple(view)
         """Axes of the kernel; the others are computed in the body."""
+        self._stands_for: dict[str, set[str]] = {}
+        """Computed axis -> the kernel's axes that it walks one to one, in another order."""
         self._written: set[str] = set()
         """Slices of computed axes that have their line."""
 
     def pull(self, name: str, index: Index) -> None:
         """Compute an output at the index of the tile."""
         self.place(name, index, self.value(name, index))
+
+    def follow(self, calls: Iterable[Call]) -> None:
+        for call in calls:
+            if call.op == "flip" and self.operand(call) in self.path:
+                name = self.operand(call)
+                index = self.reversed(self.path[name], call.arg("dims"))
+                self.place(call.outputs[0], index, self.variable(name))
+            else:
+                super().follow([call])
+
+    def reversed(self, index: Index, dims: int | tuple[int, ...]) -> Index:
+        """The index with positions along some dimensions counted from their ends."""
+        moved = list(index)
+        for at in dim_indices(dims, len(index)):
+            if not (dim := index[at]):
+                continue
+            text = f"{factor(size_of(dim))} - 1 - {operand_text(self.text(dim))}"
+            moved[at] = self.position(text, size_of(dim), _length(dim), self.conditions(dim))
+            self._stands_for[moved[at][0].axis] = self._walked((dim,))
+        return tuple(moved)
 
     def slices(self) -> list[str]:
         """Lines that compute the slices of the kernel's axes."""
@@ -153,6 +177,10 @@ class PullBody(TileBody):
             return f"{text}.to({triton_dtype(dtype)})"
         return text
 
+    def _walked(self, index: Index) -> set[str]:
+        axes = axes_of(index)
+        return axes.union(*(self._stands_for.get(axis, set()) for axis in axes))
+
     def _operand(self, name: str, index: Index) -> str:
         at = self._producer.get(name)
         if at is None:
@@ -205,6 +233,10 @@ class PullBody(TileBody):
         """A variable for each mask of several conditions."""
         text = " & ".join(f"({test})" for test in self.conditions(*index))
         return self.assign(text, "inside") if " & " in text else text.strip("()")
+
+
+def _length(dim: Dim) -> int:
+    return prod(term.length for term in dim)
 
 
 def is_variable(text: str) -> bool:

@@ -150,15 +150,7 @@ def _constant(value: float, dtype: str) -> str:
 
 
 def _flip(body: PullBody, call: Call, index: Index, _: int) -> str:
-    value = body.operand(call)
-    moved = list(index)
-    dims = call.arg("dims")
-    for dim in dims if isinstance(dims, tuple) else (dims,):
-        at = dim_index(dim, len(index))
-        last = f"{body.sizes.of(value)[at]} - 1"
-        text = f"{last} - {operand_text(body.text(index[at]))}"
-        moved[at] = _moved(body, value, at, text, index[at])
-    return body.value(value, tuple(moved))
+    return body.value(body.operand(call), body.reversed(index, call.arg("dims")))
 
 
 def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:

@@ -227,17 +227,17 @@ class _Written:
 
     def _place(self) -> list[str]:
         """Lines that find the program's rows."""
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
         if "m" not in self.view:
-            return ["pid_b = tl.program_id(0)"] if "b" in self.view else []
-        lines, pid = [], "tl.program_id(0)"
+            return [f"pid_b = {pid}"] if "b" in self.view else []
+        lines = []
         if "b" in self.view:
             lines = [
-                f"num_m = tl.cdiv({self.view['m'].bound}, BLOCK_M)",
-                "pid_b = tl.program_id(0) // num_m" + (".to(tl.int64)" if self._is_wide else ""),
+                f"pid, num_m = {pid}, tl.cdiv({self.view['m'].bound}, BLOCK_M)",
+                "pid_b = pid // num_m",
             ]
-            pid = "tl.program_id(0) % num_m"
-        text = f"{pid} * BLOCK_M + tl.arange(0, BLOCK_M)"
-        return [*lines, f"offs_m = ({text}).to(tl.int64)" if self._is_wide else f"offs_m = {text}"]
+            pid = "pid % num_m"
+        return [*lines, f"offs_m = {pid} * BLOCK_M + tl.arange(0, BLOCK_M)"]
 
     def _carry(self) -> list[str]:
         dtype = self.call.types[0].dtype

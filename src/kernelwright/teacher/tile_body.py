@@ -105,11 +105,15 @@ class TileBody:
             NotWritable: a view has dropped one of the tile's dimensions.
         """
         index, made = self.path[name], self.program.type_of(name)
-        if {axis for axis, text in self.view.items() if text.bound} - axes_of(index):
+        if {axis for axis, text in self.view.items() if text.bound} - self._walked(index):
             raise NotWritable(f"{name} has lost a dimension of the tile, of size 1")
         where = _masked(self._mask(index))
         at = offset(index, made, self.view)
         return f"tl.store({pointer} + {at}, {self.variable(name)}{where})"
+
+    def _walked(self, index: Index) -> set[str]:
+        """The axes that a value varies along."""
+        return axes_of(index)
 
     def _operand(self, name: str, index: Index) -> str:
         position = self._producer.get(name)
