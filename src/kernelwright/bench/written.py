@@ -5,19 +5,21 @@ python -m kernelwright.bench.written docs/teacher-coverage.md
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from kernelwright.core.errors import InfraError
 from kernelwright.ops.forms.registry import EXCLUDED
-from kernelwright.ops.operator import TensorType
+from kernelwright.ops.operator import Kind, TensorType
 from kernelwright.ops.registry import FAMILIES, operators
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.build import Builder, map_refs
 from kernelwright.programs.program import Program, Ref
 from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler
-from kernelwright.teacher.writer import family
+from kernelwright.teacher.writer import family, write
 
 CALLS = 5
 """Drawn of each operator: shapes, dtypes and attributes of its forms."""
@@ -29,6 +31,22 @@ operator with forms (random ones have none) {CALLS} calls are drawn as the sampl
 call in front of what it reads, and behind what it returns, all as one fragment; the search cuts
 where that has no form. That the forms are right is what tests/teacher shows.
 """
+
+
+_SCHEDULES = """How many distinct candidates a typical call has in all, in strict precision. The
+favourites come first; the rest are drawn in an order of the seed.
+"""
+_TYPICAL: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = (
+    ("relu", ((4096, 4096),), {}),
+    ("softmax", ((4096, 4096),), {"dim": 1}),
+    ("linear", ((1024, 4096), (4096, 4096)), {}),
+    ("conv2d", ((64, 64, 56, 56), (128, 64, 3, 3)), {"padding": (1, 1)}),
+    ("max_pool2d", ((64, 64, 56, 56),), {"kernel_size": (3, 3), "stride": (2, 2)}),
+    ("scaled_dot_product_attention", ((8, 16, 1024, 64),) * 3, {}),
+    ("cumsum", ((4096, 4096),), {"dim": 1}),
+    ("flip", ((64, 64, 56, 56),), {"dims": (1,)}),
+)
+"""Operator, shapes of its tensors, attributes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +137,19 @@ def _type(made: TensorType) -> str:
     return f"{made.dtype}{list(made.shape)}"
 
 
+def schedules() -> Iterator[tuple[str, str, int]]:
+    """(family of kernels, a typical call of it, how many distinct candidates that has)."""
+    for op, shapes, attributes in _TYPICAL:
+        b = Builder()
+        tensors = [p.name for p in operators()[op].params if p.kind is Kind.TENSOR]
+        given = {n: b.input(TensorType(s)) for n, s in zip(tensors, shapes, strict=True)}
+        program = b.program(b.call(op, **given, **attributes))
+        sources = {candidate.source for candidate in write(program, limit=1 << 20)}
+        yield family(program) or "none", _described(program), len(sources)
+
+
 def page(found: dict[str, list[Row]]) -> str:
-    """The rows as Markdown."""
+    """The rows and the numbers of schedules as Markdown."""
     everything = [row for made in found.values() for row in made]
     full = sum(row.alone == CALLS for row in everything)
     parts = [_HEAD, f"All calls alone are written of {full} of {len(everything)} operators.\n"]
@@ -128,7 +157,10 @@ def page(found: dict[str, list[Row]]) -> str:
         parts += [f"## {name}\n", "| operator | kernels | alone | after | before |"]
         parts += ["| --- | --- | --- | --- | --- |", *map(_line, made), ""]
     missing = [f"- {len(row.missing)} like {row.missing[0]}" for row in everything if row.missing]
-    return "\n".join([*parts, "## Without a form\n", *(missing or ["None."])]) + "\n"
+    parts += ["## Without a form\n", *(missing or ["None."]), "\n## Schedules\n", _SCHEDULES]
+    parts += ["| kernels | of | candidates |", "| --- | --- | --- |"]
+    parts += [f"| {kind} | {call} | {count} |" for kind, call, count in schedules()]
+    return "\n".join(parts) + "\n"
 
 
 def _line(row: Row) -> str:

@@ -17,15 +17,25 @@ _PRECISIONS = {
 }
 """Dot precisions of fp32 factors under each policy, the faster first."""
 
-# Queries, keys, num_warps, num_stages
-_HALF = (
+Sides = tuple[int, int, int, int]
+"""Queries, keys, num_warps, num_stages."""
+_HALF: tuple[Sides, ...] = (
     (128, 64, 8, 3), (64, 64, 4, 3), (128, 128, 8, 2), (64, 32, 4, 3), (16, 64, 4, 3),
     (64, 64, 4, 1),
 )  # fmt: skip
-_SINGLE = (
+_SINGLE: tuple[Sides, ...] = (
     (64, 32, 4, 2), (64, 64, 8, 2), (64, 32, 8, 2), (32, 32, 4, 2), (128, 32, 8, 2),
     (32, 32, 8, 2), (16, 32, 4, 2),
 )  # fmt: skip
+"""The favourites; what else fits follows them."""
+_OTHERS: tuple[Sides, ...] = tuple(
+    (queries, keys, warps, stages)
+    for queries in (128, 64, 32, 16)
+    for keys in (128, 64, 32)
+    for warps in (4, 8)
+    for stages in (1, 2, 3, 4)
+    if queries * keys >= 256 * warps
+)
 _MAX_WIDTH = 256
 """Longest part of a head that one tile holds."""
 _SHARED_BYTES = 200 << 10
@@ -59,7 +69,7 @@ def _tiles(flash: Flash, precision: str) -> list[Tile]:
     is_half = flash.dtype != "float32"
     found = [
         tile
-        for sides in (_HALF if is_half else _SINGLE)
+        for sides in dict.fromkeys((*(_HALF if is_half else _SINGLE), *_OTHERS))
         for mode in (("ieee",) if is_half else _PRECISIONS[precision])
         if (tile := _tile(flash, sides, mode)) is not None
     ]
@@ -68,7 +78,7 @@ def _tiles(flash: Flash, precision: str) -> list[Tile]:
     return found
 
 
-def _tile(flash: Flash, sides: tuple[int, int, int, int], mode: str) -> Tile | None:
+def _tile(flash: Flash, sides: Sides, mode: str) -> Tile | None:
     """Nothing where it takes too much shared memory, or idles over more than half its rows."""
     queries, keys, warps, stages = sides
     width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")

@@ -33,7 +33,8 @@ from kernelwright.teacher.value_sizes import Sizes
 
 _ELEMENTS = ((1024, 4), (2048, 8), (512, 4), (4096, 8), (256, 2), (2048, 4))
 """Of a program's tile, and its num_warps."""
-_MAX_COLUMNS = 1024
+_MAX_COLUMNS = (1024, 256, 64)
+"""Of a tile; shorter rows mean more of them, which suits what reads across rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,12 +43,13 @@ class Tile:
 
     elements: int
     num_warps: int
+    max_columns: int
 
 
 def classify(program: Program) -> bool:
     """Whether `write` has a form for the program."""
     try:
-        _write(program, Tile(elements=256, num_warps=4))
+        _write(program, Tile(elements=256, num_warps=4, max_columns=256))
     except NotWritable:
         return False
     return True
@@ -55,7 +57,11 @@ def classify(program: Program) -> bool:
 
 def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
     """Candidates, best first; none where no form fits."""
-    tiles = [Tile(elements=elements, num_warps=warps) for elements, warps in _ELEMENTS]
+    tiles = [
+        Tile(elements=elements, num_warps=warps, max_columns=columns)
+        for columns in _MAX_COLUMNS
+        for elements, warps in _ELEMENTS
+    ]
     best, rest = tiles[:2], tiles[2:]
     random.Random(derive(seed, "movement")).shuffle(rest)
     found: dict[str, Candidate] = {}
@@ -153,7 +159,7 @@ class _Part:
         """The tile's sides: long rows, as many as fit."""
         if "n" not in self._lengths:
             return {}
-        columns = min(power_of_two(self._lengths["n"]), tile.elements, _MAX_COLUMNS)
+        columns = min(power_of_two(self._lengths["n"]), tile.elements, tile.max_columns)
         rows = min(power_of_two(self._lengths.get("m", 1)), tile.elements // columns)
         return (
             {"BLOCK_M": rows, "BLOCK_N": columns} if "m" in self._lengths else {"BLOCK_N": columns}

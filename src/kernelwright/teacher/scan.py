@@ -63,7 +63,17 @@ _BOUNDS = {
     "int16": (-(2**15), 2**15 - 1), "int8": (-128, 127), "uint8": (0, 255), "bool": (0, 1),
 }  # fmt: skip
 
-_TILES = ((2048, 2048, 4), (1024, 2048, 4), (512, 2048, 4), (2048, 4096, 8), (256, 1024, 4))
+_BEST = ((2048, 2048, 4), (1024, 2048, 4), (512, 2048, 4), (2048, 4096, 8), (256, 1024, 4))
+_TILES = (
+    *_BEST,
+    *(
+        (columns, columns * rows, warps)
+        for columns in (128, 256, 512, 1024, 2048, 4096)
+        for rows in (1, 4, 16)
+        for warps in (2, 4, 8)
+        if columns * rows <= 4096 and columns * rows >= 128 * warps
+    ),
+)
 """Columns of a block at most, elements of a tile, num_warps."""
 
 
