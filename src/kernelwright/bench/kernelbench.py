@@ -92,7 +92,7 @@ def write_kernels(
 ) -> list[Path]:
     """Copy every accepted `ModelNew`, kept or not, to where KernelBench looks for it."""
     is_kept = {
-        (line["level"], line["id"], line["sample"]): line["kept"]
+        (line["level"], line["id"], line["sample"]): line.get("kept", True)
         for line in lines
         if line.get("correct")
     }
