@@ -8,17 +8,15 @@ import pytest
 from kernelwright.synth.balance import balanced_weights
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.skeleton import Skeletons
-from kernelwright.synth.sound import SoundSkeletons
 from kernelwright.synth.space import usable_forms
 
 RECIPE = Recipe(operators=("relu", "sum", "add", "lerp"), dtypes=("float32",), max_rank=2)
 
 
 def shares(weights: dict[str, int], level: int) -> Counter[str]:
-    skeletons = SoundSkeletons(Skeletons(usable_forms(RECIPE), weights=weights))
+    skeletons = Skeletons(usable_forms(RECIPE), weights=weights)
     rng = Random(5)
-    drawn = (skeletons.sample(level, rng)[0] for _ in range(2000))
-    return Counter(call.op for skeleton in drawn if skeleton for call in skeleton.calls)
+    return Counter(c.op for _ in range(2000) for c in skeletons.sample(level, rng).calls)
 
 
 def test_operators_come_equally_often_under_balanced_weights() -> None:
