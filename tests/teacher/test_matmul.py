@@ -130,7 +130,14 @@ def batch_norm_with_given_statistics() -> Program:
     return s.program(s.relu(s.batch_norm(t, mean, variance, weight, bias)))
 
 
+def triangle_of_a_batch() -> Program:
+    s = Sketch()
+    t = s.tril(s.matmul(s.input(2, 30, 24), s.input(2, 24, 36)), diagonal=-1)
+    return s.program(s.add(t, s.input(36)))
+
+
 PROGRAMS = [
+    triangle_of_a_batch,
     batch_norm_with_given_statistics,
     epilogue_of_everything,
     flattened_batch,
@@ -231,6 +238,12 @@ def test_every_form_and_precision_of_a_long_product_is_right():
     assert loose.keys() >= {"matmul tf32", "matmul bf16x3", "split_k tf32", "split_k bf16x3"}
     assert faults(long_product(), list(strict.values())) == []
     assert faults(long_product(), list(loose.values()), precision="tf32") == []
+
+
+def test_a_triangle_is_cut_after_slices_of_k_are_summed():
+    s, t = linear(20, 40, 1100)
+    program = s.program(s.triu(t, diagonal=1))
+    assert faults(program, [forms(program)["split_k tf32x3"]]) == []
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -66,9 +66,11 @@ def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Ca
     random.Random(derive(seed, "movement")).shuffle(rest)
     found: dict[str, Candidate] = {}
     for tile in [*best, *rest]:
+        if len(found) == limit:
+            break
         candidate = _write(program, tile)
         found.setdefault(candidate.source, candidate)
-    return list(found.values())[:limit]
+    return list(found.values())
 
 
 def _write(program: Program, tile: Tile) -> Candidate:

@@ -5,7 +5,6 @@ becomes an axis of its own, with the conditions under which it is meant: only wh
 of is loaded.
 """
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
 
@@ -22,7 +21,9 @@ from kernelwright.teacher.tile_index import (
     View,
     axes_of,
     factor,
+    is_variable,
     offset,
+    operand_text,
     parts,
     reshape,
     same,
@@ -103,7 +104,6 @@ class PullBody(TileBody):
         return self.program.type_of(value).shape
 
     def text(self, dim: Dim) -> str:
-        """The position along a dimension, over the tile."""
         return self._offset((dim,), TensorType((1,)))
 
     def flat(self, index: Index) -> str:
@@ -237,16 +237,6 @@ class PullBody(TileBody):
 
 def _length(dim: Dim) -> int:
     return prod(term.length for term in dim)
-
-
-def is_variable(text: str) -> bool:
-    """Whether a text is a variable, brought into the tile's shape or not, or a number."""
-    return re.fullmatch(r"\w+(\[[^\]]*\])?", text) is not None
-
-
-def operand_text(text: str) -> str:
-    """The text as an operand: in parentheses where it is more than a variable."""
-    return text if is_variable(text) else f"({text})"
 
 
 Rules = dict[str, Callable[[PullBody, Call, Index, int], str]]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.expressions import literal, triton_dtype
-from kernelwright.teacher.pull_body import PullBody, Rules, is_variable, operand_text
+from kernelwright.teacher.pull_body import PullBody, Rules
 from kernelwright.teacher.pull_interpolate import interpolate
-from kernelwright.teacher.tile_index import Dim, Index, factor
+from kernelwright.teacher.tile_index import Dim, Index, factor, is_variable, operand_text
 from kernelwright.teacher.value_sizes import piece, slice_range, tensors
 
 
@@ -198,9 +198,7 @@ def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 
 def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
-    rows, columns = (operand_text(body.text(dim)) for dim in index[-2:])
-    sign = "<=" if call.op == "tril" else ">="
-    kept = f"{columns} - {rows} {sign} {call.arg('diagonal')}"
+    kept = body.kept(call, index)
     text = body.value(body.operand(call), body.guarded(index, kept))
     return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
 

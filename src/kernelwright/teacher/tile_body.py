@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterable
 
+from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.expressions import NotWritable, expression
-from kernelwright.teacher.tile_index import Index, View, axes_of, mask, offset
+from kernelwright.teacher.tile_index import Dim, Index, View, axes_of, mask, offset, operand_text
 from kernelwright.teacher.tile_views import (
     is_elementwise,
     is_view,
@@ -15,6 +16,7 @@ from kernelwright.teacher.tile_views import (
     view_index,
 )
 
+TRIANGLES = ("tril", "triu")
 _WIDENED = ("float16", "bfloat16")
 _SELECTORS = ("condition", "mask")
 """Parameters that choose rather than compute: never widened."""
@@ -73,7 +75,8 @@ class TileBody:
         """Write those of the calls, in program order, that are computed from the path.
 
         Raises:
-            NotWritable: one is neither a view nor pointwise, or changes the tile's shape.
+            NotWritable: one is neither a view, a triangle nor pointwise, or changes the tile's
+                shape.
         """
         for call in calls:
             met = [name for name in dict.fromkeys(call.refs()) if name in self.path]
@@ -82,6 +85,11 @@ class TileBody:
             if is_view(call):
                 index = view_index(self.program, call, self.path[met[0]])
                 self.place(call.outputs[0], index, self.variable(met[0]))
+                continue
+            if call.op in TRIANGLES:
+                index = self.path[met[0]]
+                text = self._triangle(call, index, self.variable(met[0]))
+                self.place(call.outputs[0], index, self._line(call.outputs[0], text, index))
                 continue
             shape = call.types[0].shape
             same = [self.path[m] for m in met if self.program.type_of(m).shape == shape]
@@ -97,6 +105,20 @@ class TileBody:
         if (name, index) not in self._texts:
             self._texts[name, index] = self._operand(name, index)
         return self._texts[name, index]
+
+    def text(self, dim: Dim) -> str:
+        """The position along a dimension, over the tile."""
+        return offset((dim,), TensorType((1,)), self.view)
+
+    def kept(self, call: Call, index: Index) -> str:
+        """Where the triangle that a call keeps is not zero."""
+        rows, columns = (operand_text(self.text(dim)) for dim in index[-2:])
+        sign = "<=" if call.op == "tril" else ">="
+        return f"{columns} - {rows} {sign} {call.arg('diagonal')}"
+
+    def _triangle(self, call: Call, index: Index, variable: str) -> str:
+        zero = "0.0" if is_float(call.types[0].dtype) else "0"
+        return f"tl.where({self.kept(call, index)}, {variable}, {zero})"
 
     def store(self, pointer: str, name: str) -> str:
         """Line that stores a value on the path to a dense tensor of its type.

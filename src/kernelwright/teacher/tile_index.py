@@ -116,6 +116,16 @@ def _factors(size: str) -> list[str]:
     return re.findall(r"\([^()]*\)|\w+", size)
 
 
+def is_variable(text: str) -> bool:
+    """Whether a text is a variable, brought into the tile's shape or not, or a number."""
+    return re.fullmatch(r"\w+(\[[^\]]*\])?", text) is not None
+
+
+def operand_text(text: str) -> str:
+    """The text as an operand: in parentheses where it is more than a variable."""
+    return text if is_variable(text) else f"({text})"
+
+
 # Indices through views
 
 
