@@ -51,6 +51,23 @@ def test_a_convolution_takes_neighbours_on_both_sides_and_none_holds_two():
         assert sum(program.calls[i].op == "conv2d" for i in part) <= 1
 
 
+def views_between_products() -> Program:
+    """linear -> transpose -> reshape -> linear: both products grow over the views."""
+    b = Builder()
+    x, w, v = (b.input(TensorType(shape)) for shape in ((8, 16), (32, 16), (4, 8)))
+    [t] = b.call("linear", input=x, weight=w)
+    [t] = b.call("t", input=t)
+    [t] = b.call("reshape", input=t, shape=(4, 8, 8))
+    return b.program(b.call("linear", input=t, weight=v))
+
+
+def test_what_a_part_leaves_of_another_is_proposed():
+    found = propose(views_between_products(), family)
+    assert {frozenset({0, 1, 2}), frozenset({1, 2, 3}), frozenset({3})} <= set(found)
+    assert frozenset({2}) not in propose(mlp(), family)
+    assert frozenset({2}) in propose(mlp(), family, every=True)
+
+
 def test_what_nobody_can_write_is_not_proposed():
     assert propose(mlp(), lambda _: None) == []
 

@@ -186,6 +186,16 @@ def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():
     assert is_settled({1, 2}, mode="pure")
 
 
+def test_what_another_winner_leaves_of_a_fragment_is_tried():
+    program = chain()
+    won = variant("contiguous", (1.0,)).tuned[0]
+    first, second = (replace(won, fragment=extract(program, calls)) for calls in ({0, 1}, {1, 2}))
+    search = Search(FakeJudge([], mode="pure"), begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    assert search._is_settled(program, frozenset({2}), [second])
+    assert not search._is_settled(program, frozenset({2}), [first, second])
+    assert search._is_settled(program, frozenset({1}), [first, second])
+
+
 def test_when_nothing_wins_pytorch_alone_is_left_and_said_so():
     judge = FakeJudge([None, None])
     kept, source, found = settle(judge, [variant("contiguous", (1.0,))])

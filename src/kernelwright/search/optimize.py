@@ -267,13 +267,17 @@ class Search:
     def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
         """Whether a larger fragment has won that these calls need not be tried against.
 
+        They are tried where they are what another winner leaves of it: both cannot be kept.
         Where speed is measured and the library may stay, they are tried if the larger one took a
         product from it that they leave there: its kernel and theirs may be faster than one.
         """
         may_stay = self._judge.on_gpu and self._judge.rules.mode != "pure"
-        for larger in (t.fragment.calls for t in tuned if t.winner is not None):
+        winners = [t.fragment.calls for t in tuned if t.winner is not None]
+        for larger in winners:
+            if not calls < larger or any(calls == larger - other for other in winners):
+                continue
             left = (program.calls[i] for i in larger - calls)
-            if calls < larger and not (may_stay and any(map(_is_product, left))):
+            if not (may_stay and any(map(_is_product, left))):
                 return True
         return False
 

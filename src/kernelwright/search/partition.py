@@ -3,12 +3,13 @@
 From every call a fragment is grown neighbour by neighbour for as long as a writer can still write
 it as a whole. What growth passes on the way is proposed too where the kind of kernel changes there
 (a pointwise group before it swallows a reduction), so the search can cut elsewhere than at the
-largest fragment.
+largest fragment. Where two of them overlap, what the later one leaves is proposed as well.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from itertools import combinations
 
 from kernelwright.programs.fragment import RELABELLING, Graph, extract
 from kernelwright.programs.program import Program
@@ -40,6 +41,14 @@ def propose(
         if time.monotonic() > until_s:
             break
         found.update(_grow(graph, start, family_of))
+    found.update(
+        rest
+        for rest in _remainders(program, found, every=every)
+        if time.monotonic() <= until_s
+        and graph.is_convex(rest)
+        and graph.is_connected(rest)
+        and family_of(rest) is not None
+    )
     worthwhile = (part for part in found if _is_worthwhile(program, part, every=every))
     return sorted(worthwhile, key=lambda part: (-len(part), sorted(part)))
 
@@ -61,6 +70,26 @@ def _grow(
         if family_of(bigger) != family_of(part):
             yield part
         part = bigger
+
+
+def _remainders(
+    program: Program, found: Collection[frozenset[int]], *, every: bool
+) -> set[frozenset[int]]:
+    """What a later part leaves where an earlier one has taken their common calls: views, which both
+    grow over, or any where nothing may stay in PyTorch."""
+    holders: dict[int, list[frozenset[int]]] = {}
+    for part in sorted(found, key=min):
+        for call in part:
+            if every or program.calls[call].op in RELABELLING:
+                holders.setdefault(call, []).append(part)
+    rests: set[frozenset[int]] = set()
+    for parts in holders.values():
+        for earlier, later in combinations(parts, 2):
+            shared = earlier & later
+            are_views = all(program.calls[i].op in RELABELLING for i in shared)
+            if (every or are_views) and not later <= earlier:
+                rests.add(later - shared)
+    return rests - set(found)
 
 
 def _neighbours(graph: Graph, part: frozenset[int]) -> list[int]:

@@ -84,7 +84,7 @@ def _tile(flash: Flash, sides: Sides, mode: str) -> Tile | None:
     width, values = (max(16, min(power_of_two(flash.lengths[axis]), _MAX_WIDTH)) for axis in "ev")
     if width < flash.lengths["e"]:
         width = 64  # in chunks, read again for every block of keys
-    streamed = keys * (width * flash.num_loads("k") + values * flash.num_loads("v"))
+    streamed = keys * (width * flash.num_loads["k"] + values * flash.num_loads["v"])
     taken = (queries * width + stages * streamed) * DTYPE_BYTES[flash.dtype]
     is_idle = queries > max(16, power_of_two(flash.lengths["m"]))
     # In fp32 values pass through registers, with their parts where they are split, beside the sums.

@@ -151,9 +151,10 @@ class Flash:
             text = f"tl.where({inside}, {text}, 0.0){cast}"
         return [*body.lines, f"{name} = {text}"]
 
-    def num_loads(self, name: str) -> int:
-        """How many tensors a factor's tile is made of."""
-        return sum("tl.load(" in line for line in self.load(name))
+    @cached_property
+    def num_loads(self) -> dict[str, int]:
+        """How many tensors each factor's tile is made of."""
+        return {name: sum("tl.load(" in line for line in self.load(name)) for name in "qkv"}
 
     def _is_plain(self, value: str) -> bool:
         """Whether a factor is an input, or a part of one, seen through views alone."""
