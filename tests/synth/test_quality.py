@@ -117,6 +117,15 @@ def test_what_is_a_task_passes(program):
     assert refusal(program, RULES) is None
 
 
+def test_whole_sums_stay_whole_where_the_linter_adds_up_a_part():
+    builder = Builder()
+    x = builder.input(TensorType((64, 64)))
+    (positive,) = builder.call("gt", input=x, other=0.5)
+    (count,) = builder.call("sum", input=positive, dim=1)
+    program = builder.program(builder.call("bitwise_or", input=count, other=1))
+    assert refusal(with_inits(program), RULES) is None
+
+
 def test_twenty_operators_may_keep_their_size():
     steps: list[Step | str] = []
     for _ in range(5):

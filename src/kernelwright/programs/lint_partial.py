@@ -85,7 +85,7 @@ def _reduced(
     kept = math.ceil(share * x.shape[axis]) / x.shape[axis]
     if call.op == "sum" or (call.op == "norm" and call.arg("ord") in (1, 2)):
         power = 1.0 if call.op == "sum" else 1.0 / call.arg("ord")
-        return tuple(result / kept**power for result in results)
+        return tuple((result / kept**power).to(result.dtype) for result in results)
     if call.op == "logsumexp":
         return tuple(result - math.log(kept) for result in results)
     return None if call.op == "norm" else results

@@ -218,7 +218,10 @@ def _by_values(program: Program) -> Refusal | None:
         return refusal_by_run(small) or refusal_by_lint(small)
     except NotImplementedError:
         small = in_float32(small)
+    try:
         return refusal_by_run(small) or refusal_by_lint(small)
+    except NotImplementedError as error:
+        return Refusal(Reason.FAILS, str(error))
 
 
 def refusal_by_run(program: Program) -> Refusal | None:
