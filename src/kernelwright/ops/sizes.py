@@ -9,9 +9,10 @@ asks is answered in general: two expressions are equal if their normal forms are
 it is where all variables are large, and ValueError says that values decide.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
+from itertools import chain
 from math import prod
 from operator import mul
 from typing import Any, ClassVar, Self, TypeAlias
@@ -227,19 +228,23 @@ def linear(size: Size) -> tuple[dict[Expr, int], int]:
     return _parts(size)
 
 
-def variables(size: Size) -> Iterator[Var]:
+def variables(size: Size) -> tuple[Var, ...]:
     """The variables of a size; one may come more than once."""
+    if isinstance(size, Var):
+        return (size,)
+    return () if isinstance(size, int) else _inner_variables(size)
+
+
+@lru_cache(1 << 16)
+def _inner_variables(size: Expr) -> tuple[Var, ...]:
     match size:
-        case Var():
-            yield size
         case Quotient():
-            yield from variables(size.of)
+            return variables(size.of)
         case Product():
-            for factor in size.factors:
-                yield from variables(factor)
+            return tuple(chain.from_iterable(map(variables, size.factors)))
         case Linear():
-            for term, _ in size.terms:
-                yield from variables(term)
+            return tuple(chain.from_iterable(variables(term) for term, _ in size.terms))
+    raise TypeError(size)
 
 
 def evaluate(size: Size, value: Callable[[Var], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from kernelwright.ops.forms.form import Arrangement, Form, Kind, Shape
@@ -41,6 +42,8 @@ class Draft:
     """Values of the skeleton -> of the draft."""
     _free: dict[Size, None] = field(default_factory=dict)
     """Sizes that were open when their values were made."""
+    _checked: tuple[int, int] = 0, 0
+    """Variables that were bound when sizes were checked, and sizes."""
     _num_variables: int = 0
 
     def add(self, call: SkeletonCall, fit: Fit, arranged: Arrangement) -> None:
@@ -81,8 +84,11 @@ class Draft:
         Raises:
             Contradiction: one has, or will.
         """
-        for size in self._free:
+        before, now = self._checked, (self.equations.num_bound, len(self._free))
+        start = before[1] if before[0] == now[0] else 0  # what was checked stays as it was
+        for size in islice(self._free, start, None):
             check_size(size, low, self.equations)
+        self._checked = now
 
     def _variable(self) -> Var:
         self._num_variables += 1

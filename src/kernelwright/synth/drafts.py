@@ -17,9 +17,9 @@ _KEPT = 1 << 15
 """Arrangements."""
 
 
-_PATIENCE = 3
+_PATIENCE = 2
 """Drafts given up before they are planned."""
-_MORE = 16
+_MORE = 8
 """Planned drafts given up before a plan looks closer, which takes as long as many drafts."""
 _MOST = 100
 """Tables of such a plan."""

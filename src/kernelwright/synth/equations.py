@@ -42,6 +42,11 @@ class Equations:
         self._bound: dict[Var, Size] = {}
         self._num_made = 0
 
+    @property
+    def num_bound(self) -> int:
+        """Variables that are no roots."""
+        return len(self._bound)
+
     def equate(self, a: Size, b: Size) -> None:
         """Ask that a = b.
 
