@@ -77,9 +77,12 @@ class Choices:
     ) -> Iterator[tuple[tuple[Shape, ...], Sequence[Shape], int, Callable[[Random], Arrangement]]]:
         """Shapes of these slots, shapes of results, weight, and the choices that come to them."""
         if fit.form.axes is None:
+            has_ones = any(False in have for have in sight.read if have is not None)
             for same in self._arranged(fit.form):
                 shapes = tuple([same.items[0].shapes[slot] for slot in slots])
-                results = _results(fit.form, same.items, shapes, sight.read)
+                results: tuple[Shape, ...] | None = same.items[0].results
+                if has_ones:
+                    results = _results(fit.form, same.items, shapes, sight.read)
                 if results is not None:
                     yield shapes, results, same.total, same.draw
         else:
@@ -111,8 +114,6 @@ def _results(
         for size, is_held in zip(shape, have, strict=True)
         if isinstance(size, Var) and is_held is False
     }
-    if not ones:
-        return same[0].results
 
     def sized(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -152,7 +153,7 @@ def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _S
     places = [
         place
         for place, size in enumerate(wanted)
-        if isinstance(size, int) or any(variable in asked for variable in variables(size))
+        if isinstance(size, int) or (asked and not asked.isdisjoint(variables(size)))
     ]
     new = [shape for shape, read in both if read is None]
     look = only_ones if sight.is_coarse else named_anew

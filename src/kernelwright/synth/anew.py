@@ -63,7 +63,7 @@ def only_ones(
     numbers = count()
 
     def seen(size: Size) -> Size:
-        if size == 1 or (asked and any(variable in asked for variable in variables(size))):
+        if size == 1 or (asked and not asked.isdisjoint(variables(size))):
             return size
         return Var(f"{letter}{next(numbers)}")
 
