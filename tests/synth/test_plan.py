@@ -27,8 +27,8 @@ SAMPLER = Sampler(
         sizes=Sizes(low=LOW),
     )
 )
-FINE = 1000
-"""Tables, more than any of these plans has."""
+MANY = 10_000
+"""Branches, more than any of these plans has."""
 
 
 def skeletons(level: int, num: int) -> list[Skeleton]:
@@ -36,9 +36,9 @@ def skeletons(level: int, num: int) -> list[Skeleton]:
     return [SAMPLER.skeletons.sample(level, rng) for _ in range(num)]
 
 
-def plan_of(skeleton: Skeleton, most: int | None, choices: Choices) -> Plan:
+def plan_of(skeleton: Skeleton, choices: Choices, *, is_coarse: bool, most: int = MANY) -> Plan:
     fits = [SAMPLER.skeletons.fits(call) for call in skeleton.calls]
-    return Plan(skeleton.calls, fits, choices, LOW, most)
+    return Plan(skeleton.calls, fits, choices, LOW, most=most, is_coarse=is_coarse)
 
 
 def accepted(skeleton: Skeleton, plan: Plan, rng: Random) -> Iterator[Draft]:
@@ -71,13 +71,13 @@ def shares(skeleton: Skeleton) -> dict[str, float]:
     return {draft: weight / total for draft, weight in weights.items()}
 
 
-@pytest.mark.parametrize("most", [None, FINE], ids=["coarse", "fine"])
-def test_planned_drafts_are_distributed_as_drafts_are(most):
+@pytest.mark.parametrize("is_coarse", [True, False], ids=["coarse", "fine"])
+def test_planned_drafts_are_distributed_as_drafts_are(is_coarse):
     choices, rng, tested = Choices(), Random(1), 0
     for skeleton in skeletons(3, 100):
         expected = shares(skeleton)
         if len(expected) > 1 and (num := round(5 / min(expected.values()))) < 1000:
-            plan = plan_of(skeleton, most, choices)
+            plan = plan_of(skeleton, choices, is_coarse=is_coarse)
             texts = [text(draft) for draft in islice(accepted(skeleton, plan, rng), num)]
             fit = goodness_of_fit(expected, texts)
             assert fit.p > 1e-4, (skeleton, fit)
@@ -89,8 +89,8 @@ def test_plans_find_out_what_does_not_fit():
     choices, unfit, found = Choices(), 0, 0
     for skeleton in skeletons(3, 100):
         fits = any(every_draft(skeleton, SAMPLER.skeletons, LOW))
-        for most in (None, FINE):
-            is_open = plan_of(skeleton, most, choices).total > 0
+        for is_coarse in (True, False):
+            is_open = plan_of(skeleton, choices, is_coarse=is_coarse).total > 0
             assert is_open or not fits
         unfit += not fits
         found += not is_open
@@ -100,7 +100,7 @@ def test_plans_find_out_what_does_not_fit():
 def test_plans_stop_growing():
     skeleton = skeletons(3, 1)[0]
     with pytest.raises(TooMany):
-        plan_of(skeleton, 1, Choices())
+        plan_of(skeleton, Choices(), is_coarse=True, most=1)
 
 
 def test_drafts_of_what_does_not_fit_come_to_an_end():

@@ -21,8 +21,8 @@ _PATIENCE = 2
 """Drafts given up before they are planned."""
 _MORE = 8
 """Planned drafts given up before a plan looks closer, which takes as long as many drafts."""
-_MOST = 100
-"""Tables of such a plan."""
+_MOST = 300
+"""Branches of a plan; where there would be more it looks less close, and at last there is none."""
 
 
 class Unfit(ValueError):
@@ -50,7 +50,7 @@ class SkeletonDrafts:
         self._plan: Plan | None = None
         self._planned = 0
         """So many of the first calls are."""
-        self._most: int | None = None
+        self._is_coarse = True
         self._reach = 0
         """Calls up to the last at which a draft was given up."""
         self._lost = 0
@@ -66,9 +66,9 @@ class SkeletonDrafts:
         """
         draft = Draft()
         planned: Iterator[tuple[Fit, Arrangement]] = iter(())
-        if self._planned:
-            if self._plan is None:
-                self._plan = self._ahead()
+        if self._planned and self._plan is None:
+            self._plan = self._ahead()
+        if self._plan is not None:
             if not self._plan.total:
                 raise Unfit("no forms and choices go together")
             planned = self._plan.draw(rng)
@@ -99,15 +99,24 @@ class SkeletonDrafts:
         if is_beyond or self._lost == _PATIENCE:
             self._planned, self._plan = self._reach, None
         elif self._lost == _PATIENCE + _MORE:
-            self._most, self._plan = _MOST, None
+            self._is_coarse, self._plan = False, None
 
-    def _ahead(self) -> Plan:
-        fits = self._fits[: self._planned]
-        calls = self._calls[: self._planned]
+    def _ahead(self) -> Plan | None:
+        """A plan as close as there can be."""
         try:
-            return Plan(calls, fits, self._all.choices, self._all.low, self._most)
+            return Plan(
+                self._calls[: self._planned],
+                self._fits[: self._planned],
+                self._all.choices,
+                self._all.low,
+                most=_MOST,
+                is_coarse=self._is_coarse,
+            )
         except TooMany:
-            self._most = None
+            if self._is_coarse:
+                self._planned = 0
+                return None
+            self._is_coarse = True
             return self._ahead()
 
     def _arrange(self, draft: Draft, call: SkeletonCall, fit: Fit, rng: Random) -> Arrangement:

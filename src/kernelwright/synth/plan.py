@@ -34,7 +34,7 @@ Branch = tuple[Alike, State]
 
 
 class TooMany(Exception):
-    """A plan would have more tables than it may."""
+    """A plan would have more branches than it may."""
 
 
 class Plan:
@@ -46,14 +46,17 @@ class Plan:
         fits: Sequence[tuple[Fit, ...]],
         choices: Choices,
         low: int,
-        most: int | None = None,
+        *,
+        most: int,
+        is_coarse: bool,
     ) -> None:
-        """A plan; a coarse one unless `most` is given.
+        """A plan.
 
         Args:
             fits: of each call.
             low: open sizes are this at least.
-            most: tables there may be.
+            most: branches there may be.
+            is_coarse: of sizes that are not 1 nothing is followed but that.
 
         Raises:
             TooMany: there would be more.
@@ -63,7 +66,8 @@ class Plan:
         self._choices = choices
         self._low = low
         self._most = most
-        self._is_coarse = most is None
+        self._is_coarse = is_coarse
+        self._num_branches = 0
         self._live = _live(calls)
         self._tables: dict[tuple[int, State], Weighted[Branch]] = {}
         self.total = self._table(0, ()).total
@@ -81,10 +85,11 @@ class Plan:
         """Of the call at a place, where what is read has these shapes."""
         table = self._tables.get((at, state))
         if table is None:
-            if self._most is not None and len(self._tables) > self._most:
-                raise TooMany
             branches = []
             for branch in self._branches(at, state):
+                self._num_branches += 1
+                if self._num_branches > self._most:
+                    raise TooMany
                 alike, after = branch
                 ahead = 1 if at + 1 == len(self._calls) else self._table(at + 1, after).total
                 if ahead:
