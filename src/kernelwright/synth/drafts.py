@@ -15,8 +15,6 @@ from kernelwright.synth.skeleton import Skeleton, SkeletonCall, Skeletons
 
 _KEPT = 1 << 15
 """Arrangements."""
-
-
 _PATIENCE = 2
 """Drafts given up before they are planned."""
 _MORE = 8
@@ -43,6 +41,8 @@ class Drafts:
 
 
 class SkeletonDrafts:
+    """Drafts of one skeleton; planned by what became of those before."""
+
     def __init__(self, skeleton: Skeleton, fits: list[tuple[Fit, ...]], drafts: Drafts) -> None:
         self._calls = skeleton.calls
         self._fits = fits
