@@ -32,7 +32,7 @@ from kernelwright.synth.skeleton import Skeleton, SkeletonCall, Skeletons
 SIZE = 16
 """Of whatever is free in a plain program."""
 MOST = 1000
-"""Skeletons drawn for a sound one. Of 20 calls about one in 15 is."""
+"""Skeletons drawn for a sound one. Of 20 calls about one in 20 is."""
 _TRIED = 64
 """Choices of a form looked at for one that goes together."""
 _KEPT = 1 << 14
