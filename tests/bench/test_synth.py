@@ -4,7 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
+from kernelwright.bench import synth
 from kernelwright.bench.executed import Executed, execute
 from kernelwright.bench.spread import Spread, found_of, possible_pairs
 from kernelwright.bench.synth import Plan, programs
@@ -72,3 +74,22 @@ def test_other_flops_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(product().calls[0].operator), "flops", lambda *_: 7)
     execute(product(), "cpu", found)
     assert any("FLOPs" in text for text in found.wrong)
+
+
+def test_what_finds_no_memory_among_others_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crowded(program: Program, device: str, found: Executed) -> None:
+        raise torch.OutOfMemoryError
+
+    plan = Plan(recipe=RECIPE, level=2, num=6, device="cpu")
+    with monkeypatch.context() as patch:
+        patch.setattr(synth, "execute", crowded)
+        part = synth._part((plan, 0, 6))
+        assert part.executed.programs == 0
+        assert synth._alone(plan, part.crowded).too_large == len(part.crowded) > 0
+    assert synth._alone(plan, part.crowded).programs == len(part.crowded)
+
+
+def test_a_pair_is_looked_for_in_programs_of_the_two_alone() -> None:
+    recipe = replace(RECIPE, operators=("relu", "argmax", "sum"), dtypes=("float32",))
+    assert synth.has_pair_alone(recipe, ("relu", "argmax"))
+    assert not synth.has_pair_alone(recipe, ("argmax", "relu"))

@@ -23,10 +23,12 @@ class Executed:
     wrong: list[str] = field(default_factory=list)
     not_finite: int = 0
     """Programs of which a result has an infinity or a NaN."""
+    too_large: int = 0
+    """Programs that found no memory with the device to themselves."""
     by_operator: Counter[str] = field(default_factory=Counter)
 
     def merge(self, other: "Executed") -> None:
-        for name in ("programs", "calls", "counted", "not_finite"):
+        for name in ("programs", "calls", "counted", "not_finite", "too_large"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wrong += other.wrong
         self.by_operator.update(other.by_operator)
@@ -38,14 +40,28 @@ class Executed:
             "counted": self.counted,
             "wrong": self.wrong,
             "not_finite": self.not_finite,
+            "too_large": self.too_large,
             "operators": len(self.by_operator),
         }
 
 
 def execute(program: Program, device: str, found: Executed) -> None:
-    """Run a program call by call on random inputs, and hold each result against its type."""
+    """Run a program call by call on random inputs, and hold each result against its type.
+
+    Raises:
+        torch.OutOfMemoryError: as it says; nothing of the program is counted in `found`.
+    """
+    one = Executed(programs=1)
+    try:
+        _execute(program, device, one)
+    finally:
+        if device == "cuda":
+            torch.cuda.empty_cache()  # other processes need it
+    found.merge(one)
+
+
+def _execute(program: Program, device: str, found: Executed) -> None:
     env = dict(zip((i.name for i in program.inputs), make_inputs(program, 0, device), strict=True))
-    found.programs += 1
     is_finite = True
     last_use = {name: i for i, call in enumerate(program.calls) for name in call.refs()}
     with torch.no_grad():

@@ -5,7 +5,7 @@ of each pair of operators how often it occurs among all skeletons that differ fr
 alone, and the mean over drawn skeletons tells pairs of one in a million from impossible ones.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -46,12 +46,7 @@ class ExpectedPairs:
         self._readings += other._readings
         self._num_skeletons += other._num_skeletons
 
-    def largest(self, pairs: Iterable[tuple[str, str]], num: int) -> tuple[float, tuple[str, str]]:
-        """Of these (producer, consumer), the largest number of readings to expect in `num`
-        skeletons, and whose it is."""
-
-        def expected(pair: tuple[str, str]) -> float:
-            made, read = (self._place[op] for op in pair)
-            return float(self._readings[made, read]) * num / self._num_skeletons
-
-        return max((expected(pair), pair) for pair in pairs)
+    def readings(self, pair: tuple[str, str], num: int) -> float:
+        """Of a (producer, consumer), to be expected in `num` skeletons."""
+        made, read = (self._place[op] for op in pair)
+        return float(self._readings[made, read]) * num / self._num_skeletons

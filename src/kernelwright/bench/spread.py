@@ -45,7 +45,6 @@ def found_of(whole: Spread, space: Record) -> Record:
         for name, known in attributes.items()
         for value in known["values"]
     ]
-    missing = missing_pairs(whole, space)
     counts = [whole.operators[op] for op in space["operators"]]
     return {
         "operators": len(counts),
@@ -54,7 +53,7 @@ def found_of(whole: Spread, space: Record) -> Record:
         "values": len(values),
         "values_missing": [" ".join(value) for value in values if not whole.values[value]],
         "pairs": sum(1 for _ in possible_pairs(space)),
-        "pairs_missing": len(missing),
+        "pairs_missing": len(missing_pairs(whole, space)),
         "calls": dict(whole.operators.most_common()),
     }
 

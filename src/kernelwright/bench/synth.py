@@ -1,12 +1,14 @@
 """The figures of `synth` as records: uniformity, what many programs hold, whether they run."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from random import Random
 from time import process_time
+
+import torch
 
 from kernelwright.bench.executed import Executed, execute
 from kernelwright.bench.expected import ExpectedPairs
@@ -23,6 +25,8 @@ from kernelwright.synth.space import space_record
 
 Say = Callable[[str], None]
 _IN_PART = 100
+_MOST_MISSING = 1000
+_TRIES = 200
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +49,8 @@ class _Part:
     expected: ExpectedPairs
     executed: Executed
     refused: Counter[str]
+    crowded: list[int] = field(default_factory=list)
+    """Programs that found no memory beside those of other processes."""
     not_uniform: int = 0
     draw_s: float = 0.0
     """CPU time of drawing alone."""
@@ -54,6 +60,7 @@ class _Part:
         self.expected.merge(other.expected)
         self.executed.merge(other.executed)
         self.refused.update(other.refused)
+        self.crowded += other.crowded
         self.not_uniform += other.not_uniform
         self.draw_s += other.draw_s
 
@@ -78,6 +85,9 @@ def programs(plan: Plan, workers: int, say: Say) -> Record:
         for done, part in enumerate(pool.map(_part, jobs), 1):
             whole.merge(part)
             say(f"level {plan.level}: {min(done * _IN_PART, plan.num)} of {plan.num}")
+    if whole.crowded:
+        with ProcessPoolExecutor(1, get_context("forkserver")) as pool:
+            whole.executed.merge(pool.submit(_alone, plan, whole.crowded).result())
     record = {
         "record": "programs",
         "digest": plan.recipe.digest(),
@@ -89,35 +99,79 @@ def programs(plan: Plan, workers: int, say: Say) -> Record:
         "draw_cpu_ms": 1e3 * whole.draw_s / max(plan.num, 1),
         "spread": found_of(whole.spread, space),
     }
-    missing = missing_pairs(whole.spread, space)
-    if missing and not plan.recipe.quality.ranges:  # which operators are sound is not independent
-        expected, pair = whole.expected.largest(missing, plan.num)
-        record["missing_pair_most_expected"] = {"pair": pair, "readings": expected}
+    if not plan.recipe.quality.ranges:  # which operators are sound is not independent
+        record["missing_pairs"] = list(_missing(whole, plan, space))
     if plan.device is not None:
         record["executed"] = {"device": plan.device, **whole.executed.to_json()}
     return record
+
+
+def _missing(whole: _Part, plan: Plan, space: Record) -> Iterator[Record]:
+    """The pairs that no program had, where they are few enough to look at: readings to be expected
+    going by skeletons, and whether any program of the two operators alone has the pair."""
+    missing = missing_pairs(whole.spread, space)
+    for pair in missing if len(missing) <= _MOST_MISSING else ():
+        yield {
+            "pair": pair,
+            "expected": whole.expected.readings(pair, plan.num),
+            "alone": has_pair_alone(plan.recipe, pair),
+        }
+
+
+def has_pair_alone(recipe: Recipe, pair: tuple[str, str]) -> bool:
+    """Whether a program of two calls has the (producer, consumer): of `_TRIES`, drawn of these two
+    operators alone."""
+    sampler = Sampler(replace(recipe, operators=tuple(dict.fromkeys(pair)), weights={}))
+    if not sampler.skeletons.count(2):
+        return False
+    spread = Spread()
+    attributes: Record = dict.fromkeys(pair, ())
+    for index in range(_TRIES):
+        if (program := sampler.draw(2, 0, index, 0).program) is not None:
+            spread.add(program, attributes)
+    return spread.pairs[pair] > 0
 
 
 _TOOLS: dict[str, tuple[Sampler, Record]] = {}
 """Of this process, by recipe."""
 
 
+def _tools(recipe: Recipe) -> tuple[Sampler, Record]:
+    digest = recipe.digest()
+    if digest not in _TOOLS:
+        _TOOLS[digest] = Sampler(recipe), space_record(recipe)
+    return _TOOLS[digest]
+
+
 def _part(job: tuple[Plan, int, int]) -> _Part:
     plan, start, num = job
-    digest = plan.recipe.digest()
-    if digest not in _TOOLS:
-        _TOOLS[digest] = Sampler(plan.recipe), space_record(plan.recipe)
-    sampler, space = _TOOLS[digest]
+    sampler, space = _tools(plan.recipe)
     sampler.skeletons.count(plan.level)  # not to be counted as time of the first draw
     part = _empty(space)
     rng = Random(derive(plan.seed, "pairs", plan.level, start))
     for _ in range(num):
         part.expected.add(sampler.skeletons.sample(plan.level, rng), sampler.skeletons)
-    for program in _drawn(sampler, plan, range(start, start + num), part):
+    for index, program in _drawn(sampler, plan, range(start, start + num), part):
         part.spread.add(program, space["attributes"])
         if plan.device is not None:
-            _run(with_inits(program), plan.device, part)
+            try:
+                _run(with_inits(program), plan.device, part)
+            except torch.OutOfMemoryError:
+                part.crowded.append(index)
     return part
+
+
+def _alone(plan: Plan, indices: Sequence[int]) -> Executed:
+    """Programs of a plan run with nothing else on the device."""
+    assert plan.device is not None
+    sampler, space = _tools(plan.recipe)
+    part = _empty(space)
+    for _, program in _drawn(sampler, plan, indices, part):
+        try:
+            _run(with_inits(program), plan.device, part)
+        except torch.OutOfMemoryError:
+            part.executed.too_large += 1
+    return part.executed
 
 
 def _empty(space: Record) -> _Part:
@@ -132,13 +186,15 @@ def _run(program: Program, device: str, part: _Part) -> None:
         execute(program, device, part.executed)
 
 
-def _drawn(sampler: Sampler, plan: Plan, indices: Iterable[int], part: _Part) -> Iterator[Program]:
+def _drawn(
+    sampler: Sampler, plan: Plan, indices: Iterable[int], part: _Part
+) -> Iterator[tuple[int, Program]]:
     for index in indices:
         begin_s = process_time()
         sample = sampler.draw(plan.level, plan.seed, index, 0)
         part.draw_s += process_time() - begin_s
         part.not_uniform += not sample.is_uniform
         if sample.program is not None:
-            yield sample.program
+            yield index, sample.program
         else:
             part.refused[str(sample.refused)] += 1
