@@ -26,7 +26,7 @@ from kernelwright.teacher.tile_index import (
     times,
 )
 from kernelwright.teacher.tile_source import assemble, is_wide, kernel, out_buffers
-from kernelwright.teacher.tile_views import is_view, source
+from kernelwright.teacher.tile_views import only_views
 from kernelwright.teacher.value_sizes import Sizes
 
 _COLUMN, _ROW = "[:, None]", "[None, :]"
@@ -140,7 +140,7 @@ class Flash:
     def load(self, name: str) -> list[str]:
         """Lines that load the tile of a factor, in its dtype, zero where it is not."""
         value = self.names[name]
-        is_plain = self._is_plain(value)
+        is_plain = only_views(self.program, value, CUTS)
         body = self.body(name, widens=not is_plain)
         inner = ("m", "e") if name == "q" else ("n", "e") if name == "k" else ("n", "v")
         before = self._shared(body, align(self.batch, body.shape(value)[:-2]), value, name)
@@ -155,16 +155,6 @@ class Flash:
     def num_loads(self) -> dict[str, int]:
         """How many tensors each factor's tile is made of."""
         return {name: sum("tl.load(" in line for line in self.load(name)) for name in "qkv"}
-
-    def _is_plain(self, value: str) -> bool:
-        """Whether a factor is an input, or a part of one, seen through views alone."""
-        producer = self.program.producer()
-        while value in producer:
-            call = self.program.calls[producer[value]]
-            if not is_view(call) and call.op not in CUTS:
-                return False
-            value = source(call)
-        return True
 
     def _shared(self, body: PullBody, before: Index, value: str, name: str) -> Index:
         """The batch's index with the head that a group of queries shares."""

@@ -26,7 +26,7 @@ from kernelwright.teacher.tile_index import (
     times,
 )
 from kernelwright.teacher.tile_parts import Product, Schedule, dot, wide
-from kernelwright.teacher.tile_views import Side, measure, sources
+from kernelwright.teacher.tile_views import Side, measure, only_views, sources
 
 CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
 
@@ -129,7 +129,7 @@ class _Factor:
 def is_plain(product: Contraction, side: Side) -> bool:
     """The factor is an input, seen through views, in which a step along K is a fixed stride."""
     inputs = list(sources(product.program, side.value, side.index))
-    if len(inputs) != 1 or not product.only_views(side.value):
+    if len(inputs) != 1 or not only_views(product.program, side.value):
         return False
     [(value, index)] = inputs
     terms = placed(memory_order(index, product.program.type_of(value).layout))

@@ -11,7 +11,6 @@ from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Index, View, times
 from kernelwright.teacher.tile_source import is_wide
-from kernelwright.teacher.tile_views import is_view, source
 
 ROUNDED = "tf32_rounded"
 """TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
@@ -118,16 +117,6 @@ class Product(ABC):
     def is_wide(self) -> bool:
         """Some tensor needs 64-bit offsets."""
         return is_wide(self.program)
-
-    def only_views(self, value: str) -> bool:
-        """Whether a factor is an input seen through views alone."""
-        producer = self.program.producer()
-        while value in producer:
-            call = self.program.calls[producer[value]]
-            if not is_view(call):
-                return False
-            value = source(call)
-        return True
 
     def view(self) -> View:
         """Axes of an output tile."""

@@ -1,6 +1,6 @@
 """Operators that only rename elements, followed by index: forwards and back to the source."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import dim_index
@@ -32,6 +32,17 @@ def is_view(call: Call) -> bool:
 def source(call: Call) -> str:
     """Name of the value a view shows."""
     return next(call.refs())
+
+
+def only_views(program: Program, value: str, also: Container[str] = ()) -> bool:
+    """Whether a value is an input seen through nothing but views, and calls of these operators."""
+    producer = program.producer()
+    while value in producer:
+        call = program.calls[producer[value]]
+        if not is_view(call) and call.op not in also:
+            return False
+        value = source(call)
+    return True
 
 
 def source_index(program: Program, call: Call, index: Index) -> Index:

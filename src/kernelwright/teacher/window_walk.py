@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Dim, View, axes_of, mask, parts
-from kernelwright.teacher.tile_views import Side
+from kernelwright.teacher.tile_views import Side, only_views
 from kernelwright.teacher.window_conv import Convolution
 from kernelwright.teacher.window_sweep import Sweep
 
@@ -66,7 +66,7 @@ class Walk:
 
     def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> Factor:
         product = self.product
-        is_plain = product.only_views(side.value)
+        is_plain = only_views(product.program, side.value)
         body = TileBody(
             product.program,
             view,
