@@ -13,7 +13,7 @@ from kernelwright.bench.synth import Plan, programs
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.synth.recipe import Bounds, Recipe, Sizes
+from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.space import space_record
 
 RECIPE = Recipe(
@@ -52,6 +52,15 @@ def test_programs_are_drawn_run_and_counted() -> None:
     assert record["executed"]["wrong"] == []
     assert record["spread"]["operators_missing"] == []
     assert record["draw_cpu_ms"] > 0
+
+
+def test_pairs_that_no_program_had_are_told_impossible_from_rare() -> None:
+    recipe = replace(RECIPE, operators=("relu", "argmax", "mm"), quality=Quality(ranges=False))
+    record = programs(Plan(recipe=recipe, level=2, num=3), 1, lambda _: None)
+    missing = {pair["pair"]: pair for pair in record["missing_pairs"]}
+    assert len(missing) == record["spread"]["pairs_missing"] > 0
+    assert all(pair["expected"] <= 3 and pair["alone"] for pair in missing.values())
+    assert "missing_pairs" not in programs(Plan(recipe=RECIPE, level=2, num=3), 1, lambda _: None)
 
 
 def spoilt(program: Program, index: int, **changes: Any) -> Program:

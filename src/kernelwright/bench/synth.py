@@ -99,11 +99,16 @@ def programs(plan: Plan, workers: int, say: Say) -> Record:
         "draw_cpu_ms": 1e3 * whole.draw_s / max(plan.num, 1),
         "spread": found_of(whole.spread, space),
     }
-    if not plan.recipe.quality.ranges:  # which operators are sound is not independent
+    if _expects_pairs(plan.recipe):
         record["missing_pairs"] = list(_missing(whole, plan, space))
     if plan.device is not None:
         record["executed"] = {"device": plan.device, **whole.executed.to_json()}
     return record
+
+
+def _expects_pairs(recipe: Recipe) -> bool:
+    """Not where skeletons are to be sound: their operators are not independent."""
+    return not recipe.quality.ranges
 
 
 def _missing(whole: _Part, plan: Plan, space: Record) -> Iterator[Record]:
@@ -148,9 +153,10 @@ def _part(job: tuple[Plan, int, int]) -> _Part:
     sampler, space = _tools(plan.recipe)
     sampler.skeletons.count(plan.level)  # not to be counted as time of the first draw
     part = _empty(space)
-    rng = Random(derive(plan.seed, "pairs", plan.level, start))
-    for _ in range(num):
-        part.expected.add(sampler.skeletons.sample(plan.level, rng), sampler.skeletons)
+    if _expects_pairs(plan.recipe):
+        rng = Random(derive(plan.seed, "pairs", plan.level, start))
+        for _ in range(num):
+            part.expected.add(sampler.skeletons.sample(plan.level, rng), sampler.skeletons)
     for index, program in _drawn(sampler, plan, range(start, start + num), part):
         part.spread.add(program, space["attributes"])
         if plan.device is not None:
