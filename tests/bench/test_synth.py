@@ -59,7 +59,9 @@ def test_pairs_that_no_program_had_are_told_impossible_from_rare() -> None:
     record = programs(Plan(recipe=recipe, level=2, num=3), 1, lambda _: None)
     missing = {pair["pair"]: pair for pair in record["missing_pairs"]}
     assert len(missing) == record["spread"]["pairs_missing"] > 0
-    assert all(pair["expected"] <= 3 and pair["alone"] for pair in missing.values())
+    assert missing["relu", "argmax"]["alone"]
+    assert not missing["relu", "relu"]["alone"]  # the second does nothing
+    assert all(pair["expected"] <= 3 for pair in missing.values())
     assert "missing_pairs" not in programs(Plan(recipe=RECIPE, level=2, num=3), 1, lambda _: None)
 
 
