@@ -25,6 +25,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
 from kernelwright.search.optimize import optimize_target
 from kernelwright.timing.floor import floor_ms
+from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
 from kernelwright.verify.room import is_about_memory, room
@@ -34,7 +35,14 @@ Say = Callable[[str], None]
 
 
 def run_case(job: Record) -> Record:
-    """The case's findings: `code`, `correct`, `has_triton`, times by contender, what was spent.
+    """The case's findings, with the seconds that went to each of its `stages`."""
+    take_spent()
+    found = _found(job)
+    return found | {"stages": {name: round(s, 2) for name, s in sorted(take_spent().items())}}
+
+
+def _found(job: Record) -> Record:
+    """`code`, `correct`, `has_triton`, times by contender, what was spent.
 
     A job without a candidate is searched by the teacher; a KernelBench file is then timed side by
     side with torch.compile, or the baselines alone where nothing was won; "package.module:factory"

@@ -13,6 +13,7 @@ from kernelwright.core.verdict import Timing
 from kernelwright.search.importing import import_file
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import stopwatch
+from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import ratio_interval, summarize
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.sides import tf32_allowed
@@ -86,6 +87,7 @@ def side_by_side(
     )
 
 
+@stage("warm baselines")
 def _warm(contenders: dict[str, Contender], inputs: list[Any]) -> dict[str, str]:
     """Call each a few times, which compiles it; those of torch.compile that fail, and why."""
     failed = {}
@@ -101,6 +103,7 @@ def _warm(contenders: dict[str, Contender], inputs: list[Any]) -> dict[str, str]
     return failed
 
 
+@stage("side by side")
 def _samples(
     contenders: dict[str, Contender], task: ModuleTask, device: torch.device
 ) -> dict[str, list[float]]:

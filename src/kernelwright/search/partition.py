@@ -13,11 +13,13 @@ from itertools import combinations
 
 from kernelwright.programs.fragment import RELABELLING, Graph, extract
 from kernelwright.programs.program import Program
+from kernelwright.timing.stages import stage
 
 Family = Callable[[Program], str | None]
 """Which kind of kernel a writer would use for a fragment; None where it cannot write it."""
 
 
+@stage("propose")
 def propose(
     program: Program, family: Family, *, every: bool = False, until_s: float = math.inf
 ) -> list[frozenset[int]]:

@@ -12,6 +12,7 @@ from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.search import emit
+from kernelwright.timing.stages import stage
 from kernelwright.verify.load import load_factory, load_task
 from kernelwright.verify.lowered import lower_model
 from kernelwright.verify.program_task import ProgramTask, program_task
@@ -28,6 +29,7 @@ class Target:
     """Text of `fused_operator` and its kernels -> text of optimized.py."""
 
 
+@stage("load and lower")
 def load_target(spec: str, device: torch.device) -> Target:
     """A KernelBench-format file, a flat program file, or "package.module:factory".
 

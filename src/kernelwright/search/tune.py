@@ -7,6 +7,7 @@ from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.program import Program
 from kernelwright.teacher.writer import family, write
+from kernelwright.timing.stages import stage
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -55,7 +56,8 @@ def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
             saving=0.0,
         )
     limit = limit if judge.on_gpu else CANDIDATES_CPU
-    candidates = write(program, limit=limit, seed=seed, precision=judge.rules.precision)
+    with stage("write"):
+        candidates = write(program, limit=limit, seed=seed, precision=judge.rules.precision)
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
     winner, reason, saving = _choose(fragment, verdicts, judge)
     return Tuned(

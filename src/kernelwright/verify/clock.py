@@ -18,6 +18,7 @@ from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.guest import Ran
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
+from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, summarize
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Posed
@@ -108,6 +109,7 @@ class PairTimer:
         self.last = ran
 
 
+@stage("take times")
 def time_trial(session: Session, task: Task, trial: Trial, seed: int) -> None:
     """Fill in the times of candidate and reference, their ratio's interval and the noise.
 
@@ -143,6 +145,7 @@ def time_trial(session: Session, task: Task, trial: Trial, seed: int) -> None:
         trial.advice.append("faster than its inputs can be read: does the task need all of them?")
 
 
+@stage("time graphs")
 def time_graphs(session: Session, task: Task, trial: Trial, seed: int) -> None:
     """Fill in the times of both sides as CUDA graphs, where these can be captured: the GPU's part
     without the launches. A guest in which capture failed is not to be used again.
@@ -251,6 +254,7 @@ def check_outputs(task: Task, trial: Trial, kept: Kept) -> None:
         raise Rejected(Stage.TIMING, wrong.code, message) from wrong
 
 
+@stage("library share")
 def library_share(session: Session, trial: Trial, posed: Posed) -> float | None:
     """Share of the candidate's GPU time outside its own kernels; None where it cannot be told."""
     with faults(Stage.TIMING):

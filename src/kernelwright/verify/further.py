@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.timing.stages import stage
 from kernelwright.verify.cases import Cases, Posed, answered
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Lasting, Session
@@ -16,6 +17,7 @@ from kernelwright.verify.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
 
 
+@stage("look beyond")
 def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
     """Try the candidate on strided inputs and in the other mode; what is wrong becomes advice."""
     base, first = cases.base, cases.first()

@@ -11,6 +11,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.program import Program
+from kernelwright.timing.stages import stage
 
 NUM_SLOTS = 16
 """Parts that the device's memory is given out in."""
@@ -57,7 +58,7 @@ def reserved(folder: Path, num_slots: int) -> Iterator[None]:
     Who waits for slots keeps the gate, so that two never wait for each other.
     """
     with ExitStack() as held:
-        with (folder / "gate").open("a") as gate:
+        with stage("wait for room"), (folder / "gate").open("a") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             num_held = 0
             while num_held < num_slots:

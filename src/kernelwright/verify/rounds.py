@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kernelwright.core.seed import derive
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import HostCalls
@@ -24,6 +25,7 @@ FILLER = float("nan")
 Provide = Callable[[Trial], Session]
 
 
+@stage("take times")
 def time_screened(
     provide: Provide, task: Task, trials: Sequence[Trial], seed: int, repeats: int
 ) -> None:
