@@ -64,6 +64,12 @@ def test_erf_matches_torch(guest):
     torch.testing.assert_close(unary(guest, "tl.erf(x)", x), torch.erf(x))
 
 
+def test_a_scalar_condition_joins_a_mask(guest):
+    x = torch.randn(64)
+    before = "tl.load(x_ptr + at - 5, mask=(tl.program_id(0) == 0) & (at >= 5), other=0)"
+    assert torch.equal(unary(guest, before, x)[5:], x[:-5])
+
+
 TAKING_THE_RIGHT = """@triton.jit
 def right(a, b):
     return a * 0 + b

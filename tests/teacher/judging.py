@@ -7,12 +7,16 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs import reference
 from kernelwright.programs.program import Program
+from kernelwright.programs.tensors import torch_dtype
+from kernelwright.sandbox.compile_check import KernelUsage, compile_check
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify.compare import Expected, compare
 from kernelwright.verify.oracle import run_in_double
 
 LIMITS = Limits(wall_s=120.0)
+SHARED_LIMIT_BYTES = 227 * 1024
+"""Of one program on Hopper."""
 
 
 def faults(
@@ -50,3 +54,12 @@ def _in_tf32(program: Program, inputs: list[torch.Tensor]) -> tuple[torch.Tensor
     )
     assert isinstance(made, list | tuple)
     return tuple(made)
+
+
+def compiled(program: Program, candidate: Candidate) -> list[KernelUsage]:
+    """What its kernels take on Hopper."""
+    inputs = [
+        torch.empty(value.type.shape, dtype=torch_dtype(value.type.dtype), device="meta")
+        for value in program.inputs
+    ]
+    return list(compile_check(candidate.source, inputs).kernels.values())

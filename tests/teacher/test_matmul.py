@@ -1,38 +1,13 @@
 """The matmul family: every form, every way factors and operands may lie, against fp64."""
 
 import pytest
-import torch
-from judging import faults
+from judging import SHARED_LIMIT_BYTES, compiled, faults
+from sketch import Sketch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
-from kernelwright.ops.registry import operators
-from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
-from kernelwright.programs.tensors import torch_dtype
-from kernelwright.sandbox.compile_check import KernelUsage, compile_check
 from kernelwright.teacher import matmul
-
-
-class Sketch:
-    """A program written a line a call."""
-
-    def __init__(self) -> None:
-        self.builder = Builder()
-
-    def input(self, *shape: int, dtype: str = "float32") -> Ref:
-        return self.builder.input(TensorType(shape, dtype))
-
-    def __getattr__(self, op: str):
-        def call(*tensors: Ref, **values: object) -> Ref:
-            names = [p.name for p in operators()[op].params]
-            given = dict(zip(names, tensors, strict=False))
-            return self.builder.call(op, **given, **values)[0]
-
-        return call
-
-    def program(self, *outputs: Ref) -> Program:
-        return self.builder.program(list(outputs))
 
 
 def linear(m: int, n: int, k: int, dtype: str = "float32") -> tuple[Sketch, Ref]:
@@ -243,7 +218,7 @@ def test_every_form_and_precision_of_a_long_product_is_right():
 def test_a_triangle_is_cut_after_slices_of_k_are_summed():
     s, t = linear(20, 40, 1100)
     program = s.program(s.triu(t, diagonal=1))
-    assert faults(program, [forms(program)["split_k tf32x3"]]) == []
+    assert faults(program, [forms(program)["split_k_triangular tf32x3"]]) == []
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -322,10 +297,6 @@ def test_what_has_no_form_is_not_claimed(build):
     assert not matmul.classify(build())
 
 
-SHARED_LIMIT_BYTES = 227 * 1024
-"""Of one program on Hopper."""
-
-
 @pytest.mark.parametrize(
     ("precision", "dtype"),
     [("strict", "float32"), ("strict", "bfloat16")],
@@ -350,11 +321,3 @@ def test_slices_of_k_and_row_reductions_fit_hopper():
         usages = compiled(program, candidate)
         assert len(usages) == 2
         assert all(u.spills == 0 and u.shared_bytes <= SHARED_LIMIT_BYTES for u in usages)
-
-
-def compiled(program: Program, candidate: Candidate) -> list[KernelUsage]:
-    inputs = [
-        torch.empty(value.type.shape, dtype=torch_dtype(value.type.dtype), device="meta")
-        for value in program.inputs
-    ]
-    return list(compile_check(candidate.source, inputs).kernels.values())

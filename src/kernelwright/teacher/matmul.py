@@ -23,6 +23,7 @@ from kernelwright.teacher.tile_schedules import (
     LAUNCH_S,
     NUM_SMS,
     estimate_s,
+    fitted,
     sliced,
     spread,
     tile_schedules,
@@ -92,11 +93,13 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
                     block_m=block, block_n=1, block_k=block_k, num_warps=warps, num_stages=1,
                     why=why,
                 )  # fmt: skip
-    if "m" not in product.lengths or "n" not in product.lengths:
+    if not product.has_tiles:
         return
     modes = _PRECISIONS[precision] if product.dtype == "float32" else ("ieee",)
     for mode in modes:
-        for schedule in tile_schedules(product, mode):
+        tiles = tile_schedules(product, mode)
+        fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
+        for schedule in dict.fromkeys(fit):
             if reduces_rows(product):
                 yield row_reduce, schedule
                 continue

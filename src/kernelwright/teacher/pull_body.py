@@ -5,7 +5,8 @@ becomes an axis of its own, with the conditions under which it is meant: only wh
 of is loaded.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import prod
 
 from kernelwright.ops.operator import TensorType
@@ -22,6 +23,7 @@ from kernelwright.teacher.tile_index import (
     axes_of,
     factor,
     is_variable,
+    mask,
     offset,
     operand_text,
     parts,
@@ -45,6 +47,8 @@ class PullBody(TileBody):
         rules: "Rules",
         *,
         is_wide: bool,
+        inside: str = "",
+        loop: Collection[str] = (),
         tag: str = "",
         widens: bool = True,
     ) -> None:
@@ -52,11 +56,14 @@ class PullBody(TileBody):
 
         Args:
             is_wide: offsets need 64 bits.
-            tag: ends the names of its variables.
-            widens: whether 16-bit floats are loaded as fp32.
+            inside, loop, tag, widens: as of any tile body.
         """
         self._axes = dict(view)
-        super().__init__(program, self._axes, tag=tag, widens=widens)
+        super().__init__(
+            program, self._axes, inside=inside, loop=loop, tag=tag, widens=widens
+        )  # fmt: skip
+        self._moving = {view[axis].name for axis in loop if axis in view}
+        """Variables that change in the loop."""
         self.sizes, self.is_wide = sizes, is_wide
         self._rules = rules
         self._given = tuple(view)
@@ -90,6 +97,11 @@ class PullBody(TileBody):
             self._stands_for[moved[at][0].axis] = self._walked((dim,))
         return tuple(moved)
 
+    @property
+    def is_looped(self) -> bool:
+        """Some axes move in a loop around the body."""
+        return bool(self._loop)
+
     def slices(self) -> list[str]:
         """Lines that compute the slices of the kernel's axes."""
         return parts(self.view, self._given)
@@ -118,13 +130,12 @@ class PullBody(TileBody):
 
     def assign(self, text: str, name: str = "at") -> str:
         """A variable that holds the text's value."""
-        known = next((line for line in self.lines if line.endswith(f" = {text}")), None)
+        made = [*self.before, *self.lines]
+        known = next((line for line in made if line.endswith(f" = {text}")), None)
         if known is not None:
             return known.partition(" = ")[0]
-        taken = sum(line.startswith(f"{name}{self._tag}_") for line in self.lines)
-        variable = f"{name}{self._tag}_{taken}"
-        self.lines.append(f"{variable} = {text}")
-        return variable
+        taken = sum(line.startswith(f"{name}{self._tag}_") for line in made)
+        return self._set(f"{name}{self._tag}_{taken}", text)
 
     def position(self, text: str, size: str, length: int, conditions: Sequence[str] = ()) -> Dim:
         """A dimension of this size that the tile walks as the text says.
@@ -169,6 +180,19 @@ class PullBody(TileBody):
     def line(self, call: Call, text: str, index: Index, output: int = 0) -> str:
         """A variable that holds a result of the call."""
         return self._line(call.outputs[output], text, index)
+
+    def _line(self, wanted: str, text: str, index: Index) -> str:  # noqa: ARG002
+        return self._set(self._variable(wanted), text)
+
+    def _set(self, variable: str, text: str) -> str:
+        """Write the variable's line: before the loop unless something in the text moves there."""
+        slices = (name for axis in self._loop for name in self.view[axis].parts)
+        if self._loop and self._moving.union(slices).isdisjoint(re.findall(r"\w+", text)):
+            self.before.append(f"{variable} = {text}")
+        else:
+            self.lines.append(f"{variable} = {text}")
+            self._moving.add(variable)
+        return variable
 
     def as_made(self, call: Call, value: str, text: str) -> str:
         """A value's text in the kind that a call's result has."""
@@ -226,13 +250,16 @@ class PullBody(TileBody):
                 is_of_kernel = any(name in self.view[a].parts for a in self._given)
                 if name not in self._written and not is_of_kernel:
                     self._written.add(name)
-                    self.lines.append(f"{name} = {part}")
+                    self._set(name, part)
         return text
 
     def _mask(self, index: Index) -> str:
         """A variable for each mask of several conditions."""
-        text = " & ".join(f"({test})" for test in self.conditions(*index))
-        return self.assign(text, "inside") if " & " in text else text.strip("()")
+        met = axes_of(index)
+        text = mask([axis for axis in self.view if axis in met], self.view)
+        if text == self._inside:
+            return "inside" if text else ""
+        return self.assign(text, "inside") if " & " in text else text
 
 
 def _length(dim: Dim) -> int:

@@ -199,7 +199,9 @@ def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
 
 def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
     kept = body.kept(call, index)
-    text = body.value(body.operand(call), body.guarded(index, kept))
+    # Masks along a diagonal break loads up: not in loops, which visit few blocks outside.
+    inner = index if body.is_looped else body.guarded(index, kept)
+    text = body.value(body.operand(call), inner)
     return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
 
 
@@ -295,3 +297,6 @@ RULES: Rules = {
     "ones_like": _filled(1),
     "full_like": _filled(None),
 }
+
+COPIES = frozenset(RULES) - {"pad", "one_hot", "interpolate", "ones_like", "full_like"}
+"""What shows elements as they are, and zeros where nothing is loaded."""

@@ -6,7 +6,16 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.expressions import NotWritable, expression
-from kernelwright.teacher.tile_index import Dim, Index, View, axes_of, mask, offset, operand_text
+from kernelwright.teacher.tile_index import (
+    Dim,
+    Index,
+    View,
+    axes_of,
+    mask,
+    offset,
+    operand_text,
+    parts,
+)
 from kernelwright.teacher.tile_views import (
     is_elementwise,
     is_view,
@@ -61,6 +70,10 @@ class TileBody:
         self._texts: dict[tuple[str, Index], str] = {}
         self._producer = program.producer()
         self._inside = inside
+
+    def slices(self) -> list[str]:
+        """Lines that compute the slices of the kernel's axes."""
+        return parts(self.view)
 
     def place(self, name: str, index: Index, variable: str) -> None:
         """Say which variable holds a value on the path."""

@@ -6,27 +6,25 @@ K, B0 ...) that the kernel takes as an argument and the wrapper reads from a ten
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.ops.operator import Kind
 from kernelwright.ops.rules import broadcast
 from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher.axis_sizes import measure
 from kernelwright.teacher.expressions import NotWritable, literal
 from kernelwright.teacher.tile_body import TileBody
+from kernelwright.teacher.tile_factor import Factor, factor_views
 from kernelwright.teacher.tile_index import (
-    AxisText,
     Index,
-    View,
     align,
-    axes_of,
     flat_axis,
-    memory_order,
-    offset,
     parts,
-    placed,
     times,
 )
 from kernelwright.teacher.tile_parts import Product, Schedule, dot, wide
-from kernelwright.teacher.tile_views import Side, measure, only_views, sources
+from kernelwright.teacher.tile_triangles import Span, span
+from kernelwright.teacher.tile_views import Side
 
 CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
 
@@ -42,8 +40,14 @@ class Contraction(Product):
     def dtype(self) -> str:
         return self.program.type_of(self.lhs.value).dtype
 
+    @cached_property
+    def span(self) -> Span:
+        """The steps of the sum that a tile needs."""
+        return span(self.program, self.call, self.index, (self.lhs, self.rhs))
+
     def loop(self, schedule: Schedule) -> str:
-        return "split_k" if schedule.split_k > 1 else "matmul"
+        name = "split_k" if schedule.split_k > 1 else "matmul"
+        return f"{name}_triangular" if self.span.lines else name
 
     def begin(self, body: TileBody) -> None:
         call = self.call
@@ -59,82 +63,76 @@ class Contraction(Product):
         added = operand if beta == "1" else f"{beta} * {operand}"
         self.place(body, f"{scaled} + {added}")
 
+    def factors(self, step: str) -> tuple[Factor, Factor]:
+        """Both factors' tiles.
+
+        Args:
+            step: text of how far the loop moves along "k".
+
+        Raises:
+            NotWritable: one is no matrix, or made by what has no form here.
+        """
+        lhs, rhs = factor_views("b" in self.lengths)
+        return Factor(self, self.lhs, "a", lhs, step), Factor(self, self.rhs, "b", rhs, step)
+
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Both factors are matrices that tiles can be loaded from."""
+        if "m" not in self.lengths or "n" not in self.lengths:
+            return False
+        try:
+            self.factors("BLOCK_K")
+        except NotWritable:
+            return False
+        return True
+
+    def shared_bytes(self, schedule: Schedule) -> int:
+        """What a step's tiles take of shared memory, in all stages of the pipeline."""
+        tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
+        elements = sum(
+            # What is computed from loads goes back to shared memory for the product.
+            tile * (schedule.num_stages * loads + is_computed)
+            for tile, (loads, is_computed) in zip(tiles, self._loads, strict=True)
+        )
+        return elements * self.element_bytes
+
+    @cached_property
+    def _loads(self) -> list[tuple[int, bool]]:
+        """Of each factor's tile: how many it is loaded from, and whether it is computed."""
+        return [(one.num_loads, not one.is_plain) for one in self.factors("BLOCK_K")]
+
     def accumulate(self, schedule: Schedule) -> list[str]:
-        first = "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
+        first = f"{self.span.begin} + " if self.span.begin != "0" else ""
+        first += "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
         step = "BLOCK_K * SPLIT_K" if schedule.split_k > 1 else "BLOCK_K"
         lines = [
             *self.position(schedule),
+            *self.span.lines,
             wide(self, "offs_k", f"{first}tl.arange(0, BLOCK_K)"),
             "# Rows and columns past the end wrap around; the stores leave them out.",
             "rows = offs_m % M",
             "cols = offs_n % N",
         ]
-        batch = {"b": AxisText("pid_b")} if "b" in self.lengths else {}
-        a_view = batch | {"m": AxisText("rows", "[:, None]"), "k": AxisText("ks", "[None, :]", "K")}
-        b_view = batch | {"k": AxisText("ks", "[:, None]", "K"), "n": AxisText("cols", "[None, :]")}
-        factors = [
-            _Factor(self, self.lhs, "a", a_view, step),
-            _Factor(self, self.rhs, "b", b_view, step),
-        ]
+        factors = self.factors(step)
         loop = [line for one in factors for line in one.load]
         needs_ks = any("ks" in line for line in loop)
         tile_axes = ("b", "m", "n")
         return [
             *lines,
-            *dict.fromkeys([*parts(a_view, tile_axes), *parts(b_view, tile_axes)]),
+            *dict.fromkeys(line for one in factors for line in parts(one.view, tile_axes)),
             *(line for one in factors for line in one.start),
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-            f"for k in range(0, K, {step}):",
+            f"for k in range(0, {self.span.length}, {step}):",
             *(["    ks = k + offs_k"] if needs_ks else []),
-            *(f"    {line}" for line in dict.fromkeys([*parts(a_view, "k"), *parts(b_view, "k")])),
+            *dict.fromkeys(f"    {line}" for one in factors for line in parts(one.view, "k")),
             *(f"    {line}" for line in loop),
-            f"    {dot(self, schedule, 'a', 'b')}",
+            f"    {dot(self, schedule, *(one.text for one in factors))}",
             *(f"    {line}" for one in factors for line in one.advance),
         ]
 
 
 def _scales(call: Call) -> tuple[str, str]:
     return literal(call.arg("alpha")), literal(call.arg("beta"))
-
-
-class _Factor:
-    """Lines that load one factor's tile of a step in K into the variable `name`."""
-
-    def __init__(self, product: Contraction, side: Side, name: str, view: View, step: str) -> None:
-        self.start: list[str] = []
-        self.advance: list[str] = []
-        other = "m" if name == "a" else "n"
-        inputs = list(sources(product.program, side.value, side.index))
-        if not all(any(axis in axes_of(index) for _, index in inputs) for axis in ("k", other)):
-            raise NotWritable("a factor that is a broadcast vector")
-        suffix = view["k"].suffix
-        if is_plain(product, side):
-            [(value, index)] = inputs
-            made = product.program.type_of(value)
-            [stride] = [s for t, s in placed(memory_order(index, made.layout)) if t.axis == "k"]
-            start_view = {**view, "k": AxisText("offs_k", suffix)}
-            self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, made, start_view)}"]
-            self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
-            self.advance = [f"{name}_ptrs += {times(step, stride)}"]
-            return
-        body = TileBody(product.program, view, loop="k", tag=f"_{name}")
-        text = body.value(side.value, side.index)
-        self.start = body.before
-        # What fused code makes of the zeros past K need not be zero.
-        padded = f"tl.where(ks{suffix} < K, {text}, 0.0)"
-        cast = "" if product.dtype == "float32" else f".to(tl.{product.dtype})"
-        self.load = [*body.lines, f"{name} = {padded}{cast}"]
-
-
-def is_plain(product: Contraction, side: Side) -> bool:
-    """The factor is an input, seen through views, in which a step along K is a fixed stride."""
-    inputs = list(sources(product.program, side.value, side.index))
-    if len(inputs) != 1 or not only_views(product.program, side.value):
-        return False
-    [(value, index)] = inputs
-    terms = placed(memory_order(index, product.program.type_of(value).layout))
-    along = [term for term, _ in terms if term.axis == "k"]
-    return len(along) == 1 and along[0].is_whole
 
 
 def find(program: Program) -> Contraction:

@@ -6,7 +6,6 @@ and applies the epilogue.
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.source import Kernel
-from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import factor, mask, offset, parts
 from kernelwright.teacher.tile_parts import (
     ROUND_TO_TF32,
@@ -14,11 +13,12 @@ from kernelwright.teacher.tile_parts import (
     Product,
     Schedule,
     after,
+    assembled,
     epilogue,
     plan,
     tile_grid,
 )
-from kernelwright.teacher.tile_source import Buffer, assemble, finish, kernel, out_buffers
+from kernelwright.teacher.tile_source import Buffer, finish, kernel, out_buffers
 
 _COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows")
 
@@ -26,7 +26,7 @@ _COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-
 def tiled(product: Product, schedule: Schedule) -> Candidate:
     """One kernel: a program computes a tile of the product and its epilogue."""
     program = product.program
-    body = TileBody(program, product.view())
+    body = product.body(product.view())
     epilogue(product, body, after(product))
     sums = product.accumulate(schedule)
     lines = [
@@ -38,7 +38,7 @@ def tiled(product: Product, schedule: Schedule) -> Candidate:
         plan(product, schedule, product.loop(schedule), program.calls),
         lines,
         tile_grid(product),
-        product.sizes,
+        product.texts.symbols,
         product.constants,
     )
     return _assembled(product, schedule, [made], out_buffers(body, program.outputs))
@@ -61,7 +61,7 @@ def split_k(product: Product, schedule: Schedule) -> Candidate:
         plan(product, schedule, product.loop(schedule), (product.call,), "split"),
         lines,
         tile_grid(product, "SPLIT_K"),
-        product.sizes,
+        product.texts.symbols,
         product.constants,
     )
     combine, results = _combine(product, schedule)
@@ -73,7 +73,7 @@ def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]
     """The kernel that adds the slices' partial sums and applies the epilogue, and its results."""
     program, view = product.program, product.view()
     place, inside = offset(product.index, product.out, view), mask(list(view), view)
-    body = TileBody(program, view, inside=inside)
+    body = product.body(view, inside=inside)
     epilogue(product, body, after(product))
     place_tile = product.position(_COMBINE)
     head = [*place_tile, *(line for line in parts(view) if line not in place_tile)]
@@ -92,7 +92,7 @@ def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]
         plan(product, _COMBINE, "pointwise", tuple(others), "combine", tiles),
         lines,
         tile_grid(product),
-        product.sizes,
+        product.texts.symbols,
     )
     return made, out_buffers(body, program.outputs)
 
@@ -100,11 +100,5 @@ def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]
 def _assembled(
     product: Product, schedule: Schedule, kernels: list[Kernel], buffers: list[Buffer]
 ) -> Candidate:
-    return assemble(
-        product.program,
-        product.sizes,
-        buffers,
-        kernels,
-        product.is_wide,
-        ROUND_TO_TF32 if schedule.precision == ROUNDED else "",
-    )
+    extra = ROUND_TO_TF32 if schedule.precision == ROUNDED else ""
+    return assembled(product, kernels, buffers, extra=extra)

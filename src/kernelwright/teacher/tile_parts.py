@@ -1,16 +1,21 @@
 """Parts that kernels of sums of products share: schedules, which tile a program owns, plans."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 
-from kernelwright.core.candidate import KernelPlan
+from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import DTYPE_BYTES, TensorType
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.source import kernel_name
+from kernelwright.teacher.pull_body import PullBody
+from kernelwright.teacher.pull_rules import RULES
+from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Index, View, times
-from kernelwright.teacher.tile_source import is_wide
+from kernelwright.teacher.tile_source import Buffer, assemble, is_wide
+from kernelwright.teacher.value_sizes import Sizes
 
 ROUNDED = "tf32_rounded"
 """TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
@@ -114,6 +119,26 @@ class Product(ABC):
         return DTYPE_BYTES[self.dtype]
 
     @cached_property
+    def texts(self) -> Sizes:
+        """Sizes of all values, the product's own by its symbols."""
+        return Sizes(self.program, self.sizes)
+
+    def body(
+        self,
+        view: View,
+        *,
+        inside: str = "",
+        loop: Collection[str] = (),
+        tag: str = "",
+        widens: bool = True,
+    ) -> PullBody:
+        """A body over axes of the kernel."""
+        return PullBody(
+            self.program, view, self.texts, RULES,
+            is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
+        )  # fmt: skip
+
+    @cached_property
     def is_wide(self) -> bool:
         """Some tensor needs 64-bit offsets."""
         return is_wide(self.program)
@@ -191,6 +216,27 @@ def tile_grid(product: Product, second: str = "") -> str:
 def wide(product: Product, name: str, text: str) -> str:
     """Assignment of positions, in 64 bits where a tensor needs them."""
     return f"{name} = ({text}).to(tl.int64)" if product.is_wide else f"{name} = {text}"
+
+
+def assembled(
+    product: Product,
+    kernels: Sequence[Kernel],
+    buffers: Sequence[Buffer],
+    *,
+    counted: Mapping[str, str] = MappingProxyType({}),
+    extra: str = "",
+) -> Candidate:
+    """The candidate of these kernels and buffers, with the sizes that they name.
+
+    Args:
+        counted: further sizes -> their text over the product's.
+        extra: functions that the kernels call.
+    """
+    named = [text for made in kernels for text in (*made.sizes, made.grid)]
+    named += [text for made in kernels for text in made.constants.values()]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    sizes = product.texts.needed([*named, *counted.values()]) | dict(counted)
+    return assemble(product.program, sizes, buffers, kernels, product.is_wide, extra)
 
 
 def after(product: Product) -> tuple[Call, ...]:

@@ -14,11 +14,12 @@ from kernelwright.teacher.tile_index import AxisText, Index, axes_of, factor, ti
 from kernelwright.teacher.tile_parts import (
     Schedule,
     after,
+    assembled,
     epilogue,
     plan,
     tile_grid,
 )
-from kernelwright.teacher.tile_source import Buffer, assemble, finish, kernel, out_buffers
+from kernelwright.teacher.tile_source import Buffer, finish, kernel, out_buffers
 
 _KINDS = {
     "sum": "sum", "mean": "sum", "amax": "max", "max": "max", "amin": "min", "min": "min",
@@ -47,7 +48,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
     kind = _KINDS[reduction.op]
     num_rows = times(*(symbol for symbol in ("B", "M") if symbol.lower() in product.lengths))
 
-    body = TileBody(program, view)
+    body = product.body(view)
     epilogue(product, body, head)
     reduced = _reduced_index(reduction, body.path[value])
     early = tuple(name for name in program.outputs if name in body.path)
@@ -61,13 +62,14 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
         *_partial_lines(kind, body.variable(value)),
     ]
     fused = _fused(product, head, reduction)
-    sizes = product.sizes | {"T": f"triton.cdiv(N, {schedule.block_n})"}
+    counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
+    sizes = product.texts.symbols | counted
     partials = kernel(
         plan(product, schedule, "matmul_row_reduce", fused), lines, tile_grid(product), sizes
     )
 
     rows = AxisText("offs_m", "", "M")
-    end = TileBody(program, {"m": rows} | ({"b": view["b"]} if "b" in view else {}))
+    end = product.body({"m": rows} | ({"b": view["b"]} if "b" in view else {}))
     end.place(reduction.outputs[0], reduced, reduction.outputs[0])
     _follow_tail(end, tail)
     late = tuple(name for name in program.outputs if name not in early)
@@ -90,7 +92,7 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
     names = ("peak", "mass") if kind == "logsumexp" else ("partial",)
     buffers = [Buffer(name=name, sizes=("T", num_rows)) for name in names]
     buffers += [*out_buffers(body, early), *out_buffers(end, late)]
-    return assemble(program, sizes, buffers, [partials, combine], product.is_wide)
+    return assembled(product, [partials, combine], buffers, counted=counted)
 
 
 def _row_position(is_batched: bool) -> list[str]:

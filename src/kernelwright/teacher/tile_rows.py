@@ -2,17 +2,18 @@
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.tile_body import TileBody
-from kernelwright.teacher.tile_contraction import Contraction, is_plain
-from kernelwright.teacher.tile_index import AxisText, parts
+from kernelwright.teacher.tile_contraction import Contraction
+from kernelwright.teacher.tile_factor import is_plain
+from kernelwright.teacher.tile_index import AxisText
 from kernelwright.teacher.tile_parts import (
     Schedule,
     after,
+    assembled,
     epilogue,
     plan,
     wide,
 )
-from kernelwright.teacher.tile_source import assemble, finish, kernel, out_buffers
+from kernelwright.teacher.tile_source import finish, kernel, out_buffers
 
 
 def rows(product: Contraction, schedule: Schedule) -> Candidate:
@@ -27,12 +28,12 @@ def rows(product: Contraction, schedule: Schedule) -> Candidate:
         raise NotWritable("no factor is a vector")
     row, bound = AxisText(f"offs_{axis}", "[:, None]", axis.upper()), axis.upper()
     batch = {"b": AxisText("pid_b")} if "b" in product.lengths else {}
-    loop = TileBody(product.program, {**batch, axis: row, "k": AxisText("ks", "[None, :]", "K")})
+    loop = product.body({**batch, axis: row, "k": AxisText("ks", "[None, :]", "K")})
     a, b = (loop.value(side.value, side.index) for side in (product.lhs, product.rhs))
     term = f"{a} * {b}"
     if not all(is_plain(product, side) for side in (product.lhs, product.rhs)):
         term = f"tl.where(ks[None, :] < K, {term}, 0.0)"
-    body = TileBody(product.program, {**batch, axis: AxisText(row.name, "", bound)})
+    body = product.body({**batch, axis: AxisText(row.name, "", bound)})
     epilogue(product, body, after(product))
     block = f"BLOCK_{bound}"
     lines = [
@@ -42,7 +43,7 @@ def rows(product: Contraction, schedule: Schedule) -> Candidate:
         f"sums = tl.zeros(({block}, BLOCK_K), dtype=tl.float32)",
         "for k in range(0, K, BLOCK_K):",
         "    ks = k + tl.arange(0, BLOCK_K)",
-        *(f"    {line}" for line in (*parts(loop.view), *loop.lines)),
+        *(f"    {line}" for line in (*loop.slices(), *loop.lines)),
         f"    sums += {term}",
         "acc = tl.sum(sums, axis=1)",
         *finish(body, product.program.outputs),
@@ -55,10 +56,9 @@ def rows(product: Contraction, schedule: Schedule) -> Candidate:
         ),
         lines,
         f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
-        product.sizes,
+        product.texts.symbols,
     )  # fmt: skip
-    buffers = out_buffers(body, product.program.outputs)
-    return assemble(product.program, product.sizes, buffers, [made], product.is_wide)
+    return assembled(product, [made], out_buffers(body, product.program.outputs))
 
 
 def _batch_position(product: Contraction, bound: str, block: str) -> list[str]:

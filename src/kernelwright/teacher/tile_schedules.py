@@ -13,6 +13,8 @@ Item = TypeVar("Item")
 NUM_SMS = 132
 BYTES_PER_S = 4.3e12
 LAUNCH_S = 4e-6
+SHARED_BYTES = 227 << 10
+"""Of one program on Hopper."""
 _FLOPS_PER_S = {
     "ieee": 35e12, "tf32x3": 160e12, "bf16x3": 190e12, "tf32": 400e12, ROUNDED: 230e12,
     "half": 650e12,
@@ -89,6 +91,15 @@ def sliced(product: Product, schedule: Schedule) -> Iterator[Schedule]:
         if is_long and tiles * slices <= 2 * NUM_SMS:
             why = f"{tiles} tiles leave SMs idle: {slices} slices of K fill them"
             yield replace(schedule, split_k=slices, group_m=1, why=why)
+
+
+def fitted(schedule: Schedule, shared_bytes: Callable[[Schedule], int]) -> Iterator[Schedule]:
+    """The schedule with as many stages as fit in shared memory; nothing if one does not."""
+    for stages in range(schedule.num_stages, 0, -1):
+        fewer = replace(schedule, num_stages=stages)
+        if shared_bytes(fewer) <= SHARED_BYTES:
+            yield fewer
+            return
 
 
 def _num_tiles(product: Product, schedule: Schedule) -> int:

@@ -19,7 +19,7 @@ from kernelwright.teacher.source import (
     normalise,
 )
 from kernelwright.teacher.tile_body import TileBody
-from kernelwright.teacher.tile_index import parts, size_of
+from kernelwright.teacher.tile_index import size_of
 
 _INDENT = "    "
 
@@ -144,7 +144,7 @@ def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) ->
         if name not in body.path:
             raise NotWritable(f"output {name} does not come from the tile")
     stored = [body.store(f"{name}_ptr", name) for name in dict.fromkeys(names)]
-    slices = [line for line in parts(body.view) if line not in known]
+    slices = [line for line in body.slices() if line not in known]
     return [*slices, *body.lines, *stored]
 
 

@@ -1,6 +1,6 @@
 """Operators that only rename elements, followed by index: forwards and back to the source."""
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import dim_index
@@ -35,14 +35,14 @@ def source(call: Call) -> str:
 
 
 def only_views(program: Program, value: str, also: Container[str] = ()) -> bool:
-    """Whether a value is an input seen through nothing but views, and calls of these operators."""
-    producer = program.producer()
-    while value in producer:
-        call = program.calls[producer[value]]
-        if not is_view(call) and call.op not in also:
-            return False
-        value = source(call)
-    return True
+    """Whether a value is inputs seen through nothing but views, and calls of these operators."""
+    at = program.producer().get(value)
+    if at is None:
+        return True
+    call = program.calls[at]
+    if not is_view(call) and call.op not in also:
+        return False
+    return all(only_views(program, name, also) for name in call.refs())
 
 
 def source_index(program: Program, call: Call, index: Index) -> Index:
@@ -107,7 +107,8 @@ def operands(program: Program, call: Call, index: Index) -> dict[str, Side]:
 
 
 def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, Index]]:
-    """The inputs a value is made of, each with its index, through views and elementwise calls."""
+    """What a value is made of through views and elementwise calls, each with its index: inputs,
+    and results of other calls."""
     position = program.producer().get(value)
     if position is None:
         yield value, index
@@ -117,24 +118,7 @@ def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, I
         yield from sources(program, source(call), source_index(program, call, index))
         return
     if not is_elementwise(call):
-        raise NotWritable(f"{call.op} is not computed element by element")
+        yield value, index
+        return
     for side in operands(program, call, index).values():
         yield from sources(program, side.value, side.index)
-
-
-def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
-    """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
-    product of dimensions that a view joined to it, else the number that a view gives."""
-    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
-    is_whole_axis = term.is_whole
-    joined = ""
-    for side in sides:
-        for name, index in sources(program, side.value, side.index):
-            for position, dim in enumerate(index):
-                if [t.size for t in dim] == [symbol]:
-                    return f"{name}.shape[{position}]"
-            along = [i for i, dim in enumerate(index) if term.axis in {t.axis for t in dim}]
-            is_alone = all(t.axis == term.axis for i in along for t in index[i])
-            if along and is_alone and is_whole_axis:
-                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
-    return joined or str(term.length)

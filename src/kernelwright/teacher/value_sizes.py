@@ -5,7 +5,7 @@ operator does it, not copied from the program at hand.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from math import prod
 
@@ -20,35 +20,50 @@ Texts = tuple[str, ...]
 
 
 class Sizes:
-    """Symbols for the sizes of values, found forwards from the inputs."""
+    """Symbols for the sizes of values, found forwards from the inputs when they are asked for."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, known: Mapping[str, str] | None = None) -> None:
+        """Args: known: symbols that sizes have already, by their texts in the wrapper."""
         self.program = program
-        self.symbols: dict[str, str] = {}
+        self.symbols: dict[str, str] = dict(known or {})
         """Symbol -> its text in the wrapper, over shapes of inputs and earlier symbols."""
+        self._producer = program.producer()
         self._of: dict[str, Texts] = {}
         for given in program.inputs:
             self._of[given.name] = tuple(
                 "1" if size == 1 else self.symbol(f"{given.name}.shape[{i}]", f"{given.name}D{i}")
                 for i, size in enumerate(given.type.shape)
             )
-        for call in program.calls:
-            self._follow(call)
 
     def fork(self) -> "Sizes":
         """The same, to which symbols can be added apart."""
         made = copy(self)
-        made.symbols = dict(self.symbols)
+        made.symbols, made._of = dict(self.symbols), dict(self._of)
         return made
 
     def of(self, value: str) -> Texts:
+        """Raises: NotWritable: it comes from what is no view and not computed by element."""
+        if value not in self._of:
+            self._follow(self.program.calls[self._producer[value]])
         return self._of[value]
+
+    def closed(self, text: str) -> str:
+        """The text over shapes of inputs alone."""
+        return re.sub(r"\b[A-Z]\w*", lambda symbol: self._closed_symbol(symbol[0]), text)
+
+    def _closed_symbol(self, symbol: str) -> str:
+        made = self.symbols.get(symbol)
+        if made is None or made == symbol:
+            return symbol
+        text = self.closed(made)
+        return f"({text})" if re.search(r" [-+/%*]", text) else text
 
     def symbol(self, text: str, name: str) -> str:
         """The symbol of a wrapper text; `name` is its name if it is new. Numbers stay."""
         if text.isidentifier() or text.isdigit():
             return text
-        known = next((symbol for symbol, made in self.symbols.items() if made == text), None)
+        whole = self.closed(text)
+        known = next((s for s, made in self.symbols.items() if self.closed(made) == whole), None)
         if known is None:
             known, number = name.upper(), 0
             while known in self.symbols:

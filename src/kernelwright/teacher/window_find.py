@@ -4,9 +4,10 @@ from math import prod
 from typing import TypeVar
 
 from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.axis_sizes import measure
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_index import Index, Term, axes_of, flat_axis, times
-from kernelwright.teacher.tile_views import Side, is_view, measure
+from kernelwright.teacher.tile_views import Side, is_view
 from kernelwright.teacher.window_conv import Channels, Convolution, Counts, other_axis, phase_axis
 from kernelwright.teacher.window_sweep import Sweep, sweeps
 

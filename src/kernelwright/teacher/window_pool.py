@@ -10,6 +10,7 @@ from math import prod
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.axis_sizes import measure
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.source import kernel_name
 from kernelwright.teacher.tile_body import TileBody
@@ -25,7 +26,7 @@ from kernelwright.teacher.tile_index import (
     times,
 )
 from kernelwright.teacher.tile_source import assemble, finish, kernel, out_buffers
-from kernelwright.teacher.tile_views import Side, measure
+from kernelwright.teacher.tile_views import Side
 from kernelwright.teacher.window_slide import POOLS, Slide, slides
 
 _MAX_UNROLLED = 32
