@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernelwright.bench.footprint import FIXED_BYTES, JUDGED_FACTOR, PARTS_FACTOR, footprint
+from kernelwright.bench.footprint import CALL_FACTOR, FIXED_BYTES, KEPT_FACTOR, footprint
 
 TASK = """
 import torch
@@ -34,18 +34,28 @@ def measured(tmp_path):
     return measure
 
 
+def needed(outside, alive):
+    return int(KEPT_FACTOR * outside + CALL_FACTOR * alive)
+
+
 def test_inputs_parameters_and_outputs_count_several_times(measured):
-    assert measured("return self.linear(x)") == JUDGED_FACTOR * (X + W + Y)
+    whole = X + W + Y
+    assert measured("return self.linear(x)") == needed(whole, whole)
 
 
-def test_many_values_on_the_way_count_once_each_and_views_not_at_all(measured):
+def test_values_on_the_way_count_while_they_live_and_views_not_at_all(measured):
     chain = "y = self.linear(x); y = y.view(-1).view_as(y)\n        "
     chain += "for _ in range(9):\n            y = y.tanh()\n        return y.sum()"
-    assert measured(chain) == pytest.approx(PARTS_FACTOR * (X + W + 10 * Y), rel=1e-6)
+    assert measured(chain) == pytest.approx(needed(X + W, X + W + 2 * Y), rel=1e-6)
+
+
+def test_values_that_are_kept_count_together(measured):
+    kept = "y = self.linear(x); z = y.tanh(); return (y + z.exp() + z).sum()"
+    assert measured(kept) == pytest.approx(needed(X + W, X + W + 4 * Y), rel=1e-6)
 
 
 def test_a_call_that_needs_values_counts_what_goes_in(measured):
-    assert measured("return x[: int(x.max().item())]") == JUDGED_FACTOR * (X + W)
+    assert measured("return x[: int(x.max().item())]") == needed(X + W, 2 * (X + W))
 
 
 def test_what_cannot_be_loaded_takes_the_fixed_part(tmp_path):

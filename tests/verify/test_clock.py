@@ -331,3 +331,21 @@ def test_screened_candidates_share_a_rounds_inputs_and_get_times():
         assert trial.times["candidate"].num_samples == rounds.NUM_ROUNDS * 10
         low, high = trial.speedup_interval
         assert 1.9 < low < high < 2.1
+
+
+def test_what_is_far_behind_after_a_round_is_not_timed_in_later_ones():
+    class SlowSession(FakeSession):
+        def time(self, **options):
+            timed = super().time(**options)
+            return Timed(time_ms=2 * timed.time_ms, wall_ms=2 * timed.wall_ms)
+
+    task = relu_task()
+    trials = [trial_of(task), trial_of(task)]
+    trials[1].name = "slow"
+    sessions = {trials[0].name: FakeSession(), "slow": SlowSession()}
+    rounds.time_screened(lambda trial: sessions[trial.name], task, trials, seed=3, repeats=10)
+    assert [len(sessions[trial.name].given) for trial in trials] == [rounds.NUM_ROUNDS, 1]
+    assert [trial.times["candidate"].num_samples for trial in trials] == [
+        10 * rounds.NUM_ROUNDS,
+        10,
+    ]

@@ -1,6 +1,7 @@
 """The judge as a whole: what reaches a verdict, by which road, and what does not."""
 
 import json
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -13,9 +14,9 @@ from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
-from kernelwright.verify import checks
+from kernelwright.verify import cases, checks
 from kernelwright.verify.api import verify
-from kernelwright.verify.cases import PART_CHANGED, with_part_of
+from kernelwright.verify.cases import PART_CHANGED, Cases, with_part_of
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
@@ -175,6 +176,39 @@ def test_screening_goes_on_after_a_candidate_that_kills_the_guest(judge, relu):
 
 def test_screening_nothing_gives_nothing(judge, relu):
     assert judge.screen(relu, []) == []
+
+
+def test_memory_is_held_while_judging_and_not_while_compiling(relu, monkeypatch):
+    events = []
+
+    @contextmanager
+    def hold():
+        events.append("hold")
+        yield
+        events.append("free")
+
+    compile_, run = Guest.compile, Guest.run
+    monkeypatch.setattr(
+        Guest, "compile", lambda *a, **k: events.append("compile") or compile_(*a, **k)
+    )
+    monkeypatch.setattr(Guest, "run", lambda *a, **k: events.append("run") or run(*a, **k))
+    with Judge("cpu", seed=5, budget_s=0.0, hold=hold) as judge:
+        assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
+        assert events == ["compile", "hold", "run", "run", "free"]
+        events.clear()
+        assert judge.verify(relu, Candidate(source=GOOD)).accepted
+    assert (events[0], events[-1]) == ("hold", "free")
+
+
+def test_a_large_first_case_is_posed_again_and_not_kept(relu, monkeypatch):
+    rules = Judge("cpu", seed=5).rules
+    kept = Cases({"base": relu}, rules, 5)
+    assert kept.first() is kept.first()
+    monkeypatch.setattr(cases, "KEPT_BYTES", 0)
+    posed_again = Cases({"base": relu}, rules, 5)
+    one, other = posed_again.first(), posed_again.first()
+    assert one is not other
+    assert torch.equal(one.inputs[0], other.inputs[0])
 
 
 def test_a_lost_guest_is_tried_once_more(judge, relu, monkeypatch):

@@ -4,13 +4,14 @@
 
 reads one JSON object a line, {"spec": ..., "candidate": ..., "folder": ..., "options": {...},
 "max_autotune": ..., "room": ..., "alone": ...}, and answers each with one line: what was found.
-In the folder `room` the processes of a run agree on who has how much of the GPU's memory; one that
-wants it `alone` waits until nobody else has any.
+In the folder `room` the processes of a run agree on who has how much of the GPU's memory, which
+each holds while it has something there; one that wants it `alone` waits until nobody else has any.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -28,16 +29,21 @@ from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
-from kernelwright.verify.room import is_about_memory, room
+from kernelwright.verify.room import Hold, is_about_memory, room
 from kernelwright.verify.task import ModuleTask
 
 Say = Callable[[str], None]
 
 
 def run_case(job: Record) -> Record:
-    """The case's findings, with the seconds that went to each of its `stages`."""
+    """The case's findings, with the seconds that went to each of its `stages` and the memory it
+    had on the GPU at most, this process alone."""
     take_spent()
+    if _on_gpu(job):
+        torch.cuda.reset_peak_memory_stats()
     found = _found(job)
+    if _on_gpu(job):
+        found["peak_bytes"] = torch.cuda.max_memory_allocated()
     return found | {"stages": {name: round(s, 2) for name, s in sorted(take_spent().items())}}
 
 
@@ -54,11 +60,14 @@ def _found(job: Record) -> Record:
     say = _log(folder / "log.txt")
     total = torch.cuda.get_device_properties(0).total_memory if _on_gpu(job) else 0
     try:
-        say("waiting for room")
-        with room(Path(job["room"]), total if job["alone"] else footprint(job["spec"])):
-            if job["candidate"]:
+        say("looking how large it is")
+        needed = total if job["alone"] else footprint(job["spec"])
+        say(f"asking for {min(needed, total) / 2**30:.1f} GiB")
+        hold = partial(room, Path(job["room"]), needed)
+        if job["candidate"]:
+            with hold():
                 return _judged_candidate(job, say)
-            return _searched(job, folder, say)
+        return _searched(job, folder, hold, say)
     except UsageError as error:
         return failure(MEMORY if is_about_memory(error) else "usage", str(error))
     except InfraError as error:
@@ -73,9 +82,9 @@ def _on_gpu(job: Record) -> bool:
     return torch.cuda.is_available() and job["options"]["device"] != "cpu"
 
 
-def _searched(job: Record, folder: Path, say: Say) -> Record:
+def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     result = optimize_target(
-        job["spec"], out=folder, progress=say, with_slower=True, **job["options"]
+        job["spec"], out=folder, progress=say, with_slower=True, hold=hold, **job["options"]
     )
     lines = list(record.read(folder / "records.jsonl"))
     if not job["alone"] and _ran_out(lines):
@@ -102,7 +111,8 @@ def _searched(job: Record, folder: Path, say: Say) -> Record:
     )
     if job["spec"].endswith(".py"):
         say("timing side by side")
-        found |= _timed(job, kernel if verdict.accepted else None, verdict.precision)
+        with hold():
+            found |= _timed(job, kernel if verdict.accepted else None, verdict.precision)
     return found
 
 

@@ -3,21 +3,20 @@
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.core.errors import UsageError
 from kernelwright.verify.load import load_task
-from kernelwright.verify.task import ModuleTask
+from kernelwright.verify.task import META, ModuleTask
 
-JUDGED_FACTOR = 7
-"""Memory that judging takes, as a multiple of inputs, parameters and outputs: they, in float64, in
-the guest, and what comparing needs."""
-PARTS_FACTOR = 2.5
-"""The same, as a multiple of all values of one call."""
-FIXED_BYTES = 4 << 30
-"""Contexts and workspaces of the processes of one case."""
-META = torch.device("meta")
+KEPT_FACTOR = 2
+"""Of inputs, parameters and outputs: the native answer's, and the guest's own."""
+CALL_FACTOR = 2.5
+"""Of what is alive at once in one call: it runs in float64, and what comparing needs."""
+FIXED_BYTES = 1 << 30
+"""Workspaces of libraries, and slices that are compared in float64."""
 
 
 def footprint(spec: str) -> int:
@@ -29,36 +28,45 @@ def footprint(spec: str) -> int:
         return FIXED_BYTES  # searching it says why
     if not isinstance(task, ModuleTask):
         return FIXED_BYTES
-    outside, made = _Values(), _Values()
+    outside, alive = _Alive(), _Alive()
     try:
         with torch.no_grad(), META:
             module, inputs = task.build(), task.get_inputs()
             given = [inputs, list(module.parameters()), list(module.buffers())]
             outside.add(given)
-            made.add(given)
-            with made:
-                outside.add(module(*inputs))
+            alive.add(given)
+            with alive:
+                answer = module(*inputs)
+            outside.add(answer)
     except Exception:  # whatever a stranger's code does where tensors have no values
-        return FIXED_BYTES + JUDGED_FACTOR * outside.num_bytes
-    return FIXED_BYTES + max(JUDGED_FACTOR * outside.num_bytes, int(PARTS_FACTOR * made.num_bytes))
+        alive.peak_bytes = max(alive.peak_bytes, 2 * outside.peak_bytes)
+    return FIXED_BYTES + int(KEPT_FACTOR * outside.peak_bytes + CALL_FACTOR * alive.peak_bytes)
 
 
-class _Values(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Memory of the tensors that it is given, or that are made inside it: each part once."""
+class _Alive(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Memory of the tensors that it is given, or that are made inside it, at the most that is in
+    use at once: each storage once, for as long as it lives."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._storages: dict[int, torch.UntypedStorage] = {}
-
-    @property
-    def num_bytes(self) -> int:
-        return sum(storage.nbytes() for storage in self._storages.values())
+        self._storages: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak_bytes = 0
 
     def add(self, values: Any) -> None:
         for value in tree_leaves(values):
             if isinstance(value, torch.Tensor):
                 storage = value.untyped_storage()
-                self._storages[storage._cdata] = storage
+                self._storages[storage._cdata] = (
+                    StorageWeakRef(storage),  # type: ignore[no-untyped-call]
+                    storage.nbytes(),
+                )
+        self._storages = {
+            key: (ref, size)
+            for key, (ref, size) in self._storages.items()
+            if not ref.expired()  # type: ignore[no-untyped-call]
+        }
+        alive = sum(size for _, size in self._storages.values())
+        self.peak_bytes = max(self.peak_bytes, alive)
 
     def __torch_dispatch__(
         self,

@@ -1,12 +1,14 @@
 """PyTorch, torch.compile and optimized.py timed in turn, in one process, alone on the card."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch._inductor.compile_fx import compile_fx
 
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Timing
@@ -69,8 +71,10 @@ def side_by_side(
     if optimized is not None:
         contenders[OURS] = _model_new(task, optimized, eager, device)
     with torch.no_grad(), tf32_allowed(Precision(precision)):
-        with gpu_lock(shared=True):
-            failed = _warm(contenders, task.draw(SEED, device))
+        inputs = task.draw(SEED, device)
+        _compile_ahead(task.reference(device), inputs)
+        failed = _warm(contenders, inputs)
+        del inputs
         working = {name: call for name, call in contenders.items() if name not in failed}
         with gpu_lock():
             samples = _samples(working, task, device)
@@ -87,15 +91,40 @@ def side_by_side(
     )
 
 
+@stage("torch.compile")
+def _compile_ahead(call: Contender, inputs: list[Any]) -> None:
+    """Fill Inductor's cache without a call on the GPU, which others may use meanwhile.
+
+    After this torch.compile in its default mode takes a fraction of a second for what was its first
+    graph. What cannot be compiled shows when it is called.
+    """
+
+    def backend(graph: torch.fx.GraphModule, examples: list[torch.Tensor]) -> Contender:
+        compile_fx(graph, examples)
+        raise _CompiledError
+
+    with suppress(Exception):  # of torch.compile, around ours
+        torch.compile(call, backend=backend)(*inputs)
+    torch.compiler.reset()
+
+
+class _CompiledError(Exception):
+    """Ends a call before anything runs."""
+
+
 @stage("warm baselines")
 def _warm(contenders: dict[str, Contender], inputs: list[Any]) -> dict[str, str]:
-    """Call each a few times, which compiles it; those of torch.compile that fail, and why."""
+    """Call each a few times, which compiles it; those of torch.compile that fail, and why.
+
+    The mode that tunes itself by times has the GPU alone.
+    """
     failed = {}
     for name, call in contenders.items():
         try:
-            for _ in range(3):
-                call(*inputs)
-            torch.cuda.synchronize()
+            with gpu_lock(shared=name != "max_autotune"):
+                for _ in range(3):
+                    call(*inputs)
+                torch.cuda.synchronize()
         except Exception as error:
             if name not in COMPILE_MODES:
                 raise

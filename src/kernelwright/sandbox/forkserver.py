@@ -64,6 +64,16 @@ class ForkServer:
         self._root: Path | None = None
         atexit.register(self.close)
 
+    @stage("start server")
+    def start(self) -> None:
+        """Start the server, which the first guest would wait for.
+
+        Raises:
+            InfraError: it cannot be started.
+        """
+        with self._lock:
+            self._start()
+
     @stage("start guest")
     def guest(
         self, limits: Limits | None = None, *, trusted: bool = False, patient: bool = False

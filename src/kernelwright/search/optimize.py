@@ -8,6 +8,7 @@ convolutions are also searched in channels-last layout, and the faster whole is 
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,7 @@ from kernelwright.search.variant import Variant
 from kernelwright.teacher.writer import family
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
+from kernelwright.verify.room import Hold
 from kernelwright.verify.task import Task
 
 Say = Callable[[str], None]
@@ -47,9 +49,10 @@ TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
 PROPOSING_SHARE = 0.3
 """Of a layout's time for tuning: until when a large program is looked through for fragments."""
-FEW_CANDIDATES, MANY_CANDIDATES = 4, 8
-"""A fragment: with a budget of up to `QUICK_S`, and with more."""
-QUICK_S = 120.0
+MIN_CANDIDATES, MAX_CANDIDATES = 4, 16
+"""A fragment: as many as its share of the time for tuning suffices for."""
+CANDIDATE_S = 2.0
+"""Of that time: compiling beside others, two cases, times."""
 
 CPU_LIMIT_BYTES = 64 << 20
 """Traffic of a program above which it is judged scaled down where there is no GPU."""
@@ -67,12 +70,14 @@ def optimize_target(
     budget_s: float = 600.0,
     progress: Say | None = None,
     with_slower: bool = False,
+    hold: Hold = nullcontext,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
     Args:
         with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
             same; the result's "slower" is its verdict.
+        hold: as `Judge`'s.
 
     Returns:
         The result record, the last of the records.
@@ -85,9 +90,12 @@ def optimize_target(
     say = progress or (lambda _: None)
     _check_writable(out)
     judging_s = JUDGING_SHARE * budget_s
-    with Judge(device=device, precision=precision, mode=mode, budget_s=judging_s) as judge:
+    with Judge(
+        device=device, precision=precision, mode=mode, budget_s=judging_s, hold=hold
+    ) as judge:
         say("loading and lowering")
-        target = load_target(spec, judge.rules.device)
+        with hold():
+            target = load_target(spec, judge.rules.device)
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
         variants = search.ranked(target.program)
         say("judging the whole against the original")
@@ -135,7 +143,6 @@ class Search:
     ) -> None:
         self._judge, self._say, self._seed = judge, say, seed
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
-        self._limit = FEW_CANDIDATES if budget_s <= QUICK_S else MANY_CANDIDATES
         self._known: dict[str, Tuned] = {}
 
     @property
@@ -253,13 +260,14 @@ class Search:
         now_s = time.monotonic()
         cut_s = now_s + PROPOSING_SHARE * (until_s - now_s)
         proposals = _covering_first(propose(program, family, every=every, until_s=cut_s))
+        limit = self._candidates_each(len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
             if self._is_settled(program, calls, tuned) or time.monotonic() > until_s:
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{layout} {number}/{len(proposals)}: {names}")
-            tuned.append(self._tune(program, calls))
+            tuned.append(self._tune(program, calls, limit))
         options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
         chosen = tuple(combine(program, options))
         return Variant(layout=layout, program=program, tuned=tuple(tuned), chosen=chosen)
@@ -281,12 +289,17 @@ class Search:
                 return True
         return False
 
-    def _tune(self, program: Program, calls: frozenset[int]) -> Tuned:
+    def _candidates_each(self, num_proposals: int) -> int:
+        """By the time there was in the beginning: what is written never depends on the clock."""
+        affordable = self._tuning_s / (CANDIDATE_S * max(num_proposals, 1))
+        return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
+
+    def _tune(self, program: Program, calls: frozenset[int], limit: int) -> Tuned:
         fragment = extract(program, calls)
         text = to_text(fragment.program)
         if text not in self._known:
             self._known[text] = tune(
-                fragment, self._judge, limit=self._limit, seed=derive(self._seed, text)
+                fragment, self._judge, limit=limit, seed=derive(self._seed, text)
             )
         return replace(self._known[text], fragment=fragment)
 

@@ -31,7 +31,7 @@ from kernelwright.verify.task import Task
 from kernelwright.verify.trial import Trial
 
 BUDGET_S, GRAPH_BUDGET_S = 10.0, 3.0
-"""For pairs beyond the first batch."""
+"""For pairs beyond the first batch, at most."""
 WARMUP = 3
 """Calls before the timed ones: compilation, autotuning, the allocator's first blocks."""
 SLOW_DRAW_S = 0.05
@@ -110,7 +110,9 @@ class PairTimer:
 
 
 @stage("take times")
-def time_trial(session: Session, task: Task, trial: Trial, seed: int) -> None:
+def time_trial(
+    session: Session, task: Task, trial: Trial, seed: int, budget_s: float = BUDGET_S
+) -> None:
     """Fill in the times of candidate and reference, their ratio's interval and the noise.
 
     Raises:
@@ -121,7 +123,7 @@ def time_trial(session: Session, task: Task, trial: Trial, seed: int) -> None:
         session.restart(trial.name)
         reference, candidate = HostCalls(task, rules), GuestCalls(session, trial.name)
         timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate)
-        pairs = take_pairs(timer.measure, BUDGET_S, timer.warm_up())
+        pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
         for _ in range(NUM_BURSTS):
             candidate.burst(calls_in_burst(pairs))
         session.release()
@@ -146,7 +148,9 @@ def time_trial(session: Session, task: Task, trial: Trial, seed: int) -> None:
 
 
 @stage("time graphs")
-def time_graphs(session: Session, task: Task, trial: Trial, seed: int) -> None:
+def time_graphs(
+    session: Session, task: Task, trial: Trial, seed: int, budget_s: float = GRAPH_BUDGET_S
+) -> None:
     """Fill in the times of both sides as CUDA graphs, where these can be captured: the GPU's part
     without the launches. A guest in which capture failed is not to be used again.
 
@@ -166,7 +170,7 @@ def time_graphs(session: Session, task: Task, trial: Trial, seed: int) -> None:
             reference = _captured(task, trial, seed)
             candidate = GuestCalls(session, trial.name, is_replay=True)
             timer = PairTimer(task, trial, seed, reference, candidate)
-            pairs = take_pairs(timer.measure, GRAPH_BUDGET_S, timer.warm_up())
+            pairs = take_pairs(timer.measure, min(budget_s, GRAPH_BUDGET_S), timer.warm_up())
         except Rejected as rejected:
             if rejected.stage is Stage.TIMING:
                 raise

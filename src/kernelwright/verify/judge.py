@@ -9,15 +9,11 @@ A candidate never raises here: what it does wrong is its verdict. What raises is
 task is wrong) or `InfraError` (we are).
 """
 
-import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
-from copy import deepcopy
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -29,26 +25,28 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
-from kernelwright.verify import checks, clock, further, rounds
-from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, Posed, case_of, pose
+from kernelwright.verify import checks, clock, further
+from kernelwright.verify.cases import OTHER_WEIGHTS, Cases, case_of, pose
 from kernelwright.verify.compare import Precision
-from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
+from kernelwright.verify.guests import fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
 from kernelwright.verify.program_task import at_other_shapes, beyond_int32
-from kernelwright.verify.recycled import META, Recycled
+from kernelwright.verify.recycled import Recycled
+from kernelwright.verify.room import Hold
+from kernelwright.verify.screening import Screening
 from kernelwright.verify.session import Lasting, Session
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.task import META, ModuleTask, Task
 from kernelwright.verify.trial import Trial
 
 Say = Callable[[str], None]
 
 MODES = ("pure", "hybrid")
-MAX_SCREENED = 64
-"""Candidates one guest holds before it is replaced."""
 GRADES = ("fresh", "recycled")
-NUM_SCREEN_CASES = 2
-COMPILE_JOBS = os.cpu_count() or 1
+MIN_CASES = 2
+"""Judged however little time there is."""
+TIMING_SHARE, GRAPHS_SHARE = 1 / 4, 1 / 12
+"""Of `budget_s`: for pairs of timed calls beyond the first batch, and as CUDA graphs, at most."""
 
 
 class Judge:
@@ -66,6 +64,8 @@ class Judge:
         times: on CUDA, `verify` times what is right; False where a clock owner does that.
         grade: "fresh" (a guest for each candidate: what is published, served or kept) or
             "recycled" (guests that live on, correctness only: training and wide search).
+        hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
+            processes that share a GPU take turns by it (`verify.room`).
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class Judge:
         progress: Say | None = None,
         times: bool = True,
         grade: str = "fresh",
+        hold: Hold = nullcontext,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
@@ -97,8 +98,8 @@ class Judge:
         self.large = large
         self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
-        trusted = partial(server(self.rules.device).guest, self.limits, trusted=True)
-        self._warm = LongLived(trusted, MAX_SCREENED)
+        self.hold = hold
+        self._screening = Screening(self.rules, self.limits, self.seed, hold)
         self.recycled = Recycled(self.rules, self.limits, self.seed)
 
     def __enter__(self) -> Self:
@@ -110,7 +111,7 @@ class Judge:
         _value: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._warm.close()
+        self._screening.close()
         self.recycled.close()
 
     @property
@@ -128,7 +129,9 @@ class Judge:
         """
         if self.grade == "recycled":
             return next(self.recycled.judge_many([(task, candidate)]))
-        trial = once_more(lambda: self._verify(Trial(self.rules, candidate), task))
+        server(self.rules.device).start()  # not while others wait for the GPU
+        with self.hold():
+            trial = once_more(lambda: self._verify(Trial(self.rules, candidate), task))
         self._make_room()
         return trial.verdict()
 
@@ -170,12 +173,14 @@ class Judge:
                 trial.attest(session.guest)  # before its times are believed
                 if self._takes_times:
                     self._say("taking times")
-                    clock.time_trial(session, cases.base, trial, self.seed)
+                    budget_s = TIMING_SHARE * self.budget_s
+                    clock.time_trial(session, cases.base, trial, self.seed, budget_s)
                 sessions = Lasting(session, open_session)
                 self._probe(trial, sessions, cases)
                 if self._takes_times:  # last: a graph that cannot be captured may cost the guest
                     self._say("timing CUDA graphs")
-                    clock.time_graphs(sessions.now(), cases.base, trial, self.seed)
+                    budget_s = GRAPHS_SHARE * self.budget_s
+                    clock.time_graphs(sessions.now(), cases.base, trial, self.seed, budget_s)
         return trial
 
     def _cases(self, base: Task) -> Cases:
@@ -188,7 +193,7 @@ class Judge:
         """All cases the budget allows."""
         end_s = time.monotonic() + self.budget_s
         for number, case in enumerate(cases.all()):
-            if number >= NUM_SCREEN_CASES and time.monotonic() > end_s:
+            if number >= MIN_CASES and time.monotonic() > end_s:
                 trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
                 break
             self._say(f"case {case.name}")
@@ -237,78 +242,19 @@ class Judge:
         Raises:
             UsageError, InfraError: as `verify`.
         """
-        small = fitting(task, self.rules.device, is_generic=True)
-        compiled = self._compile_all(
-            [
-                Trial(self.rules, c, name=f"candidate_{i}", grade="recycled")
-                for i, c in enumerate(candidates)
-            ],
-            task,
-        )
-        posed: dict[tuple[int, Case], Posed] = {}
-        trials = [once_more(partial(self._screen_one, trial, small, posed)) for trial in compiled]
-        right = [trial for trial in trials if trial.rejection is None]
-        if self.on_gpu and right:
-            once_more(partial(self._time_screened, task, right, repeats))
+        verdicts = self._screening.screen(task, candidates, repeats)
         self._make_room()
-        return [trial.verdict() for trial in trials]
+        return verdicts
 
     def warm(self, task: Task, candidates: Sequence[Candidate]) -> None:
         """Compile our own candidates, so that guests need not; what is wrong shows when judged."""
-        self._compile_all([Trial(self.rules, candidate) for candidate in candidates], task)
-
-    def _compile_all(self, trials: Sequence[Trial], task: Task) -> list[Trial]:
-        """Static rules, and compilation in parallel: kernels are ready when guests load them."""
-
-        def prepared(begun: Trial) -> Trial:
-            trial = deepcopy(begun)
-            with trial.ending():
-                trial.read(task.entry)
-                self._compile(trial, task, trusted=True)
-            return trial
-
-        with ThreadPoolExecutor(COMPILE_JOBS) as pool:
-            return list(pool.map(lambda trial: once_more(partial(prepared, trial)), trials))
-
-    def _screen_one(self, begun: Trial, task: Task, posed: dict[tuple[int, Case], Posed]) -> Trial:
-        """The trial that was begun, judged; itself where it is rejected already."""
-        if begun.rejection is not None:
-            return begun
-        trial = deepcopy(begun)
-        with trial.ending(), self._sharing():
-            session = self._warm_session(task)
-            trial.load(session)
-            own_task = session.tasks[trial.name]
-            for number in range(NUM_SCREEN_CASES):
-                case = case_of(self.seed, number)
-                key = (id(own_task), case)
-                if key not in posed:
-                    posed[key] = pose(own_task, case, self.rules)
-                trial.judge(session, own_task, posed[key])
-        return trial
-
-    def _time_screened(self, task: Task, trials: Sequence[Trial], repeats: int) -> None:
-        session = self._warm_session(task)
-
-        def provide(trial: Trial) -> Session:
-            nonlocal session
-            if not session.guest.alive:
-                session = self._warm_session(task)
-            if trial.name not in session.tasks:
-                session.load(trial.name, trial.candidate.source)
-            return session
-
-        rounds.time_screened(provide, task, trials, self.seed, repeats)
-
-    def _warm_session(self, task: Task) -> Session:
-        """The guest that is at hand, a new one after a death or enough candidates."""
-        return Session(task, self._warm.next(), self.rules.device)
+        self._screening.compiled([Trial(self.rules, candidate) for candidate in candidates], task)
 
     # -- parts
 
-    def _compile(self, trial: Trial, task: Task, *, trusted: bool = False) -> None:
+    def _compile(self, trial: Trial, task: Task) -> None:
         """A compiler for the GPU must agree; tensors are described to it, not made."""
-        with shared("compile").guest(self.limits, trusted=trusted) as guest:
+        with shared("compile").guest(self.limits) as guest:
             trial.compile(task, [task.example(META)], guest)
 
     def _sharing(self) -> AbstractContextManager[None]:

@@ -36,9 +36,8 @@ from kernelwright.verify.oracle import run_in_double, seeded
 from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.room import needed_bytes, parts_bytes
 from kernelwright.verify.small_draws import SmallDraws
-from kernelwright.verify.task import CPU, ModuleTask, Task, tensors_of
+from kernelwright.verify.task import CPU, META, ModuleTask, Task, tensors_of
 
-META = torch.device("meta")
 CPU_FLOPS = 2e9
 CPU_BYTES = 3e8
 """Of one run: what a CPU gets through in time, some thirty runs a task."""

@@ -105,10 +105,16 @@ def cut_to_tf32(x: torch.Tensor) -> torch.Tensor:
 
 
 def doubled(value: Any) -> Any:
-    """Floating-point tensors in fp64, anything else as it is; containers are followed."""
-    return tree_map(
-        lambda v: v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else v, value
-    )
+    """Copies of tensors, floating-point ones in fp64, anything else as it is; containers are
+    followed."""
+
+    def copied(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        is_float = value.is_floating_point()
+        return value.detach().to(torch.float64 if is_float else value.dtype, copy=True)
+
+    return tree_map(copied, value)
 
 
 def run_in_double(

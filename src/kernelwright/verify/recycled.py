@@ -29,8 +29,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import torch
-
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
@@ -51,7 +49,7 @@ from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import at_aligned_shapes
 from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.session import Lasting, Session
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.task import META, ModuleTask, Task
 from kernelwright.verify.trial import Trial
 
 MAX_CANDIDATES = 128
@@ -69,7 +67,6 @@ AHEAD = 2
 OWN_CODE_S = 3.0
 """CPU time of a candidate's own code, when it is compiled: its loops run on descriptions of tensors
 and have next to nothing to do. One that hangs there would cost the whole limit of wall time."""
-META = torch.device("meta")
 
 
 @dataclass(frozen=True, slots=True)

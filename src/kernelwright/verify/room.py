@@ -1,10 +1,11 @@
 """Room on one device for several processes: who needs much waits until others give it back."""
 
 import fcntl
+import gc
 import math
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import torch
@@ -13,14 +14,20 @@ from kernelwright.core.errors import UsageError
 from kernelwright.programs.program import Program
 from kernelwright.timing.stages import stage
 
-NUM_SLOTS = 16
+NUM_SLOTS = 64
 """Parts that the device's memory is given out in."""
+USABLE = 0.85
+"""Share of the memory that is given out: the rest is for the contexts of all processes."""
 POLL_S = 0.02
 WHOLE_FACTOR = 5
 """Memory that calling a task needs, as a multiple of inputs and outputs: two draws, a copy, two
 answers, and what the reference makes in between."""
 PARTS_FACTOR = 2.5
 """Memory that probing operators needs, as a multiple of all values of one run: two runs."""
+
+
+Hold = Callable[[], AbstractContextManager[object]]
+"""Makes the context in which a process has anything in the device's memory."""
 
 
 def needed_bytes(program: Program) -> int:
@@ -42,13 +49,20 @@ def is_about_memory(error: UsageError) -> bool:
 
 @contextmanager
 def room(folder: Path, num_bytes: int) -> Iterator[None]:
-    """Hold a part of the GPU's memory; wait while others who share the folder hold too much."""
+    """Hold a part of the GPU's memory; wait while others who share the folder hold too much.
+
+    More than there is means all of it. What PyTorch keeps for later is given back at the end.
+    """
     if not torch.cuda.is_available():
         yield
         return
-    total = torch.cuda.get_device_properties(0).total_memory
-    with reserved(folder, min(math.ceil(NUM_SLOTS * num_bytes / total), NUM_SLOTS)):
-        yield
+    usable = USABLE * torch.cuda.get_device_properties(0).total_memory
+    with reserved(folder, min(math.ceil(NUM_SLOTS * num_bytes / usable), NUM_SLOTS)):
+        try:
+            yield
+        finally:
+            gc.collect()
+            torch.cuda.empty_cache()
 
 
 @contextmanager

@@ -1,10 +1,13 @@
 """Times on the GPU, for candidates of our own that are screened: many at once, round by round.
 
 In each round everybody gets the same fresh inputs, the reference first; L2 is cold before every
-call. What the calls return is not judged again: winners are verified.
+call. What is far behind after one round keeps the times it has. What the calls return is not judged
+again: winners are verified.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from statistics import median
 
 from kernelwright.core.seed import derive
 from kernelwright.timing.clock import gpu_lock
@@ -16,8 +19,11 @@ from kernelwright.verify.task import Task
 from kernelwright.verify.trial import Trial
 
 NUM_ROUNDS = 3
-WARMUP = 3
-"""Calls before the timed ones of a round: compilation, autotuning, the allocator's first blocks."""
+WARMUP, REWARM = 3, 1
+"""Calls before the timed ones, in the first round (autotuning, the allocator's first blocks) and in
+later ones."""
+FAR_BEHIND = 1.5
+"""Times the fastest one's median: what needs that in the first round is not timed in later ones."""
 
 FILLER = float("nan")
 """What fresh memory holds."""
@@ -41,22 +47,30 @@ def time_screened(
     with gpu_lock(rules.device.index or 0):
         reference = HostCalls(task, rules)
         for number in range(NUM_ROUNDS):
+            warmup = REWARM if number else WARMUP
             round_seed = derive(seed, "timing", number) % (1 << 31)
             inputs = task.inputs(round_seed, "plain", rules.device)
             reference.prepare(inputs, round_seed)
-            reference_ms += [reference.time() for _ in range(WARMUP + repeats)][WARMUP:]
-            for trial in trials:
-                if trial.rejection is None:
-                    with trial.ending():
-                        session = provide(trial)
-                        session.restart(trial.name)
-                        session.prepare(trial.name, inputs, round_seed, FILLER)
-                        times_ms = [session.time().time_ms for _ in range(WARMUP + repeats)]
-                        candidate_ms[trial.name] += times_ms[WARMUP:]
-                        session.release()
+            reference_ms += [reference.time() for _ in range(warmup + repeats)][warmup:]
+            for trial in _in_the_race(trials, candidate_ms):
+                with trial.ending():
+                    session = provide(trial)
+                    session.restart(trial.name)
+                    session.prepare(trial.name, inputs, round_seed, FILLER)
+                    times_ms = [session.time().time_ms for _ in range(warmup + repeats)]
+                    candidate_ms[trial.name] += times_ms[warmup:]
+                    session.release()
     for trial in trials:
         if trial.rejection is None:
             times_ms = candidate_ms[trial.name]
             trial.times = {"reference": summarize(reference_ms), "candidate": summarize(times_ms)}
             trial.speedup_interval = ratio_interval(reference_ms, times_ms)
             trial.noise = noise_floor(reference_ms)
+
+
+def _in_the_race(trials: Sequence[Trial], times_ms: dict[str, list[float]]) -> list[Trial]:
+    """The trials that stand and are not far behind the fastest one, if any was timed."""
+    standing = [trial for trial in trials if trial.rejection is None]
+    medians = [median(times_ms[trial.name]) for trial in standing if times_ms[trial.name]]
+    limit = FAR_BEHIND * min(medians, default=math.inf)
+    return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]

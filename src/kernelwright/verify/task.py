@@ -22,7 +22,7 @@ from kernelwright.verify.compare import Expected
 from kernelwright.verify.oracle import run_in_double, seeded
 from kernelwright.verify.weights import move_weights, redraw_constants
 
-CPU = torch.device("cpu")
+CPU, META = torch.device("cpu"), torch.device("meta")
 
 Call = Callable[..., object]
 
@@ -85,27 +85,27 @@ class Task(ABC):
             before = _buffers(call, copy=True)
             with seeded(seed, device), torch.no_grad():
                 result = call(*own)
-            native = tensors_of(result)
-            oracle, state = self._in_double(inputs, seed, device)
-            rounded = [self._in_double(inputs, seed, device, tf32=True)[0]] if tf32 else []
-        after = _buffers(call)
-        *differ, is_finite = _read(
-            [
+            native, after = tensors_of(result), _buffers(call)
+            aliases = frozenset(_aliases(native, own))
+            flags = [
                 *(_differs(a, b) for a, b in zip(inputs, own, strict=True)),
                 *(_differs(value, after[n]) for n, value in before.items()),
-                torch.stack([output.isfinite().all().to(device) for output in oracle]).all(),
-            ],
-            device,
-        )
-        changed = [n for n, is_other in zip(before, differ[len(own) :], strict=True) if is_other]
+            ]
+            structure, num_inputs = flatten(result)[0], len(own)
+            del own  # gigabytes, that fp64 has a use for
+            oracle, state = self._in_double(inputs, seed, device)
+            rounded = [self._in_double(inputs, seed, device, tf32=True)[0]] if tf32 else []
+        finite = torch.stack([output.isfinite().all().to(device) for output in oracle]).all()
+        *differ, is_finite = _read([*flags, finite], device)
+        changed = [n for n, is_other in zip(before, differ[num_inputs:], strict=True) if is_other]
         return Answer(
             outputs=Expected(native=native, oracle=oracle, tolerated=tuple(rounded)),
-            structure=flatten(result)[0],
+            structure=structure,
             state={n: Expected(native=(after[n],), oracle=(state[n],)) for n in changed},
             changed_inputs=frozenset(
-                i for i, is_other in enumerate(differ[: len(own)]) if is_other
+                i for i, is_other in enumerate(differ[:num_inputs]) if is_other
             ),
-            aliases=frozenset(_aliases(native, own)),
+            aliases=aliases,
             is_finite=is_finite,
         )
 
@@ -140,7 +140,7 @@ class Task(ABC):
     ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
         call = self.reference(device, double=True)
         with seeded(seed, device):
-            result = run_in_double(call, tree_map(_copy, inputs), self.native, tf32=tf32)
+            result = run_in_double(call, inputs, self.native, tf32=tf32)
         return tensors_of(result), _buffers(call)
 
     def _drawn(

@@ -54,6 +54,8 @@ class Trial:
         try:
             yield
         except Rejected as rejection:
+            # What led to it may hold gigabytes of tensors.
+            rejection.__traceback__ = rejection.__cause__ = rejection.__context__ = None
             self.rejection = rejection
 
     # -- steps

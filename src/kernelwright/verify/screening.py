@@ -1,0 +1,120 @@
+"""Many candidates of our own ranked: two cases each in one guest, then times beside each other.
+
+All candidates answer one case before the next is posed, so that memory holds one case at a time.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import dataclass, field
+from functools import partial
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Verdict
+from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.guest import Limits
+from kernelwright.verify import rounds
+from kernelwright.verify.cases import Case, Posed, case_of, pose
+from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.room import Hold
+from kernelwright.verify.session import Session
+from kernelwright.verify.task import META, Task
+from kernelwright.verify.trial import Trial
+
+MAX_SCREENS = 16
+"""Calls of `screen` that one guest serves before it is replaced."""
+NUM_CASES = 2
+COMPILE_JOBS = os.cpu_count() or 1
+
+
+class Screening:
+    """Screens under one set of rules; its guest lives on from call to call."""
+
+    def __init__(self, rules: Rules, limits: Limits, seed: int, hold: Hold) -> None:
+        self._rules, self._limits, self._seed, self._hold = rules, limits, seed, hold
+        trusted = partial(server(rules.device).guest, limits, trusted=True)
+        self._guest = LongLived(trusted, MAX_SCREENS)
+
+    def close(self) -> None:
+        self._guest.close()
+
+    def screen(self, task: Task, candidates: Sequence[Candidate], repeats: int) -> list[Verdict]:
+        """As `Judge.screen`."""
+        named = [
+            Trial(self._rules, candidate, name=f"candidate_{i}", grade="recycled")
+            for i, candidate in enumerate(candidates)
+        ]
+        trials = self.compiled(named, task)
+        small = fitting(task, self._rules.device, is_generic=True)
+        is_on_gpu = self._rules.device.type == "cuda"
+        guests = _Guests(small, self._guest, self._rules)
+        server(self._rules.device).start()  # not while others wait for the GPU
+        with self._hold():
+            for number in range(NUM_CASES):
+                posing = _Posing(case_of(self._seed, number), self._rules)
+                judged = partial(self._judged, guests=guests, posing=posing)
+                trials = [once_more(partial(judged, trial)) for trial in trials]
+            right = [trial for trial in trials if trial.rejection is None]
+            if is_on_gpu and right:
+                timed = partial(rounds.time_screened, guests.session, task, right, self._seed)
+                once_more(partial(timed, repeats))
+        return [trial.verdict() for trial in trials]
+
+    def compiled(self, trials: Sequence[Trial], task: Task) -> list[Trial]:
+        """Static rules, and compilation in parallel: kernels are ready when guests load them."""
+
+        def prepared(begun: Trial) -> Trial:
+            trial = deepcopy(begun)
+            with trial.ending():
+                trial.read(task.entry)
+                with shared("compile").guest(self._limits, trusted=True) as guest:
+                    trial.compile(task, [task.example(META)], guest)
+            return trial
+
+        with ThreadPoolExecutor(COMPILE_JOBS) as pool:
+            return list(pool.map(lambda trial: once_more(partial(prepared, trial)), trials))
+
+    def _judged(self, begun: Trial, guests: "_Guests", posing: "_Posing") -> Trial:
+        """The trial that was begun, judged in one case more; itself where it is rejected."""
+        if begun.rejection is not None:
+            return begun
+        trial = deepcopy(begun)
+        with trial.ending(), sharing(self._rules.device):
+            session = guests.session(trial)
+            own_task = session.tasks[trial.name]
+            trial.judge(session, own_task, posing.posed(own_task))
+        return trial
+
+
+@dataclass(slots=True)
+class _Guests:
+    """Where one task's candidates are loaded: the guest at hand, another one after a death."""
+
+    task: Task
+    long_lived: LongLived
+    rules: Rules
+    _session: Session | None = None
+
+    def session(self, trial: Trial) -> Session:
+        """The session that holds the trial's candidate."""
+        if self._session is None or not self._session.guest.alive:
+            self._session = Session(self.task, self.long_lived.next(), self.rules.device)
+        if trial.name not in self._session.tasks:
+            trial.load(self._session)
+        return self._session
+
+
+@dataclass(slots=True)
+class _Posing:
+    """One case, posed once for all candidates that answer the same task."""
+
+    case: Case
+    rules: Rules
+    _posed: dict[int, tuple[Task, Posed]] = field(default_factory=dict)
+
+    def posed(self, task: Task) -> Posed:
+        if id(task) not in self._posed:
+            self._posed[id(task)] = task, pose(task, self.case, self.rules)
+        return self._posed[id(task)][1]
