@@ -170,6 +170,20 @@ def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
     assert search.slower([wrong], None, lambda composed: composed) is None
 
 
+def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_are_recorded():
+    beaten = variant("contiguous", (1.0, 1.0))
+    tuned = [
+        replace(each, winner=None, verdicts=(verdict(ms),))
+        for each, ms in zip(beaten.tuned, (2.5, 3.0), strict=True)
+    ]
+    search = Search(FakeJudge([None, 2.9]), begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    beaten = replace(beaten, tuned=tuple(tuned), chosen=())
+    source, found = search.slower([beaten], None, lambda composed: composed)
+    assert found.accepted
+    assert "# contiguous 1" in source
+    assert [whole["verdict"]["code"] for whole in search.wholes] == ["wrong_values", "ok"]
+
+
 def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():
     b = Builder()
     [t] = b.call("mm", input=b.input(TensorType((4, 8))), mat2=b.input(TensorType((8, 4))))

@@ -117,8 +117,10 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
 
 
 def _rejected(lines: Sequence[Record]) -> dict[str, str]:
-    """Code -> what the judge said of the first candidate of the kept layout that it refused so."""
-    verdicts = [line["verdict"] for line in lines if line["record"] == "candidate"]
+    """Code -> what the judge said of the first candidate of the kept layout, or the first whole,
+    that it refused so."""
+    judged = ("candidate", "whole")
+    verdicts = [line["verdict"] for line in lines if line["record"] in judged]
     wrong = [each for each in reversed(verdicts) if not each["accepted"]]
     return {each["code"]: each["message"][:MESSAGE_LIMIT] for each in wrong}
 

@@ -97,6 +97,17 @@ def candidate_records(variant: Variant, index: int) -> list[Record]:
     ]
 
 
+def whole_record(variant: Variant, verdict: Verdict) -> Record:
+    """A whole that was judged, whether or not it was kept in the end."""
+    kernels = [variant.tuned[i].best for i in variant.chosen]
+    return {
+        "record": "whole",
+        "layout": variant.layout,
+        "schedules": [kernel.schedule for kernel in kernels if kernel],
+        "verdict": verdict.to_json(),
+    }
+
+
 def result_record(
     name: str, original: Program, variant: Variant, verdict: Verdict, source: str, spent: Spent
 ) -> Record:

@@ -32,6 +32,7 @@ from kernelwright.search.describe import (
     fragment_record,
     program_record,
     result_record,
+    whole_record,
 )
 from kernelwright.search.partition import propose
 from kernelwright.search.target import load_target
@@ -53,6 +54,8 @@ MIN_CANDIDATES, MAX_CANDIDATES = 4, 16
 """A fragment: as many as its share of the time for tuning suffices for."""
 CANDIDATE_S = 2.0
 """Of that time: compiling beside others, two cases, times."""
+SLOWER_TRIES = 3
+"""Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
 
 CPU_LIMIT_BYTES = 64 << 20
 """Traffic of a program above which it is judged scaled down where there is no GPU."""
@@ -123,7 +126,8 @@ def optimize_target(
     (out / "records.jsonl").unlink(missing_ok=True)
     fragments = [fragment_record(variant, i) for i in range(len(variant.tuned))]
     tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
-    record.append(out / "records.jsonl", [run, program_record(variant), *fragments, *tried, result])
+    lines = [run, program_record(variant), *fragments, *tried, *search.wholes, result]
+    record.append(out / "records.jsonl", lines)
     return result
 
 
@@ -144,6 +148,8 @@ class Search:
         self._judge, self._say, self._seed = judge, say, seed
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
+        self.wholes: list[Record] = []
+        """Every whole with kernels that was judged, those that were not kept too."""
 
     @property
     def num_candidates(self) -> int:
@@ -177,6 +183,7 @@ class Search:
         verdicts = self._judge.screen(program_task(program, name="layouts"), whole)
         found = []
         for variant, verdict in zip(variants, verdicts, strict=True):
+            self._note(variant, verdict)
             times = verdict.times.get("candidate")
             text = f"{times.median_ms:.4g} ms" if times else verdict.message
             self._say(f"{variant.layout}: {text}")
@@ -211,8 +218,8 @@ class Search:
     def slower(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
     ) -> tuple[str, Verdict] | None:
-        """The whole with the right kernel that costs least, for when none is worth keeping; None
-        where there is none or the whole is not accepted."""
+        """The whole with one right kernel, the one that costs least first, for when none is worth
+        keeping; None where no such whole is accepted."""
         right = [
             (_saving_ms(verdict), variant, i, j)
             for variant in variants
@@ -220,15 +227,16 @@ class Search:
             for j, verdict in enumerate(tuned.verdicts)
             if verdict.accepted
         ]
-        if not right:
-            return None
-        _, variant, i, j = max(right, key=lambda each: each[0])
-        tuned = list(variant.tuned)
-        tuned[i] = replace(tuned[i], winner=j)
-        source, verdict = self._judged(
-            replace(variant, tuned=tuple(tuned), chosen=(i,)), task, write
-        )
-        return (source, verdict) if verdict.accepted else None
+        right.sort(key=lambda each: each[0], reverse=True)
+        for _, variant, i, j in right[:SLOWER_TRIES]:
+            tuned = list(variant.tuned)
+            tuned[i] = replace(tuned[i], winner=j)
+            with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
+            source, verdict = self._judged(with_one, task, write)
+            if verdict.accepted:
+                return source, verdict
+            self._say(f"a right kernel alone is not accepted in the whole: {verdict.message}")
+        return None
 
     def _wins(self, verdict: Verdict) -> bool:
         """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
@@ -239,7 +247,13 @@ class Search:
         self, variant: Variant, task: Task, write: Callable[[str], str]
     ) -> tuple[str, Verdict]:
         source = write(compose(variant.program, variant.replacements()).source)
-        return source, self._judge_whole(variant, task, Candidate(source=source, origin="search"))
+        verdict = self._judge_whole(variant, task, Candidate(source=source, origin="search"))
+        self._note(variant, verdict)
+        return source, verdict
+
+    def _note(self, variant: Variant, verdict: Verdict) -> None:
+        if variant.chosen:
+            self.wholes.append(whole_record(variant, verdict))
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu:
