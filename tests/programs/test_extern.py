@@ -1,5 +1,7 @@
 """Extern calls: binding by schema, types without running long recurrences."""
 
+import time
+
 import pytest
 import torch
 from torch import nn
@@ -27,6 +29,37 @@ def test_a_projected_lstm_has_the_types_that_pytorch_gives():
     program = lower(nn.LSTM(3, 5, proj_size=2), (torch.randn(2, 4, 3),)).program
     for result, name in zip(run(program, make_inputs(program, 0)), program.outputs, strict=True):
         assert tuple(result.shape) == program.type_of(name).shape
+
+
+def test_a_long_sequence_is_lowered_without_walking_it():
+    gru = nn.GRU(3, 5)
+    began_s = time.monotonic()
+    program = lower(gru, (torch.randn(20_000, 2, 3),)).program
+    assert time.monotonic() - began_s < 20
+    assert "aten.gru.input" in {call.op for call in program.calls}
+    out, _ = gru(torch.ones(4, 2, 3))  # the layer itself is as it was
+    assert out.isfinite().all()
+    assert out.unique().numel() > 1
+
+
+def test_multiply_adds_of_recurrent_layers_are_counted():
+    program = lower(nn.LSTM(3, 5, bidirectional=True), (torch.randn(7, 2, 3),)).program
+    assert program.flops() == 2 * 7 * 2 * 2 * 4 * 5 * (3 + 5)
+
+
+@pytest.mark.parametrize(("layers", "dropout", "train"), [(2, 0.5, True), (2, 0.0, True)])
+def test_recurrent_layers_draw_for_dropout_alone(layers, dropout, train):
+    values = {"num_layers": layers, "dropout": dropout, "train": train}
+    assert extern.is_random("aten.gru.input", values) is bool(dropout)
+    assert not extern.is_random("aten.gru.input", values | {"train": False})
+    assert extern.is_random("aten.bernoulli.default", {})
+
+
+def test_the_oracle_of_a_recurrent_layer_is_in_double():
+    program = lower(nn.GRU(3, 5), (torch.randn(4, 2, 3),)).program
+    inputs = make_inputs(program, 0)
+    native, oracle = run(program, inputs), run(program, inputs, dtype=torch.float64)
+    assert not torch.equal(native[0].double(), oracle[0])
 
 
 @pytest.mark.parametrize(

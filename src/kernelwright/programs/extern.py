@@ -4,6 +4,7 @@ Arguments go by the names of the overload's schema. Device, layout and pinning a
 program has no device, it runs where its inputs are.
 """
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -77,7 +78,14 @@ def returns_sequence(op: str) -> bool:
     return len(returns) != 1 or str(returns[0].type).startswith("List")
 
 
-def is_random(op: str) -> bool:
+def is_random(op: str, values: Mapping[str, Any]) -> bool:
+    """Whether results are drawn. Recurrent overloads draw for dropout between layers alone.
+
+    Args:
+        values: what the call gives, by schema name.
+    """
+    if op in RECURRENT and not (values["train"] and values["dropout"] and values["num_layers"] > 1):
+        return False
     return torch.Tag.nondeterministic_seeded in overload(op).tags
 
 
@@ -100,7 +108,7 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
     """
     try:
         if op in RECURRENT:
-            results = _recurrent_results(RECURRENT[op], values)
+            results = recurrent_results(op, values)
         else:
             results = evaluate(op, values, 4, "meta")
     except (RuntimeError, TypeError, IndexError, NotImplementedError) as error:
@@ -110,12 +118,27 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
     return tuple(type_of(result) for result in results)
 
 
-def _recurrent_results(gates: int, values: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
+def flops(op: str, values: Mapping[str, Any]) -> int:
+    """Of recurrent layers, whose weights each step of each sample meets once; nothing is known of
+    other overloads.
+
+    Args:
+        values: with the types of tensors.
+    """
+    if op not in RECURRENT:
+        return 0
+    num_weights: int = sum(made.numel for made in values["params"] if made.rank == 2)
+    num_rows: int = math.prod(values["input"].shape[:-1])
+    return 2 * num_rows * num_weights
+
+
+def recurrent_results(op: str, values: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
     """(sequence, *final states) of an RNN: PyTorch would walk every step, minutes of a long one.
 
     Raises:
         RuntimeError: weights or states do not fit together.
     """
+    gates = RECURRENT[op]
     x, states, params = values["input"], values["hx"], values["params"]
     states = states if isinstance(states, tuple) else (states,)
     directions = 2 if values["bidirectional"] else 1

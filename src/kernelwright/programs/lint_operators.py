@@ -99,7 +99,7 @@ class Run:
 
 def is_random(call: Call) -> bool:
     if call.is_extern:
-        return extern.is_random(call.op)
+        return extern.is_random(call.op, dict(call.args))
     return call.operator.numerics is Numerics.RANDOM
 
 
@@ -130,8 +130,7 @@ def _probes(subject: Operators) -> Iterator[_Probe]:
     program = subject.program
 
     def weight(i: int) -> int:
-        call = program.calls[i]
-        return 0 if call.is_extern else call.operator.flops(program.bound(call), call.types)
+        return program.flops_of(program.calls[i])
 
     order = sorted(range(len(program.calls)), key=weight, reverse=True)
     order = [i for i in order if not _is_view(program.calls[i])]

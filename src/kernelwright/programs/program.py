@@ -10,6 +10,7 @@ from typing import Any
 
 from kernelwright.ops.operator import Operator, TensorType
 from kernelwright.ops.registry import operators
+from kernelwright.programs import extern
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Call:
 
     @property
     def is_extern(self) -> bool:
-        """No record: opaque, never fused, kept in PyTorch and named in reports."""
+        """No record: opaque, never fused and named in reports."""
         return self.op not in operators()
 
     @property
@@ -99,8 +100,9 @@ class Program:
         return self._types[name]
 
     def bound(self, call: Call) -> dict[str, Any]:
-        """The call's parameters as the operator's rules take them: types in place of refs."""
-        values = {p.name: p.default for p in call.operator.params}
+        """The call's parameters as the operator's rules take them: types in place of refs. Those of
+        an extern call are the ones it gives."""
+        values = {} if call.is_extern else {p.name: p.default for p in call.operator.params}
         for key, value in call.args:
             if isinstance(value, Ref):
                 value = self._types[value.name]
@@ -122,7 +124,13 @@ class Program:
         return table
 
     def flops(self) -> int:
-        return sum(c.operator.flops(self.bound(c), c.types) for c in self.calls if not c.is_extern)
+        return sum(map(self.flops_of, self.calls))
+
+    def flops_of(self, call: Call) -> int:
+        """Of one of its calls."""
+        if call.is_extern:
+            return extern.flops(call.op, self.bound(call))
+        return call.operator.flops(self.bound(call), call.types)
 
     def bytes_unfused(self) -> int:
         """Device-memory traffic if every call reads its inputs and writes its outputs once."""

@@ -136,7 +136,7 @@ def _callable(call: str) -> Any:
 
 def _is_random(call: Call) -> bool:
     if call.is_extern:
-        return extern.is_random(call.op)
+        return extern.is_random(call.op, dict(call.args))
     return call.operator.numerics is Numerics.RANDOM
 
 

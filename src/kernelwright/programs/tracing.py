@@ -4,7 +4,7 @@ import logging
 import re
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import by_aten
-from kernelwright.programs.extern import RECURRENT
+from kernelwright.programs import extern
 
 _OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
 """Folders whose frames are not the user's code."""
@@ -42,7 +42,7 @@ def export(
         )
     try:
         # no_grad: kernels are for inference, and a mode change inside forward would split the graph
-        with _quiet(), torch.no_grad():
+        with _quiet(), _recurrent_at_once(), torch.no_grad():
             exported = torch.export.export(module, args, dict(kwargs), strict=False)
             functional: ExportedProgram = exported.run_decompositions(_decompositions(exported))
             return functional
@@ -62,9 +62,42 @@ def _decompositions(exported: ExportedProgram) -> dict[Any, Any]:
         if isinstance(target, torch._ops.OpOverload)
         and target in known
         and str(target) not in by_aten()
-        and str(target) not in RECURRENT
+        and str(target) not in extern.RECURRENT
         and not target._schema.is_mutable
     }
+
+
+@contextmanager
+def _recurrent_at_once() -> Iterator[None]:
+    """Results of recurrent layers told from shapes: the tracer would walk every step, twice,
+    minutes of a long sequence, to find them."""
+    table: dict[Any, Any] = torch._decomp.decomposition_table
+    before = []
+    for op in extern.RECURRENT:
+        overload = extern.overload(op)
+        shallow = _shapes_alone(op)
+        before.append((overload, dict(overload.py_kernels), table[overload]))
+        overload.py_kernels.update(dict.fromkeys(overload.py_kernels, shallow))
+        overload._dispatch_cache.clear()
+        table[overload] = shallow
+    try:
+        yield
+    finally:
+        for overload, kernels, decomposition in before:
+            overload.py_kernels.clear()
+            overload.py_kernels.update(kernels)
+            overload._dispatch_cache.clear()
+            table[overload] = decomposition
+
+
+def _shapes_alone(op: str) -> Callable[..., tuple[torch.Tensor, ...]]:
+    def shallow(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
+        named = zip((each.name for each in extern.schema_args(op)), args, strict=False)
+        values = dict(named) | kwargs
+        lists = {k: tuple(v) for k, v in values.items() if isinstance(v, list)}
+        return extern.recurrent_results(op, values | lists)
+
+    return shallow
 
 
 @contextmanager

@@ -45,7 +45,7 @@ def _call(program: Program, call: Call) -> Record:
         "inputs": list(call.refs()),
         "outputs": list(call.outputs),
         "shapes": [list(made.shape) for made in call.types],
-        "flops": known.flops(program.bound(call), call.types) if known else 0,
+        "flops": program.flops_of(call),
         "bytes": _call_bytes(program, call) * _launches(call),
     }
 

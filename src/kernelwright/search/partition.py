@@ -34,8 +34,7 @@ def propose(
 
     def family_of(part: frozenset[int]) -> str | None:
         if part not in known:
-            opaque = any(program.calls[i].is_extern for i in part)
-            known[part] = None if opaque else family(extract(program, part, graph).program)
+            known[part] = family(extract(program, part, graph).program)
         return known[part]
 
     found: set[frozenset[int]] = set()
@@ -121,4 +120,5 @@ def _is_worthwhile(program: Program, part: frozenset[int], *, every: bool) -> bo
     if len(computing) != 1:
         return bool(computing)
     is_all = sum(call.op not in RELABELLING for call in program.calls) == 1
-    return every or is_all or program.calls[computing[0]].operator.family != "pointwise"
+    lone = program.calls[computing[0]]
+    return every or is_all or lone.is_extern or lone.operator.family != "pointwise"

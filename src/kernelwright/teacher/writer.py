@@ -12,6 +12,7 @@ from kernelwright.teacher import (
     movement,
     pointwise,
     pooling,
+    recurrence,
     reduction,
     scan,
 )
@@ -33,13 +34,18 @@ _FAMILIES: dict[str, tuple[Callable[[Program], bool], Writer]] = {
     "scan": (scan.classify, scan.write),
     "movement": (movement.classify, movement.write),
 }
+_OF_EXTERNS: dict[str, tuple[Callable[[Program], bool], Writer]] = {
+    "recurrence": (recurrence.classify, recurrence.write),
+}
+"""Families of calls without an operator record."""
 
 
 def family(program: Program) -> str | None:
     """Which family writes the program, found without writing code; None: not writable."""
-    if not program.calls or any(call.is_extern for call in program.calls):
+    if not program.calls:
         return None
-    return next((name for name, (owns, _) in _FAMILIES.items() if owns(program)), None)
+    families = _OF_EXTERNS if any(call.is_extern for call in program.calls) else _FAMILIES
+    return next((name for name, (owns, _) in families.items() if owns(program)), None)
 
 
 def write(
@@ -58,4 +64,5 @@ def write(
     name = family(program)
     if name is None:
         return []
-    return _FAMILIES[name][1](program, limit=limit, seed=seed, precision=precision)
+    _, writer = (_FAMILIES | _OF_EXTERNS)[name]
+    return writer(program, limit=limit, seed=seed, precision=precision)

@@ -1,0 +1,106 @@
+"""Recurrent layers (LSTM, GRU, RNN): a product for all steps, then a kernel that walks them.
+
+What a layer takes from its input does not wait for any step and is one product. The walk is one
+launch: a program owns a sample of the batch and keeps its states in memory that only it touches,
+two copies in turn, so that a step reads what the one before wrote while it writes the other copy.
+"""
+
+import random
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.seed import derive
+from kernelwright.programs.program import Program
+from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.recurrent_kernels import product, walk
+from kernelwright.teacher.recurrent_layers import Layers, Schedule
+from kernelwright.teacher.source import Kernel, candidate, launch_lines
+
+_MODES = {"strict": ("tf32x3", "ieee"), "tf32": ("tf32", "tf32x3"), "kernelbench": ("tf32",)}
+"""Dot precisions of fp32 factors under each policy, the faster first."""
+_TILES = ((64, 64, 32, 4), (128, 64, 32, 8), (32, 64, 32, 4))
+"""BLOCK_M, BLOCK_N, BLOCK_K and num_warps of the product."""
+_WALKS = ((4096, 8), (8192, 16), (2048, 4), (8192, 8))
+"""Elements of a gate's weights at a time, and num_warps of the walk: 16 or 32 a thread."""
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    try:
+        Layers(program)
+    except NotWritable:
+        return False
+    return True
+
+
+def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
+    """Candidates, best first."""
+    layers = Layers(program)
+    found = [
+        Schedule(product=tiles, precision=mode, weights=weights, num_warps=warps)
+        for tiles in _TILES
+        for weights, warps in _WALKS
+        for mode in (_MODES[precision] if layers.dtype == "float32" else ("ieee",))
+    ]
+    best, rest = found[:2], found[2:]
+    random.Random(derive(seed, "recurrence")).shuffle(rest)
+    return [_candidate(layers, schedule) for schedule in [*best, *rest][:limit]]
+
+
+def _candidate(layers: Layers, schedule: Schedule) -> Candidate:
+    """A product and a walk for each layer and direction."""
+    kernels = [product(layers, schedule), walk(layers, schedule)]
+    names = [value.name for value in layers.program.inputs]
+    return candidate(names, _wrapper(layers, kernels), kernels)
+
+
+def _wrapper(layers: Layers, kernels: list[Kernel]) -> list[str]:
+    x, first_state = layers.args["input"].name, layers.states[0]
+    size = 4 if layers.has_biases else 2
+    names = "w_ih, w_hh, b_ih, b_hh" if size == 4 else "w_ih, w_hh"
+    cells = [layers.weights[i : i + size] for i in range(0, len(layers.weights), size)]
+    steps, apart = ("1", "1, n_steps") if layers.args["batch_first"] else ("0", "n_samples, 1")
+    y, *finals = layers.call.outputs
+    lines = [
+        *(f"{value.name} = {value.name}.contiguous()" for value in layers.program.inputs),
+        "cells = (",
+        *(f"    ({', '.join(cell)})," for cell in cells),
+        ")",
+        f"_, n_samples, hidden = {first_state}.shape",
+        f"n_steps, n_rows = {x}.shape[{steps}], {x}.shape[0] * {x}.shape[1]",
+        f"step_apart, sample_apart = {apart}",
+        f"n_gates, y_width = {len(layers.gates)} * hidden, {layers.directions} * hidden",
+        "BLOCK_H = triton.next_power_of_2(hidden)",
+        f"gates = torch.empty((n_rows, n_gates), device={x}.device, dtype=torch.float32)",
+        *(
+            f"{state} = torch.empty((2, n_samples, hidden), device={x}.device, "
+            "dtype=torch.float32)"
+            for state in layers.kept
+        ),
+        *(f"{final} = torch.empty_like({given})"
+          for final, given in zip(finals, layers.states, strict=True)),
+        f"{y} = {x}",
+        f"for number, ({names}) in enumerate(cells):",
+        *(f"    {line}" for line in _cell(layers, y, finals)),
+    ]  # fmt: skip
+    for one in kernels:
+        lines += launch_lines(one)
+    lines.append(f"return [{', '.join(layers.program.outputs)}]")
+    return [f"    {line}" for line in lines]
+
+
+def _cell(layers: Layers, y: str, finals: list[str]) -> list[str]:
+    """Lines before the launches of a layer in one direction."""
+    made = f"{y} = torch.empty((*x.shape[:-1], y_width), device=x.device, dtype=x.dtype)"
+    lines = [f"x = {y}", made]
+    if layers.directions == 2:
+        # Both directions read what the layer before them made.
+        lines = ["if number % 2 == 0:", f"    x = {y}", f"    {made}"]
+        lines += [
+            "y_start = number % 2 * hidden",
+            "first, toward = (n_steps - 1, -1) if number % 2 else (0, 1)",
+        ]
+    else:
+        lines += ["y_start, first, toward = 0, 0, 1"]
+    for state, given, final in zip("hc", layers.states, finals, strict=False):
+        lines.append(f"{state}_0, {state}_n = {given}[number], {final}[number]")
+    return [*lines, f"width, y = x.shape[-1], {y}"]
