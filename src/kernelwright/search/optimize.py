@@ -21,7 +21,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Call, Program
-from kernelwright.programs.rewrite import channels_last, split_conv_bias
+from kernelwright.programs.rewrite import channels_last, prepared
 from kernelwright.programs.text import to_text
 from kernelwright.programs.variants import scaled_down
 from kernelwright.search.combine import Option, combine
@@ -161,8 +161,7 @@ class Search:
 
         Without a GPU only the layout it has: which is faster would be a guess.
         """
-        base = split_conv_bias(program)
-        rewrites = ("split_conv_bias",) if len(base.calls) > len(program.calls) else ()
+        base, rewrites = prepared(program)
         if not (self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls)):
             plain = self._search(base, "contiguous", self._begin_s + self._tuning_s)
             return [replace(plain, rewrites=rewrites)]
