@@ -21,6 +21,7 @@ from kernelwright.teacher.tile_schedules import (
     BYTES_PER_S,
     LAUNCH_S,
     estimate_s,
+    persistent,
     sliced,
     spread,
     tile_schedules,
@@ -153,6 +154,8 @@ def _gemm_items(product: Convolution, mode: str, order: str) -> Iterator[_Item]:
     for tile in tile_schedules(product, mode):
         schedule = replace(tile, order=order, why=f"{tile.why}; {_ORDERS[order]}")
         yield _Item(tiled, product, schedule)
+        for walking in persistent(product, schedule):
+            yield _Item(tiled, product, walking)
         for slices in sliced(product, schedule):
             yield _Item(split_k, product, slices)
 

@@ -24,6 +24,7 @@ from kernelwright.teacher.tile_schedules import (
     NUM_SMS,
     estimate_s,
     fitted,
+    persistent,
     sliced,
     spread,
     tile_schedules,
@@ -104,6 +105,7 @@ def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
                 yield row_reduce, schedule
                 continue
             yield tiled, schedule
+            yield from ((tiled, walking) for walking in persistent(product, schedule))
             yield from ((split_k, sliced) for sliced in sliced(product, schedule))
 
 

@@ -17,6 +17,8 @@ from kernelwright.teacher.tile_parts import (
     epilogue,
     plan,
     tile_grid,
+    walked,
+    walked_grid,
 )
 from kernelwright.teacher.tile_source import Buffer, finish, kernel, out_buffers
 
@@ -24,7 +26,7 @@ _COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-
 
 
 def tiled(product: Product, schedule: Schedule) -> Candidate:
-    """One kernel: a program computes a tile of the product and its epilogue."""
+    """One kernel: a program computes a tile of the product and its epilogue, or many in turn."""
     program = product.program
     body = product.body(product.view())
     epilogue(product, body, after(product))
@@ -34,10 +36,13 @@ def tiled(product: Product, schedule: Schedule) -> Candidate:
         "# Epilogue on the accumulator, still in registers.",
         *finish(body, program.outputs, sums),
     ]
+    loop, grid = product.loop(schedule), tile_grid(product)
+    if schedule.programs:
+        loop, grid, lines = f"{loop}_persistent", walked_grid(product), walked(product, lines)
     made = kernel(
-        plan(product, schedule, product.loop(schedule), program.calls),
+        plan(product, schedule, loop, program.calls),
         lines,
-        tile_grid(product),
+        grid,
         product.texts.symbols,
         product.constants,
     )

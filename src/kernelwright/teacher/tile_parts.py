@@ -37,6 +37,8 @@ class Schedule:
     group_m: int = 1
     """Rows of tiles walked together; 1 walks the tiles column by column."""
     split_k: int = 1
+    programs: int = 0
+    """How many walk all tiles, one after the other; 0: every tile has its own."""
     precision: str = "ieee"
     """Of a product of tiles: a `tl.dot` mode, or ROUNDED."""
     order: str = ""
@@ -53,6 +55,8 @@ class Schedule:
             found["GROUP_M"] = self.group_m
         if self.split_k > 1:
             found["SPLIT_K"] = self.split_k
+        if self.programs:
+            found["NUM_PROGRAMS"] = self.programs
         return found | {"num_warps": self.num_warps, "num_stages": self.num_stages}
 
 
@@ -154,7 +158,7 @@ class Product(ABC):
     def position(self, schedule: Schedule) -> list[str]:
         """Lines that find the program's tile: offs_m, offs_n and the batch's position."""
         lines = [
-            "pid = tl.program_id(0)",
+            f"pid = {'tile' if schedule.programs else 'tl.program_id(0)'}",
             "num_m, num_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
         ]
         if "b" in self.lengths:
@@ -208,9 +212,28 @@ def plan(
 
 def tile_grid(product: Product, second: str = "") -> str:
     """One program a tile, times `second` in another dimension."""
-    batches = f"{product.batch_size} * " if "b" in product.lengths else ""
-    tiles = f"{batches}triton.cdiv(M, BLOCK_M) * triton.cdiv(N, BLOCK_N)"
+    tiles = _num_tiles(product, "triton")
     return f"({tiles}, {second})" if second else f"({tiles},)"
+
+
+def walked(product: Product, lines: Sequence[str]) -> list[str]:
+    """The lines of one tile in a loop over all tiles of a program's share."""
+    return [
+        "# As many programs as run at once: each takes every NUM_PROGRAMS-th tile.",
+        f"num_tiles = {_num_tiles(product, 'tl')}",
+        "for tile in range(tl.program_id(0), num_tiles, NUM_PROGRAMS):",
+        *(f"    {line}" for line in lines),
+    ]
+
+
+def walked_grid(product: Product) -> str:
+    """As many programs as walk the tiles."""
+    return f"(min(NUM_PROGRAMS, {_num_tiles(product, 'triton')}),)"
+
+
+def _num_tiles(product: Product, module: str) -> str:
+    batches = f"{product.batch_size} * " if "b" in product.lengths else ""
+    return f"{batches}{module}.cdiv(M, BLOCK_M) * {module}.cdiv(N, BLOCK_N)"
 
 
 def wide(product: Product, name: str, text: str) -> str:

@@ -20,6 +20,8 @@ _FLOPS_PER_S = {
     "half": 650e12,
 }  # fmt: skip
 """What a large Triton product reaches on an H200; "half" stands for fp16 and bf16 factors."""
+_WALKED = 1.05
+"""Time of programs that walk many tiles, over that of one program a tile."""
 
 # BLOCK_M, BLOCK_N, BLOCK_K in units of 64 bytes, num_warps, num_stages. None of them needs more
 # shared memory than Hopper's 227 KiB, and only 128 x 256 spills registers, a little (sm_90, ptxas).
@@ -93,6 +95,16 @@ def sliced(product: Product, schedule: Schedule) -> Iterator[Schedule]:
             yield replace(schedule, split_k=slices, group_m=1, why=why)
 
 
+def persistent(product: Product, schedule: Schedule) -> Iterator[Schedule]:
+    """The schedule with as many programs as run at once, where its tiles make more than two waves
+    of those."""
+    programs = NUM_SMS * max(1, 8 // schedule.num_warps)
+    tiles = _num_tiles(product, schedule)
+    if tiles > 2 * programs:
+        why = f"{programs} programs walk {tiles} tiles: none starts or ends between two waves"
+        yield replace(schedule, programs=programs, why=f"{schedule.why}; {why}")
+
+
 def fitted(schedule: Schedule, shared_bytes: Callable[[Schedule], int]) -> Iterator[Schedule]:
     """The schedule with as many stages as fit in shared memory; nothing if one does not."""
     for stages in range(schedule.num_stages, 0, -1):
@@ -123,7 +135,10 @@ def estimate_s(product: Product, schedule: Schedule, memory_s: float) -> float:
     if schedule.split_k > 1:
         batches = product.lengths.get("b", 1)
         extra_s = LAUNCH_S + 8 * schedule.split_k * batches * m * n / BYTES_PER_S
-    return LAUNCH_S + extra_s + max(memory_s, waves * tile_flops / flops_per_s / efficiency)
+    compute_s = waves * tile_flops / flops_per_s / efficiency
+    # Whether walking tiles pays is for measuring to say: beside the best, not in their place.
+    unsure = _WALKED if schedule.programs else 1.0
+    return LAUNCH_S + extra_s + unsure * max(memory_s, compute_s)
 
 
 def spread(ranked: list[Item], count: int, kind: Callable[[Item], Hashable]) -> list[Item]:
