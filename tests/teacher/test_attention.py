@@ -15,6 +15,7 @@ from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.teacher import attention
 from kernelwright.teacher.flash import Flash, Tile
+from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 
 SMALL = Tile(queries=16, keys=16, values=16, width=16, num_warps=4, num_stages=2)
@@ -103,7 +104,7 @@ def test_what_surrounds_attention_is_fused(build):
 @pytest.mark.parametrize("name", ["causal", "a mask that adds"])
 def test_candidates_hold_at_odd_sizes_they_were_not_written_for(name):
     program = CASES[name]()
-    candidates = attention.write(program, limit=1, seed=0, precision="strict")
+    candidates = write(program, limit=1, seed=0, precision="strict")
     [variant] = shape_variants(program, 1, seed=2, max_elements=1 << 12)
     assert faults(variant, candidates) == []
 
@@ -119,7 +120,7 @@ def test_a_query_that_no_key_answers_is_zero():
 
 def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
     program = attend(*[(8, 16, 512, 64)] * 3, "bfloat16", is_causal=True)
-    one, same = (attention.write(program, limit=4, seed=3, precision="strict") for _ in range(2))
+    one, same = (write(program, limit=4, seed=3, precision="strict") for _ in range(2))
     assert one == same
     assert len({candidate.source for candidate in one}) == 4
     for candidate in one:
@@ -128,13 +129,13 @@ def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
 
 def test_heads_too_wide_for_a_tile_are_walked_in_chunks():
     wide, narrow = (attend(*[(2, 4, 512, width)] * 3) for width in (1024, 64))
-    loops = [attention.write(p, limit=1, seed=0, precision="strict")[0] for p in (wide, narrow)]
+    loops = [write(p, limit=1, seed=0, precision="strict")[0] for p in (wide, narrow)]
     assert [candidate.plan[0].loop for candidate in loops] == ["flash_chunked", "flash"]
 
 
 def test_the_favourite_fits_hopper():
     program = attend(*[(2, 4, 512, 64)] * 3, "bfloat16")
-    [candidate] = attention.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     given = [
         torch.empty(v.type.shape, device="meta", dtype=torch_dtype(v.type.dtype))
         for v in program.inputs
@@ -152,11 +153,11 @@ def test_two_attentions_are_not_claimed():
 
 
 def written(program: Program) -> list[Candidate]:
-    return attention.write(program, limit=2, seed=0, precision="tf32")
+    return write(program, limit=2, seed=0, precision="tf32")
 
 
 def test_precision_follows_the_policy():
     [first, *_] = written(attend(*HEADS))
     assert first.plan[0].precision == "tf32"
-    [strict, *_] = attention.write(attend(*HEADS), limit=1, seed=0, precision="strict")
+    [strict, *_] = write(attend(*HEADS), limit=1, seed=0, precision="strict")
     assert strict.plan[0].precision == "tf32x3"

@@ -21,6 +21,7 @@ from kernelwright.teacher.window_conv import Convolution
 from kernelwright.teacher.window_direct import Direct
 from kernelwright.teacher.window_find import find
 from kernelwright.teacher.window_gemm import ImplicitGemm
+from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 
 LAST = Layout.CHANNELS_LAST
@@ -295,14 +296,14 @@ VARIED: dict[str, Callable[[], Program]] = {
 def test_candidates_hold_at_odd_sizes_they_were_not_written_for(build):
     program = build()
     [variant] = shape_variants(program, 1, seed=2, max_elements=1 << 11)
-    candidates = convolution.write(program, limit=1, seed=0, precision="strict")
+    candidates = write(program, limit=1, seed=0, precision="strict")
     assert faults(variant, candidates) == []
 
 
 def test_the_first_candidate_is_right_whatever_the_reference_rounds_to():
     program = conv((4, 64, 28, 28), (64, 64, 3, 3), padding=(1, 1))
-    strict = convolution.write(program, limit=8, seed=0, precision="strict")
-    loose = convolution.write(program, limit=8, seed=0, precision="tf32")
+    strict = write(program, limit=8, seed=0, precision="strict")
+    loose = write(program, limit=8, seed=0, precision="tf32")
     assert strict[0].plan[0].precision in ("tf32x3", "ieee")
     assert loose[0].plan[0].precision == "tf32"
     assert {c.plan[0].precision for c in strict} > {"tf32x3", ROUNDED}
@@ -327,7 +328,7 @@ def test_every_precision_keeps_within_what_its_policy_allows():
 
 def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
     program = fused(LAST)
-    one, same = (convolution.write(program, limit=8, seed=3, precision="strict") for _ in range(2))
+    one, same = (write(program, limit=8, seed=3, precision="strict") for _ in range(2))
     assert one == same
     assert len({c.source for c in one}) == 8
     for candidate in one:
@@ -344,7 +345,7 @@ def test_images_are_tiled_along_their_memory():
 
 def test_depthwise_is_summed_directly_and_small_outputs_in_slices():
     def loops(program: Program) -> set[str]:
-        candidates = convolution.write(program, limit=8, seed=0, precision="strict")
+        candidates = write(program, limit=8, seed=0, precision="strict")
         return {c.plan[0].loop for c in candidates}
 
     assert loops(conv((8, 64, 28, 28), (64, 1, 3, 3), groups=64)) == {"direct"}
@@ -353,7 +354,7 @@ def test_depthwise_is_summed_directly_and_small_outputs_in_slices():
 
 def test_tensors_of_2_to_the_31_elements_use_64_bit_offsets():
     program = conv((1 << 12, 16, 256, 256), (16, 16, 3, 3), padding=(1, 1))
-    [candidate] = convolution.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     assert candidate.source.count(".to(tl.int64)") >= 3
     assert "ValueError" not in candidate.source
 
@@ -404,7 +405,7 @@ LARGE: dict[str, tuple[Callable[[], Program], str]] = {
 @pytest.mark.parametrize(("build", "precision"), LARGE.values(), ids=LARGE)
 def test_the_favourites_fit_hopper_without_spills(build, precision):
     program = build()
-    [candidate] = convolution.write(program, limit=1, seed=0, precision=precision)
+    [candidate] = write(program, limit=1, seed=0, precision=precision)
     usage = compile_check(candidate.source, described(program)).kernels
     assert set(usage) == {plan.kernel for plan in candidate.plan}
     assert all(kernel.spills == 0 for kernel in usage.values())

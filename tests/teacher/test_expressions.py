@@ -14,8 +14,8 @@ from kernelwright.programs import reference
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.sandbox.forkserver import shared
-from kernelwright.teacher import pointwise
 from kernelwright.teacher.expressions import is_pointwise
+from kernelwright.teacher.writer import write
 
 SHAPE = (3, 171)
 OPERATORS = [op for op in operators().values() if op.family == "pointwise"]
@@ -102,7 +102,7 @@ def test_expressions_on_floats_are_as_accurate_as_pytorch(scale):
         for values in attributes(operator):
             bench.call(operator, values)
     program = bench.program()
-    assert faults(program, pointwise.write(program, limit=1, seed=0, precision="strict")) == []
+    assert faults(program, write(program, limit=1, seed=0, precision="strict")) == []
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int64", "bool"])
@@ -115,7 +115,7 @@ def test_expressions_follow_pytorch_on_other_dtypes(dtype):
         if not (dtype == "bool" and operator.name in ("softsign", "pow")):  # undefined on CPU
             bench.call(operator, values)
     program = bench.program()
-    candidates = pointwise.write(program, limit=1, seed=0, precision="strict")
+    candidates = write(program, limit=1, seed=0, precision="strict")
     assert faults(program, candidates) == []
 
 
@@ -128,7 +128,7 @@ def test_nan_passes_through_as_in_pytorch():
     program = bench.program()
     inputs = reference.make_inputs(program, 0)
     inputs[0][:, ::7] = float("nan")
-    [candidate] = pointwise.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     with shared("cpu").guest() as guest:
         guest.load(candidate.source)
         made = guest.run("candidate", inputs, seed=0).outputs

@@ -8,7 +8,6 @@ from sketch import Sketch
 
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.variants import shape_variants
-from kernelwright.teacher import matmul
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.program_task import same_attributes
 
@@ -115,7 +114,7 @@ def test_what_moves_elements_is_folded_and_right(build):
 
 
 def test_what_stays_in_the_loop_is_found_before_it():
-    [candidate] = matmul.write(embedded_tokens(), limit=1, seed=0, precision="strict")
+    [candidate] = write(embedded_tokens(), limit=1, seed=0, precision="strict")
     before, _, _ = candidate.source.partition("for k in range")
     assert "picked_a_0 = " in before
 
@@ -124,12 +123,12 @@ def test_a_joined_factor_of_a_large_product_fits_hopper():
     s = Sketch()
     joined = s.cat(tensors=(s.input(2048, 1024), s.input(2048, 1024)), dim=1)
     program = by(s, joined, 2048, 4096)
-    [candidate] = matmul.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     [usage] = compiled(program, candidate)
     assert usage.spills <= 128
     assert usage.shared_bytes <= SHARED_LIMIT_BYTES
 
 
 def test_sizes_of_joined_factors_are_read_from_all_of_them():
-    [candidate] = matmul.write(joined_rows(), limit=1, seed=0, precision="strict")
+    [candidate] = write(joined_rows(), limit=1, seed=0, precision="strict")
     assert " = x0.shape[0] + x1.shape[0] + x2.shape[0], " in candidate.source

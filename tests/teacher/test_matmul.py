@@ -8,6 +8,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.teacher import matmul
+from kernelwright.teacher.writer import write
 
 
 def linear(m: int, n: int, k: int, dtype: str = "float32") -> tuple[Sketch, Ref]:
@@ -19,7 +20,7 @@ def linear(m: int, n: int, k: int, dtype: str = "float32") -> tuple[Sketch, Ref]
 def forms(program: Program, precision: str = "strict", limit: int = 40) -> dict[str, Candidate]:
     """The first candidate of each form and precision."""
     found: dict[str, Candidate] = {}
-    for candidate in matmul.write(program, limit=limit, seed=0, precision=precision):
+    for candidate in write(program, limit=limit, seed=0, precision=precision):
         plan = candidate.plan[0]
         found.setdefault(f"{plan.loop} {plan.precision}", candidate)
     return found
@@ -132,7 +133,7 @@ PROGRAMS = [
 def test_what_surrounds_a_product_is_fused_and_right(build):
     program = build()
     assert matmul.classify(program)
-    candidates = matmul.write(program, limit=2, seed=0, precision="strict")
+    candidates = write(program, limit=2, seed=0, precision="strict")
     assert len(candidates) == 2
     assert faults(program, candidates) == []
 
@@ -172,7 +173,7 @@ REDUCED = {
 @pytest.mark.parametrize("build", REDUCED.values(), ids=REDUCED)
 def test_a_reduction_over_the_columns_is_fused_and_right(build):
     program = build()
-    candidates = matmul.write(program, limit=2, seed=0, precision="strict")
+    candidates = write(program, limit=2, seed=0, precision="strict")
     assert {c.plan[0].loop for c in candidates} == {"matmul_row_reduce"}
     assert faults(program, candidates) == []
 
@@ -194,7 +195,7 @@ def test_a_product_with_a_vector_needs_no_tensor_cores(build):
     program = build(Sketch())
     candidates = [
         c
-        for c in matmul.write(program, limit=20, seed=0, precision="strict")
+        for c in write(program, limit=20, seed=0, precision="strict")
         if c.plan[0].loop == "looped"
     ]
     assert len(candidates) >= 2
@@ -225,14 +226,14 @@ def test_a_triangle_is_cut_after_slices_of_k_are_summed():
 def test_half_precision_factors_are_right(dtype):
     s, t = linear(50, 70, 90, dtype)
     program = s.program(s.gelu(t))
-    assert faults(program, matmul.write(program, limit=2, seed=0, precision="strict")) == []
+    assert faults(program, write(program, limit=2, seed=0, precision="strict")) == []
 
 
 def test_the_first_candidate_follows_the_precision_policy():
     s, t = linear(1024, 8192, 8192)
     program = s.program(s.relu(t))
     first = {
-        precision: matmul.write(program, limit=1, seed=0, precision=precision)[0].plan[0].precision
+        precision: write(program, limit=1, seed=0, precision=precision)[0].plan[0].precision
         for precision in ("strict", "tf32", "kernelbench")
     }
     assert first == {"strict": "tf32x3", "tf32": "tf32", "kernelbench": "tf32"}
@@ -241,7 +242,7 @@ def test_the_first_candidate_follows_the_precision_policy():
 def test_strict_candidates_never_use_tf32_or_bf16():
     s, t = linear(1024, 8192, 8192)
     program = s.program(s.relu(t))
-    written = matmul.write(program, limit=60, seed=0, precision="strict")
+    written = write(program, limit=60, seed=0, precision="strict")
     assert {plan.precision for c in written for plan in c.plan} == {"tf32x3", "ieee"}
 
 
@@ -249,7 +250,7 @@ def test_candidates_are_distinct_and_repeat_with_the_seed():
     s, t = linear(128, 512, 4096)
     program = s.program(s.relu(t))
     one, same, other = (
-        matmul.write(program, limit=8, seed=seed, precision="strict") for seed in (1, 1, 2)
+        write(program, limit=8, seed=seed, precision="strict") for seed in (1, 1, 2)
     )
     assert len({c.source for c in one}) == 8
     assert one == same
@@ -260,10 +261,10 @@ def test_candidates_are_distinct_and_repeat_with_the_seed():
 def test_tensors_of_2_to_the_31_elements_use_64_bit_offsets():
     s = Sketch()
     t = s.linear(s.input(1 << 20, 64), s.input(4096, 64))
-    wide = matmul.write(s.program(t), limit=1, seed=0, precision="strict")[0].source
+    wide = write(s.program(t), limit=1, seed=0, precision="strict")[0].source
     s = Sketch()
     t = s.linear(s.input(1 << 10, 64), s.input(4096, 64))
-    narrow = matmul.write(s.program(t), limit=1, seed=0, precision="strict")[0].source
+    narrow = write(s.program(t), limit=1, seed=0, precision="strict")[0].source
     assert "offs_m = (pid_m * BLOCK_M + tl.arange(0, BLOCK_M)).to(tl.int64)" in wide
     assert ".to(tl.int64)" not in narrow
 
@@ -305,7 +306,7 @@ def test_what_has_no_form_is_not_claimed(build):
 def test_the_favourite_of_a_large_product_fits_hopper(precision, dtype):
     s, t = linear(1024, 8192, 8192, dtype)
     program = s.program(s.gelu(t))
-    [candidate] = matmul.write(program, limit=1, seed=0, precision=precision)
+    [candidate] = write(program, limit=1, seed=0, precision=precision)
     [usage] = compiled(program, candidate)
     assert usage.shared_bytes <= SHARED_LIMIT_BYTES
     assert usage.spills <= 128

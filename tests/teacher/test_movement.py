@@ -126,7 +126,7 @@ def test_awkward_cases(build):
 
 def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
     program = joined(1)
-    one, same = (movement.write(program, limit=4, seed=3, precision="strict") for _ in range(2))
+    one, same = (write(program, limit=4, seed=3, precision="strict") for _ in range(2))
     assert one == same
     assert len({candidate.source for candidate in one}) == 4
     for candidate in one:
@@ -134,7 +134,7 @@ def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
 
 
 def test_rows_are_as_long_as_no_element_needs_a_division():
-    [candidate] = movement.write(joined(1), limit=1, seed=0, precision="strict")
+    [candidate] = write(joined(1), limit=1, seed=0, precision="strict")
     columns = [line for line in candidate.source.splitlines() if "offs_n //" in line]
     assert columns == []
     assert "N = X0D2 * X0D3" in candidate.source
@@ -142,7 +142,7 @@ def test_rows_are_as_long_as_no_element_needs_a_division():
 
 def test_tensors_of_2_to_the_31_elements_use_64_bit_offsets():
     program = call("flip", (1 << 16, 1 << 15), dims=(0,))
-    [candidate] = movement.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     assert "pid = tl.program_id(0).to(tl.int64)" in candidate.source
     assert "ValueError" not in candidate.source
 

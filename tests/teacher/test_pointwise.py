@@ -8,13 +8,13 @@ from judging import faults
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
-from kernelwright.teacher import pointwise
+from kernelwright.teacher.writer import write
 
 LAST = Layout.CHANNELS_LAST
 
 
 def candidates(program: Program, limit: int = 50):
-    return pointwise.write(program, limit=limit, seed=0, precision="strict")
+    return write(program, limit=limit, seed=0, precision="strict")
 
 
 def forms(program: Program) -> set[str]:

@@ -12,6 +12,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.teacher import pooling
+from kernelwright.teacher.writer import write
 
 IMAGE = (2, 5, 13, 11)
 VOLUME = (2, 3, 7, 9, 8)
@@ -80,7 +81,7 @@ PLAIN: dict[str, Callable[[], Program]] = {
 def test_a_pool_is_right_at_every_edge(build):
     program = build()
     assert pooling.classify(program)
-    assert faults(program, pooling.write(program, limit=1, seed=0, precision="strict")) == []
+    assert faults(program, write(program, limit=1, seed=0, precision="strict")) == []
 
 
 def fused(op: str, layout: Layout = Layout.CONTIGUOUS, padding: int = 1) -> Program:
@@ -106,7 +107,7 @@ def fused(op: str, layout: Layout = Layout.CONTIGUOUS, padding: int = 1) -> Prog
 )
 def test_what_surrounds_a_pool_is_fused_and_padding_stays_out(op, padding, layout):
     program = fused(op, layout, padding)
-    candidates = pooling.write(program, limit=20, seed=0, precision="strict")
+    candidates = write(program, limit=20, seed=0, precision="strict")
     loops = {c.plan[0].loop: c for c in candidates}
     assert faults(program, list(loops.values())) == []
 
@@ -131,7 +132,7 @@ def row_as_signal() -> Program:
 @pytest.mark.parametrize("build", [flattened, row_as_signal], ids=lambda build: build.__name__)
 def test_views_around_a_pool_cost_nothing(build):
     program: Program = build()
-    candidates = pooling.write(program, limit=1, seed=0, precision="strict")
+    candidates = write(program, limit=1, seed=0, precision="strict")
     assert len(candidates[0].plan) == 1
     assert faults(program, candidates) == []
 
@@ -141,19 +142,19 @@ def test_a_max_passes_nan_on_and_ignores_the_padding_of_negative_images():
     x: Ref = b.input(TensorType(IMAGE))
     [t] = b.call("log", input=x)  # NaN for negative elements
     program = b.program(b.call("max_pool2d", input=t, **window(2, 2, 2, 1)))
-    assert faults(program, pooling.write(program, limit=1, seed=0, precision="strict")) == []
+    assert faults(program, write(program, limit=1, seed=0, precision="strict")) == []
 
 
 def test_layouts_that_differ_are_read_and_written_in_tiles():
     program = PLAIN["avg 3d out of channels-last"]()
-    candidates = pooling.write(program, limit=11, seed=0, precision="strict")
+    candidates = write(program, limit=11, seed=0, precision="strict")
     assert candidates[0].plan[0].loop == "window_plane"
     assert {c.plan[0].loop for c in candidates} == {"window", "window_plane"}
 
 
 def test_candidates_are_distinct_and_repeat_with_the_seed():
     program = fused("max_pool2d")
-    one, same = (pooling.write(program, limit=4, seed=3, precision="strict") for _ in range(2))
+    one, same = (write(program, limit=4, seed=3, precision="strict") for _ in range(2))
     assert one == same
     assert len({c.source for c in one}) == 4
 
@@ -162,7 +163,7 @@ def test_candidates_are_distinct_and_repeat_with_the_seed():
 @pytest.mark.parametrize("kind", ["avg", "max"])
 def test_a_pool_to_one_element_is_a_reduction(kind, layout):
     program = pool(f"adaptive_{kind}_pool2d", (2, 3, 40, 50), layout, output_size=(1, 1))
-    candidates = pooling.write(program, limit=1, seed=0, precision="strict")
+    candidates = write(program, limit=1, seed=0, precision="strict")
     assert not candidates[0].plan[0].loop.startswith("window")
     assert faults(program, candidates) == []
 
@@ -174,7 +175,7 @@ def test_long_windows_have_no_form():
 def test_the_favourites_fit_hopper_without_spills():
     program = fused("avg_pool2d")
     inputs = [torch.empty(value.type.shape, device="meta") for value in program.inputs]
-    [candidate] = pooling.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     [usage] = compile_check(candidate.source, inputs).kernels.values()
     assert usage.spills == 0
     assert usage.registers <= 128
@@ -182,7 +183,7 @@ def test_the_favourites_fit_hopper_without_spills():
 
 def test_a_long_window_is_a_loop_that_compiles_at_once():
     program = pool("adaptive_avg_pool1d", (128, 1024), output_size=(2,))
-    source = pooling.write(program, limit=1, seed=0, precision="strict")[0].source
+    source = write(program, limit=1, seed=0, precision="strict")[0].source
     begin_s = time.monotonic()
     compile_check(source, [torch.empty(128, 1024, device="meta")])
     assert time.monotonic() - begin_s < 10.0  # unrolled it takes minutes

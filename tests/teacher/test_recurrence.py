@@ -11,7 +11,6 @@ from kernelwright.programs.tensors import meta_tensor
 from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.search.partition import propose
-from kernelwright.teacher import recurrence
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.static import findings
 
@@ -60,13 +59,13 @@ CASES = {
 @pytest.mark.parametrize("build", CASES.values(), ids=CASES)
 def test_every_step_of_every_layer_is_right(build):
     program = build()
-    candidates = recurrence.write(program, limit=1, seed=0, precision="strict")
+    candidates = write(program, limit=1, seed=0, precision="strict")
     assert faults(program, candidates) == []
 
 
 def test_candidates_hold_at_odd_sizes_they_were_not_written_for():
     program = layers("aten.lstm.input", width=32, hidden=64, steps=20)
-    candidates = recurrence.write(program, limit=2, seed=0, precision="strict")
+    candidates = write(program, limit=2, seed=0, precision="strict")
     [variant] = shape_variants(program, 1, seed=2, max_elements=1 << 10)
     assert faults(variant, candidates) == []
 

@@ -10,7 +10,7 @@ from kernelwright.ops.operator import Kind, Layout, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
-from kernelwright.teacher import reduction
+from kernelwright.teacher.writer import write
 
 LAST = Layout.CHANNELS_LAST
 SHIFTED = Init("randn", 2.0, 1.0)
@@ -19,7 +19,7 @@ Given = TensorType | tuple[TensorType, Init]
 
 
 def candidates(program: Program, limit: int = 50):
-    return reduction.write(program, limit=limit, seed=0, precision="strict")
+    return write(program, limit=limit, seed=0, precision="strict")
 
 
 def built(make: Callable[..., tuple[Ref, ...]], *given: Given) -> Program:
@@ -236,4 +236,4 @@ def test_rms_norm_without_an_epsilon_is_right_for_small_values(dtype):
     builder = Builder()
     x = builder.input(TensorType((5, 64), dtype), Init("randn", 0.0, 0.02))
     program = builder.program(builder.call("rms_norm", input=x, normalized_shape=(64,)))
-    assert faults(program, reduction.write(program, limit=2, seed=0, precision="strict")) == []
+    assert faults(program, write(program, limit=2, seed=0, precision="strict")) == []

@@ -11,6 +11,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.programs.variants import shape_variants
 from kernelwright.teacher import scan
+from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 
 
@@ -22,7 +23,7 @@ def program(
 
 
 def best(made: Program) -> list[Candidate]:
-    return scan.write(made, limit=1, seed=0, precision="strict")
+    return write(made, limit=1, seed=0, precision="strict")
 
 
 @pytest.mark.parametrize("op", scan.SCANS)
@@ -126,7 +127,7 @@ def test_candidates_hold_at_odd_sizes_they_were_not_written_for():
 
 def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
     made = program("logcumsumexp", (64, 4096))
-    one, same = (scan.write(made, limit=4, seed=3, precision="strict") for _ in range(2))
+    one, same = (write(made, limit=4, seed=3, precision="strict") for _ in range(2))
     assert one == same
     assert len({candidate.source for candidate in one}) == 4
     for candidate in one:

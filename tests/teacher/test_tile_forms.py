@@ -1,7 +1,6 @@
 """Forms of tiled kernels at schedules that small programs are not given."""
 
 from dataclasses import replace
-from types import ModuleType
 
 import pytest
 from judging import SHARED_LIMIT_BYTES, compiled, faults
@@ -9,10 +8,12 @@ from sketch import Sketch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
-from kernelwright.teacher import convolution, matmul, tile_contraction, window_find
+from kernelwright.teacher import tile_contraction, window_find
 from kernelwright.teacher.tile_forms import tiled
 from kernelwright.teacher.tile_parts import Product, Schedule
+from kernelwright.teacher.ways import written
 from kernelwright.teacher.window_gemm import ImplicitGemm
+from kernelwright.teacher.writer import ways
 
 SMALL = Schedule(block_m=16, block_n=16, block_k=16, num_warps=4, precision="ieee")
 
@@ -40,15 +41,14 @@ def test_few_programs_walk_all_tiles(build, programs):
     assert faults(product.program, [candidate]) == []
 
 
-def persistent(program: Program, family: ModuleType) -> list[Candidate]:
-    written = family.write(program, limit=1 << 20, seed=0, precision="strict")
-    return [c for c in written if c.plan[0].loop.endswith("_persistent")]
+def persistent(program: Program) -> list[Candidate]:
+    return [c for c in written(ways(program)) if c.plan[0].loop.endswith("_persistent")]
 
 
 def test_products_of_many_waves_offer_it_and_say_so():
     s = Sketch()
     large = s.program(s.linear(s.input(4096, 512), s.input(4096, 512)))
-    [first, *_] = persistent(large, matmul)
+    [first, *_] = persistent(large)
     assert first.plan[0].tiles["NUM_PROGRAMS"] == 132
     assert "132 programs walk 1024 tiles" in first.plan[0].why
     [usage] = compiled(large, first)
@@ -56,9 +56,9 @@ def test_products_of_many_waves_offer_it_and_say_so():
     assert usage.shared_bytes <= SHARED_LIMIT_BYTES
     s = Sketch()
     image = s.program(s.conv2d(s.input(64, 64, 56, 56), s.input(128, 64, 3, 3)))
-    assert persistent(image, convolution)
+    assert persistent(image)
 
 
 def test_products_of_few_tiles_do_not():
     s = Sketch()
-    assert not persistent(s.program(s.linear(s.input(512, 512), s.input(512, 512))), matmul)
+    assert not persistent(s.program(s.linear(s.input(512, 512), s.input(512, 512))))

@@ -7,7 +7,7 @@ from judging import SHARED_LIMIT_BYTES, compiled, faults
 from sketch import Sketch
 
 from kernelwright.programs.program import Program
-from kernelwright.teacher import matmul
+from kernelwright.teacher.writer import write
 
 
 def lower_times_dense(m: int = 70, k: int = 90, diagonal: int = 0) -> Program:
@@ -70,14 +70,14 @@ PROGRAMS: tuple[Callable[[], Program], ...] = (
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_triangles_of_factors_and_results_are_right(build):
     program = build()
-    candidates = matmul.write(program, limit=2, seed=0, precision="strict")
+    candidates = write(program, limit=2, seed=0, precision="strict")
     assert len(candidates) == 2
     assert faults(program, candidates) == []
 
 
 def test_slices_of_k_skip_zeros_too():
     program = lower_times_dense(m=32, k=2048, diagonal=1000)
-    written = matmul.write(program, limit=40, seed=0, precision="strict")
+    written = write(program, limit=40, seed=0, precision="strict")
     split = next(c for c in written if c.plan[0].loop == "split_k_triangular")
     assert faults(program, [split]) == []
 
@@ -102,7 +102,7 @@ def test_slices_of_k_skip_zeros_too():
     ],
 )
 def test_the_sum_has_bounds_by_tile(build, bounds):
-    [candidate] = matmul.write(build(), limit=1, seed=0, precision="strict")
+    [candidate] = write(build(), limit=1, seed=0, precision="strict")
     assert [line.strip() for line in candidate.source.splitlines() if line.strip() in bounds] == (
         bounds
     )
@@ -111,7 +111,7 @@ def test_the_sum_has_bounds_by_tile(build, bounds):
 
 def test_bounds_by_tile_compile_for_hopper():
     program = both_lower(4096)
-    [candidate] = matmul.write(program, limit=1, seed=0, precision="strict")
+    [candidate] = write(program, limit=1, seed=0, precision="strict")
     [usage] = compiled(program, candidate)
     assert usage.spills <= 128
     assert usage.shared_bytes <= SHARED_LIMIT_BYTES
@@ -136,6 +136,6 @@ def result_used_twice() -> Program:
 
 @pytest.mark.parametrize("build", [result_needed_in_full, plain, result_used_twice])
 def test_nothing_is_skipped_that_somebody_reads(build):
-    [candidate] = matmul.write(build(), limit=1, seed=0, precision="strict")
+    [candidate] = write(build(), limit=1, seed=0, precision="strict")
     assert "for k in range(0, K, BLOCK_K):" in candidate.source
     assert candidate.plan[0].loop == "matmul"

@@ -11,7 +11,8 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.teacher.writer import family, write
+from kernelwright.teacher.ways import written
+from kernelwright.teacher.writer import family, ways, write
 from kernelwright.verify.static import findings
 
 
@@ -62,6 +63,23 @@ def test_candidates_are_distinct_and_the_same_for_a_seed(program):
     first = write(program, limit=8, seed=3)
     assert len({candidate.source for candidate in first}) == len(first) > 1
     assert write(program, limit=8, seed=3) == first
+
+
+@pytest.mark.parametrize("draw", ["cost", "uniform"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_enough_candidates_are_all_that_there_are(program, draw):
+    everything = list(written(ways(program)))
+    drawn = write(program, limit=len(everything) + 1, seed=1, draw=draw)
+    assert {c.source for c in drawn} == {c.source for c in everything}
+    assert write(program, limit=len(everything) + 1, seed=1, draw=draw) == drawn
+
+
+def test_favourites_lead_unless_all_are_drawn_alike():
+    everything = list(written(ways(pointwise())))
+    favourites = [write(pointwise(), limit=1, seed=seed)[0] for seed in range(40)]
+    alike = [write(pointwise(), limit=1, seed=seed, draw="uniform")[0] for seed in range(40)]
+    assert {c.source for c in favourites} == {everything[0].source}
+    assert len({c.source for c in alike}) > len(everything) // 2
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)

@@ -19,7 +19,8 @@ from kernelwright.programs.build import Builder, map_refs
 from kernelwright.programs.program import Program, Ref
 from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler
-from kernelwright.teacher.writer import family, write
+from kernelwright.teacher.ways import written
+from kernelwright.teacher.writer import family, ways
 
 CALLS = 5
 """Drawn of each operator: shapes, dtypes and attributes of its forms."""
@@ -33,8 +34,10 @@ where that has no form. That the forms are right is what tests/teacher shows.
 """
 
 
-_SCHEDULES = """How many distinct candidates a typical call has in all, in strict precision. The
-favourites come first; the rest are drawn in an order of the seed.
+_SCHEDULES = """How many ways the teacher lists for a typical call in strict precision, how many
+distinct sources they give, and how these differ: in the loops of their first kernels, and in tiles,
+warps and stages. Two thirds of the candidates asked for are the best by an estimate of cost, the
+rest drawn; or all are drawn alike from all ways (`write(..., draw="uniform")`).
 """
 _TYPICAL: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = (
     ("relu", ((4096, 4096),), {}),
@@ -137,15 +140,39 @@ def _type(made: TensorType) -> str:
     return f"{made.dtype}{list(made.shape)}"
 
 
-def schedules() -> Iterator[tuple[str, str, int]]:
-    """(family of kernels, a typical call of it, how many distinct candidates that has)."""
+@dataclass(frozen=True, slots=True)
+class Schedules:
+    """The ways to write one typical call."""
+
+    kind: str
+    """The family of kernels."""
+    call: str
+    ways: int
+    sources: int
+    """Distinct ones."""
+    loops: tuple[str, ...]
+    tiles: int
+    """Different tiles, warps and stages."""
+
+
+def schedules() -> Iterator[Schedules]:
+    """Of a typical call of each family of kernels."""
     for op, shapes, attributes in _TYPICAL:
         b = Builder()
         tensors = [p.name for p in operators()[op].params if p.kind is Kind.TENSOR]
         given = {n: b.input(TensorType(s)) for n, s in zip(tensors, shapes, strict=True)}
         program = b.program(b.call(op, **given, **attributes))
-        sources = {candidate.source for candidate in write(program, limit=1 << 20)}
-        yield family(program) or "none", _described(program), len(sources)
+        listed = ways(program)
+        candidates = list(written(listed))
+        plans = [candidate.plan[0] for candidate in candidates]
+        yield Schedules(
+            kind=family(program) or "none",
+            call=_described(program),
+            ways=len(listed),
+            sources=len(candidates),
+            loops=tuple(dict.fromkeys(plan.loop for plan in plans)),
+            tiles=len({tuple(plan.tiles.items()) for plan in plans}),
+        )
 
 
 def page(found: dict[str, list[Row]]) -> str:
@@ -158,8 +185,12 @@ def page(found: dict[str, list[Row]]) -> str:
         parts += ["| --- | --- | --- | --- | --- |", *map(_line, made), ""]
     missing = [f"- {len(row.missing)} like {row.missing[0]}" for row in everything if row.missing]
     parts += ["## Without a form\n", *(missing or ["None."]), "\n## Schedules\n", _SCHEDULES]
-    parts += ["| kernels | of | candidates |", "| --- | --- | --- |"]
-    parts += [f"| {kind} | {call} | {count} |" for kind, call, count in schedules()]
+    parts += ["| kernels | of | ways | sources | loops | tiles |"]
+    parts += ["| --- | --- | --- | --- | --- | --- |"]
+    parts += [
+        f"| {s.kind} | {s.call} | {s.ways} | {s.sources} | {', '.join(s.loops)} | {s.tiles} |"
+        for s in schedules()
+    ]
     return "\n".join(parts) + "\n"
 
 

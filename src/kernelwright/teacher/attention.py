@@ -1,14 +1,14 @@
 """Candidates of the attention family: scaled dot products with masks, causal, heads shared."""
 
-import random
+from functools import partial
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.seed import derive
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.flash import Flash, Tile
 from kernelwright.teacher.tile_schedules import power_of_two
+from kernelwright.teacher.ways import Way
 
 _PRECISIONS = {
     "strict": ("tf32x3", "ieee"),
@@ -55,13 +55,16 @@ def classify(program: Program) -> bool:
     return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first; none where no form fits."""
-    flash = Flash(program)
-    tiles = _tiles(flash, precision)
-    best, rest = tiles[:3], tiles[3:]
-    random.Random(derive(seed, "attention")).shuffle(rest)
-    return [Flash(program).candidate(tile) for tile in [*best, *rest][:limit]]
+def ways(program: Program, precision: str) -> list[Way]:
+    """Every way to write the program, best first."""
+    return [
+        Way(tile.precision, partial(_write, program, tile))
+        for tile in _tiles(Flash(program), precision)
+    ]
+
+
+def _write(program: Program, tile: Tile) -> Candidate:
+    return Flash(program).candidate(tile)
 
 
 def _tiles(flash: Flash, precision: str) -> list[Tile]:

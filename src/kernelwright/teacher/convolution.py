@@ -1,17 +1,15 @@
 """Candidates of the convolution family: one convolution, what comes before and after it fused.
 
 Implicit GEMM on tensor cores, in every order of its loop, or a direct sum where groups have few
-channels. All schedules that make sense are ranked by a coarse estimate of their time, and the best
-few become candidates.
+channels. All schedules that make sense are ranked by a coarse estimate of their time.
 """
 
-import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil, prod
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
@@ -23,9 +21,9 @@ from kernelwright.teacher.tile_schedules import (
     estimate_s,
     persistent,
     sliced,
-    spread,
     tile_schedules,
 )
+from kernelwright.teacher.ways import Way
 from kernelwright.teacher.window_conv import Convolution
 from kernelwright.teacher.window_direct import Direct
 from kernelwright.teacher.window_find import find
@@ -82,12 +80,8 @@ def classify(program: Program) -> bool:
     return next(_products(program), None) is not None
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first; none where no form fits.
-
-    The last third of them is drawn from all schedules, so that a model that learns from them sees
-    more than the favourites.
-    """
+def ways(program: Program, precision: str) -> list[Way]:
+    """Every way to write the program, best first."""
     sure, other = _PRECISIONS[precision]
     products = list(_products(program))
     ranked = sorted(_items(products, sure + other), key=_estimate_s)
@@ -95,10 +89,7 @@ def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Ca
     if first is not None:
         ranked.remove(first)
         ranked.insert(0, first)
-    best = spread(ranked, limit - limit // 3, lambda item: item.kind)
-    rest = [item for item in ranked if item not in best]
-    random.Random(derive(seed, "convolution")).shuffle(rest)
-    return [item.write(item.product, item.schedule) for item in [*best, *rest][:limit]]
+    return [Way(item.kind, partial(item.write, item.product, item.schedule)) for item in ranked]
 
 
 def _products(program: Program) -> Iterator[Convolution]:

@@ -2,15 +2,14 @@
 
 Which kernel wins depends on sizes: large tiles where there are many, small ones and slices of K
 where the GPU would stand idle, row reductions where a factor is a vector. All schedules that make
-sense are ranked by a coarse estimate of their time, and the best few become candidates.
+sense are ranked by a coarse estimate of their time.
 """
 
-import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import ceil
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_contraction import CONTRACTIONS, Contraction, find
@@ -26,9 +25,9 @@ from kernelwright.teacher.tile_schedules import (
     fitted,
     persistent,
     sliced,
-    spread,
     tile_schedules,
 )
+from kernelwright.teacher.ways import Way, written
 
 Form = Callable[[Contraction, Schedule], Candidate]
 Item = tuple[Form, Schedule]
@@ -50,37 +49,19 @@ def classify(program: Program) -> bool:
     if sum(call.op in CONTRACTIONS for call in program.calls) != 1:
         return False
     try:
-        product = find(program)
-        return bool(next(_candidates(product, list(_schedules(product, "strict"))), None))
+        return next(written(ways(program, "strict")), None) is not None
     except NotWritable:
         return False
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first; none where no form fits.
-
-    The last third of them is drawn from all schedules, so that a model that learns from them sees
-    more than the favourites.
-    """
+def ways(program: Program, precision: str) -> list[Way]:
+    """Every way to write the program, best first."""
     product = find(program)
     ranked = sorted(_schedules(product, precision), key=lambda item: _estimate_s(product, *item))
-    num_drawn = limit // 3
-    best = spread(ranked, limit - num_drawn, _kind)
-    rest = [item for item in ranked if item not in best]
-    random.Random(derive(seed, "matmul")).shuffle(rest)
-    found: list[Candidate] = []
-    for candidate in _candidates(product, [*best, *rest]):
-        if len(found) < limit:
-            found.append(candidate)
-    return found
-
-
-def _candidates(product: Contraction, items: list[Item]) -> Iterator[Candidate]:
-    for form, schedule in items:
-        try:
-            yield form(product, schedule)
-        except NotWritable:
-            continue
+    return [
+        Way((form, schedule.precision), partial(form, product, schedule))
+        for form, schedule in ranked
+    ]
 
 
 def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
@@ -120,8 +101,3 @@ def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
     idle = max(1.0, NUM_SMS / programs)
     waste = 1 + schedule.block_k / k
     return LAUNCH_S + memory_s * max(idle, waste)
-
-
-def _kind(item: Item) -> tuple[Form, str]:
-    form, schedule = item
-    return form, schedule.precision

@@ -4,14 +4,13 @@ Nothing is computed but indices, and what pointwise calls around them add: every
 output pulls what it is made of. Outputs of one shape share a kernel.
 """
 
-import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Self
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
@@ -30,6 +29,7 @@ from kernelwright.teacher.tile_schedules import power_of_two
 from kernelwright.teacher.tile_source import Buffer, assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.tile_views import is_view
 from kernelwright.teacher.value_sizes import Sizes
+from kernelwright.teacher.ways import Way
 
 _ELEMENTS = ((1024, 4), (2048, 8), (512, 4), (4096, 8), (256, 2), (2048, 4))
 """Of a program's tile, and its num_warps."""
@@ -55,22 +55,14 @@ def classify(program: Program) -> bool:
     return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
-    """Candidates, best first; none where no form fits."""
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
     tiles = [
         Tile(elements=elements, num_warps=warps, max_columns=columns)
         for columns in _MAX_COLUMNS
         for elements, warps in _ELEMENTS
     ]
-    best, rest = tiles[:2], tiles[2:]
-    random.Random(derive(seed, "movement")).shuffle(rest)
-    found: dict[str, Candidate] = {}
-    for tile in [*best, *rest]:
-        if len(found) == limit:
-            break
-        candidate = _write(program, tile)
-        found.setdefault(candidate.source, candidate)
-    return list(found.values())
+    return [Way(tile.max_columns, partial(_write, program, tile)) for tile in tiles]
 
 
 def _write(program: Program, tile: Tile) -> Candidate:

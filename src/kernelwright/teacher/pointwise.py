@@ -5,9 +5,9 @@ operands; `rows` gives a program whole rows, so no element is divided; `row_bloc
 `transpose` tiles two axes, for tensors whose memory orders differ.
 """
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
@@ -17,6 +17,7 @@ from kernelwright.teacher.source import Kernel, kernel_name, row_tile, used_in
 from kernelwright.teacher.space import Space, collapse
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.tile import TileWriter
+from kernelwright.teacher.ways import Way
 from kernelwright.teacher.wrapper import Part, assemble, is_huge
 
 FEW_ELEMENTS = 1 << 19
@@ -45,14 +46,15 @@ def classify(program: Program) -> bool:
     return bool(stages) and not stages[0].reduced
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
-    """Candidates, best first."""
-    if not classify(program):
-        return []
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
     [stage] = stages = stages_of(program)
     space, ops = collapse(stage), fused_ops(program, stage, stages)
-    chosen = _first_of_each(schedules(stage, space), limit, seed)
-    return [assemble(program, [_write(stage, space, ops, schedule)]) for schedule in chosen]
+
+    def write(schedule: Schedule) -> Candidate:
+        return assemble(program, [_write(stage, space, ops, schedule)])
+
+    return [Way(s.form, partial(write, s)) for s in schedules(stage, space)]
 
 
 def schedules(stage: Stage, space: Space) -> list[Schedule]:
@@ -108,15 +110,6 @@ def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:
         if leading in order and order[-1] != leading:
             return order[-1], leading
     return None
-
-
-def _first_of_each(found: Sequence[Schedule], limit: int, seed: int) -> list[Schedule]:
-    """The best of each form first, then the rest, those after the third in drawn order."""
-    heads = [s for i, s in enumerate(found) if s.form not in {f.form for f in found[:i]}]
-    rest = [s for s in found if s not in heads]
-    tail = rest[2:]
-    random.Random(seed).shuffle(tail)
-    return [*heads[:1], *rest[:1], *heads[1:], *rest[1:2], *tail][:limit]
 
 
 def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -> Part:

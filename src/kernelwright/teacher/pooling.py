@@ -1,13 +1,12 @@
 """Candidates of the pooling family: one window reduction, what comes before and after it fused."""
 
-import random
+from functools import partial
 
-from kernelwright.core.candidate import Candidate
-from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher import reduction
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.ways import Way
 from kernelwright.teacher.window_pool import Blocks, Pool, find, write_pool
 from kernelwright.teacher.window_slide import POOLS
 
@@ -31,15 +30,15 @@ def classify(program: Program) -> bool:
     return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first; none where no form fits."""
+def ways(program: Program, precision: str) -> list[Way]:
+    """Every way to write the program, best first."""
     reduced = _as_reduction(program)
     if reduction.classify(reduced):
-        return reduction.write(reduced, limit=limit, seed=seed, precision=precision)
+        return reduction.ways(reduced, precision)
     pool = find(program)
-    best, *rest = _blocks_of(pool)
-    random.Random(derive(seed, "pooling")).shuffle(rest)
-    return [write_pool(pool, blocks) for blocks in [best, *rest][:limit]]
+    return [
+        Way(tuple(blocks.tiles), partial(write_pool, pool, blocks)) for blocks in _blocks_of(pool)
+    ]
 
 
 def _as_reduction(program: Program) -> Program:

@@ -5,15 +5,15 @@ launch: a program owns a sample of the batch and keeps its states in memory that
 two copies in turn, so that a step reads what the one before wrote while it writes the other copy.
 """
 
-import random
+from functools import partial
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.recurrent_kernels import product, walk
 from kernelwright.teacher.recurrent_layers import Layers, Schedule
 from kernelwright.teacher.source import Kernel, candidate, launch_lines
+from kernelwright.teacher.ways import Way
 
 _MODES = {"strict": ("tf32x3", "ieee"), "tf32": ("tf32", "tf32x3"), "kernelbench": ("tf32",)}
 """Dot precisions of fp32 factors under each policy, the faster first."""
@@ -32,8 +32,8 @@ def classify(program: Program) -> bool:
     return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:
-    """Candidates, best first."""
+def ways(program: Program, precision: str) -> list[Way]:
+    """Every way to write the program, best first."""
     layers = Layers(program)
     found = [
         Schedule(product=tiles, precision=mode, weights=weights, num_warps=warps)
@@ -41,9 +41,7 @@ def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Ca
         for weights, warps in _WALKS
         for mode in (_MODES[precision] if layers.dtype == "float32" else ("ieee",))
     ]
-    best, rest = found[:2], found[2:]
-    random.Random(derive(seed, "recurrence")).shuffle(rest)
-    return [_candidate(layers, schedule) for schedule in [*best, *rest][:limit]]
+    return [Way(one.precision, partial(_candidate, layers, one)) for one in found]
 
 
 def _candidate(layers: Layers, schedule: Schedule) -> Candidate:

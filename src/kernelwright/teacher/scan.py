@@ -4,12 +4,11 @@ A program owns rows and walks them block by block: each block is scanned as a tr
 before it is carried along.
 """
 
-import random
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
@@ -21,6 +20,7 @@ from kernelwright.teacher.tile_index import AxisText, Dim, Index, View, flat_axi
 from kernelwright.teacher.tile_schedules import power_of_two
 from kernelwright.teacher.tile_source import assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.value_sizes import Sizes
+from kernelwright.teacher.ways import Way
 
 _ADD = """@triton.jit
 def combine(a, b):
@@ -93,12 +93,11 @@ def classify(program: Program) -> bool:
     return True
 
 
-def write(program: Program, *, limit: int, seed: int, precision: str) -> list[Candidate]:  # noqa: ARG001
-    """Candidates, best first; none where no form fits."""
-    written = _Written(program)
-    best, *rest = dict.fromkeys(written.tile(*sides) for sides in _TILES)
-    random.Random(derive(seed, "scan")).shuffle(rest)
-    return [written.candidate(tile) for tile in [best, *rest][:limit]]
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
+    made = _Written(program)
+    tiles = dict.fromkeys(made.tile(*sides) for sides in _TILES)
+    return [Way("scan", partial(made.candidate, tile)) for tile in tiles]
 
 
 class _Written:

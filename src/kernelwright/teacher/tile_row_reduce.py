@@ -50,6 +50,8 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
 
     body = product.body(view)
     epilogue(product, body, head)
+    if value not in body.path:
+        raise NotWritable("a reduction of something else than the product")
     reduced = _reduced_index(reduction, body.path[value])
     early = tuple(name for name in program.outputs if name in body.path)
     place = "pid_b * M + offs_m" if "b" in view else "offs_m"

@@ -1,14 +1,10 @@
 """Schedules of sums of products on tensor cores: tiles, slices of K, a coarse order of merit."""
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil, sqrt
-from typing import TypeVar
 
 from kernelwright.teacher.tile_parts import ROUNDED, Product, Schedule
-
-Item = TypeVar("Item")
 
 NUM_SMS = 132
 BYTES_PER_S = 4.3e12
@@ -139,15 +135,3 @@ def estimate_s(product: Product, schedule: Schedule, memory_s: float) -> float:
     # Whether walking tiles pays is for measuring to say: beside the best, not in their place.
     unsure = _WALKED if schedule.programs else 1.0
     return LAUNCH_S + extra_s + unsure * max(memory_s, compute_s)
-
-
-def spread(ranked: list[Item], count: int, kind: Callable[[Item], Hashable]) -> list[Item]:
-    """The best `count`, one of a kind the dearer the more often that kind was taken."""
-    best: list[Item] = []
-    left = list(enumerate(ranked))
-    while left and len(best) < count:
-        taken = Counter(map(kind, best))
-        rank, item = min(left, key=lambda e: e[0] + 2 * taken[kind(e[1])])
-        left.remove((rank, item))
-        best.append(item)
-    return best

@@ -1,9 +1,10 @@
 """Program in, diverse Triton candidates out: the families' dispatch."""
 
-from collections.abc import Callable
+from itertools import islice
 from typing import Protocol
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.teacher import (
     attention,
@@ -16,27 +17,34 @@ from kernelwright.teacher import (
     reduction,
     scan,
 )
+from kernelwright.teacher.ways import Draw, Way, order, written
 
 
-class Writer(Protocol):
-    def __call__(
-        self, program: Program, *, limit: int, seed: int, precision: str
-    ) -> list[Candidate]: ...
+class Family(Protocol):
+    """A kind of kernels."""
+
+    def classify(self, program: Program) -> bool:
+        """Whether it can write the program."""
+
+    def ways(self, program: Program, precision: str) -> list[Way]:
+        """Every way to write a program that it can write, best first by its own estimate.
+
+        Args:
+            precision: "strict", "tf32" or "kernelbench": which dot precisions may be used.
+        """
 
 
-_FAMILIES: dict[str, tuple[Callable[[Program], bool], Writer]] = {
-    "pointwise": (pointwise.classify, pointwise.write),
-    "reduction": (reduction.classify, reduction.write),
-    "matmul": (matmul.classify, matmul.write),
-    "convolution": (convolution.classify, convolution.write),
-    "pooling": (pooling.classify, pooling.write),
-    "attention": (attention.classify, attention.write),
-    "scan": (scan.classify, scan.write),
-    "movement": (movement.classify, movement.write),
+_FAMILIES: dict[str, Family] = {
+    "pointwise": pointwise,
+    "reduction": reduction,
+    "matmul": matmul,
+    "convolution": convolution,
+    "pooling": pooling,
+    "attention": attention,
+    "scan": scan,
+    "movement": movement,
 }
-_OF_EXTERNS: dict[str, tuple[Callable[[Program], bool], Writer]] = {
-    "recurrence": (recurrence.classify, recurrence.write),
-}
+_OF_EXTERNS: dict[str, Family] = {"recurrence": recurrence}
 """Families of calls without an operator record."""
 
 
@@ -45,24 +53,35 @@ def family(program: Program) -> str | None:
     if not program.calls:
         return None
     families = _OF_EXTERNS if any(call.is_extern for call in program.calls) else _FAMILIES
-    return next((name for name, (owns, _) in families.items() if owns(program)), None)
+    return next((name for name, kind in families.items() if kind.classify(program)), None)
+
+
+def ways(program: Program, precision: str = "strict") -> list[Way]:
+    """Every way to write the program, best first; none where it is not writable."""
+    name = family(program)
+    return [] if name is None else (_FAMILIES | _OF_EXTERNS)[name].ways(program, precision)
 
 
 def write(
-    program: Program, *, limit: int = 8, seed: int = 0, precision: str = "strict"
+    program: Program,
+    *,
+    limit: int = 8,
+    seed: int = 0,
+    precision: str = "strict",
+    draw: Draw = "cost",
 ) -> list[Candidate]:
-    """Distinct candidates for a program, best first by the teacher's own judgement.
+    """Distinct candidates for a program.
 
     Args:
         limit: at most this many.
-        seed: of the draws that make further candidates diverse; equal seeds, equal candidates.
+        seed: of the draws that make candidates diverse; equal seeds, equal candidates.
         precision: "strict", "tf32" or "kernelbench": which dot precisions may be used.
+        draw: "cost": the best by the teacher's own judgement first, then draws from the others,
+            a third, so that a model that learns from candidates sees more than the favourites;
+            "uniform": all drawn alike from all ways.
 
     Returns:
         An empty list where the program is not writable.
     """
-    name = family(program)
-    if name is None:
-        return []
-    _, writer = (_FAMILIES | _OF_EXTERNS)[name]
-    return writer(program, limit=limit, seed=seed, precision=precision)
+    ordered = order(ways(program, precision), limit, derive(seed, "ways"), draw)
+    return list(islice(written(ordered), limit))

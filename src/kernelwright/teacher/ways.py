@@ -1,0 +1,60 @@
+"""A program's ways to be written, and which of them become candidates."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.expressions import NotWritable
+
+Draw = Literal["cost", "uniform"]
+"""How candidates are drawn: two thirds by the family's estimate of cost, the rest from all others;
+or all of them from all ways alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """One schedule of a program in one form."""
+
+    kind: Hashable
+    """Ways of one kind are much alike: favourites are spread over kinds."""
+    write: Callable[[], Candidate] = field(compare=False)
+    """Raises NotWritable where the form does not fit after all."""
+
+
+def written(ways: Iterable[Way]) -> Iterator[Candidate]:
+    """Distinct candidates, in the order of the ways."""
+    seen = set()
+    for way in ways:
+        try:
+            candidate = way.write()
+        except NotWritable:
+            continue
+        if candidate.source not in seen:
+            seen.add(candidate.source)
+            yield candidate
+
+
+def order(ways: Sequence[Way], limit: int, seed: int, draw: Draw) -> list[Way]:
+    """All ways, those first of which `limit` candidates are made."""
+    drawn = random.Random(seed)
+    best = [] if draw == "uniform" else _spread(ways, limit - limit // 3)
+    taken = set(best)
+    rest = [at for at in range(len(ways)) if at not in taken]
+    drawn.shuffle(rest)
+    return [ways[at] for at in (*best, *rest)]
+
+
+def _spread(ways: Sequence[Way], count: int) -> list[int]:
+    """Places of the best `count`, one of a kind the dearer the more often that kind was taken."""
+    best: list[int] = []
+    left = list(range(len(ways)))
+    taken: Counter[Hashable] = Counter()
+    while left and len(best) < count:
+        place = min(left, key=lambda at: at + 2 * taken[ways[at].kind])
+        left.remove(place)
+        best.append(place)
+        taken[ways[place].kind] += 1
+    return best
