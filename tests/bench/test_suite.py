@@ -136,15 +136,24 @@ class Short:
         return failure("memory" if not job["alone"] else "usage", f"asked {self.asked}")
 
 
-@pytest.mark.parametrize(("jobs", "code"), [(2, "usage"), (1, "memory")])
-def test_a_case_that_finds_no_memory_beside_others_is_run_again_alone(
-    cases, tmp_path, monkeypatch, jobs, code
-):
+def codes(suite):
+    return [line["code"] for line in record.read(suite.records) if "code" in line]
+
+
+def test_what_finds_no_memory_beside_others_comes_last_alone(cases, tmp_path, monkeypatch):
     monkeypatch.setattr(suite_module, "Worker", Short)
-    suite = run(tmp_path, jobs=jobs)
+    suite = run(tmp_path, jobs=2)
+    run_suite(suite, cases, print)
+    assert codes(suite) == ["memory", "memory", "usage", "usage"]
+
+
+def test_a_case_that_is_alone_anyway_is_not_run_again(cases, tmp_path, monkeypatch):
+    monkeypatch.setattr(suite_module, "Worker", Short)
+    suite = run(tmp_path)
     run_suite(suite, cases[:1], print)
-    _, found = record.read(suite.records)
-    assert found["code"] == code
+    assert codes(suite) == ["memory"]
+    run_suite(run(tmp_path, jobs=2), cases[:1], print)
+    assert codes(suite) == ["memory", "usage"], "resumed, it is alone at once"
 
 
 def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):

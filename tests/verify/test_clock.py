@@ -129,6 +129,14 @@ def test_an_honest_candidate_has_times_an_interval_and_the_machines_noise():
     assert trial.advice == []
 
 
+def test_large_outputs_are_judged_at_once_and_not_kept(monkeypatch):
+    judged = []
+    monkeypatch.setattr(clock, "KEPT_BYTES", 0)
+    monkeypatch.setattr(clock, "check_outputs", lambda *args: judged.append(args))
+    assert timed_trial(FakeSession()).times
+    assert len(judged) >= 3
+
+
 def test_every_timed_call_has_values_of_its_own():
     session = FakeSession()
     timed_trial(session)
@@ -193,7 +201,9 @@ CHEATS = {
 
 
 @pytest.mark.parametrize("call", CHEATS.values(), ids=CHEATS)
-def test_a_wrong_timed_call_is_found(call):
+@pytest.mark.parametrize("kept_bytes", [clock.KEPT_BYTES, 0], ids=["kept", "judged at once"])
+def test_a_wrong_timed_call_is_found(call, kept_bytes, monkeypatch):
+    monkeypatch.setattr(clock, "KEPT_BYTES", kept_bytes)
     with pytest.raises(Rejected) as caught:
         timed_trial(FakeSession(call))
     assert caught.value.stage is Stage.TIMING

@@ -87,12 +87,12 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         job["spec"], out=folder, progress=say, with_slower=True, hold=hold, **job["options"]
     )
     lines = list(record.read(folder / "records.jsonl"))
-    if not job["alone"] and _ran_out(lines):
-        return failure(MEMORY, "a kernel found no memory beside other cases")
     verdict, kernel = Verdict.from_json(result["verdict"]), folder / KERNEL
     is_kept = verdict.accepted
     if "slower" in result:
         verdict, kernel = Verdict.from_json(result["slower"]), folder / SLOWER
+    if not (verdict.accepted or job["alone"]) and (why := _ran_out(lines)):
+        return failure(MEMORY, f"beside other cases: {why}")
     found = _of_verdict(verdict) | {
         "kept": is_kept,
         "rewrites": result["rewrites"],
@@ -125,11 +125,12 @@ def _rejected(lines: Sequence[Record]) -> dict[str, str]:
     return {each["code"]: each["message"][:MESSAGE_LIMIT] for each in wrong}
 
 
-def _ran_out(lines: Sequence[Record]) -> bool:
-    """Some kernel, or a whole, was refused for want of memory."""
-    codes = {line["verdict"]["code"] for line in lines if "verdict" in line}
-    reasons = [line["reason"] for line in lines if line["record"] == "fragment"]
-    return Code.OUT_OF_MEMORY in codes or any(Code.OUT_OF_MEMORY in why for why in reasons)
+def _ran_out(lines: Sequence[Record]) -> str:
+    """What was said of a kernel, or a whole, that was refused for want of memory; "" of none."""
+    verdicts = [line["verdict"] for line in lines if "verdict" in line]
+    said = [each["message"] for each in verdicts if each["code"] == Code.OUT_OF_MEMORY]
+    said += [line["reason"] for line in lines if Code.OUT_OF_MEMORY in (line.get("reason") or "")]
+    return said[0][:MESSAGE_LIMIT] if said else ""
 
 
 def _judged_candidate(job: Record, say: Say) -> Record:

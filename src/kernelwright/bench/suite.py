@@ -19,7 +19,7 @@ WORKER = "kernelwright.bench.case"
 KERNEL, SLOWER = "optimized.py", "slower.py"
 """In a case's folder: what the teacher wrote; what is right where nothing was worth keeping."""
 MEMORY = "memory"
-"""How a case ends that found too little memory beside others: it is run again alone."""
+"""How a case ends that found too little memory: beside others, it is run again alone."""
 
 RETRIED = ("infra", MEMORY)
 """Ends of a case that are no finding: it is run again when the run is resumed."""
@@ -97,40 +97,45 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
     """Run the cases without a record, or with one that ends in `RETRIED`, and append one each.
 
     Their order is mixed: a run that is cut short is a fair sample, and large tasks, which often lie
-    side by side, do not wait for each other.
+    side by side, do not wait for each other. What found no memory beside others comes last, alone.
 
     Raises:
         UsageError: the folder holds a run that was begun otherwise.
     """
-    settled = _settled(run)
-    queue = SimpleQueue[Case]()
+    ends = _ends(run)
+    beside, alone = SimpleQueue[Case](), SimpleQueue[Case]()
     for case in sorted(todo, key=lambda case: derive(0, *case.key)):
-        if case.key not in settled:
-            queue.put(case)
+        end = ends.get(case.key)
+        if end is None or end in RETRIED:
+            (alone if end == MEMORY and run.jobs > 1 else beside).put(case)
 
-    def serve(number: int) -> None:
+    def serve(number: int, queue: SimpleQueue[Case]) -> None:
+        is_alone = queue is alone
         with Worker(WORKER, run.work / f"worker-{number}.log") as worker:
             while time.monotonic() < run.deadline_s:
                 try:
                     case = queue.get_nowait()
                 except Empty:
                     return
-                line = _line(run, case) | _found(run, case, worker)
+                line = _line(run, case) | _found(run, case, worker, is_alone=is_alone)
                 record.append(run.records, [line])
                 say(f"{case.level}/{case.name}: {describe(line)}")
+                if line["code"] == MEMORY and run.jobs > 1 and not is_alone:
+                    alone.put(case)
 
     run.work.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(run.jobs) as pool:
-        list(pool.map(serve, range(run.jobs)))
+        list(pool.map(lambda number: serve(number, beside), range(run.jobs)))
+    serve(0, alone)
 
 
-def _settled(run: Run) -> set[Key]:
-    """Cases with a verdict; begins the records where there are none."""
+def _ends(run: Run) -> dict[Key, str]:
+    """How cases ended that have a record, last; begins the records where there are none."""
     record.cut_torn_line(run.records)
     lines = list(record.read(run.records)) if run.records.exists() else []
     if not lines:
         record.append(run.records, [run.head() | {"environment": record.environment()}])
-        return set()
+        return {}
     begun, head = lines[0], run.head()
     changed = [key for key in head if begun.get(key) != head[key]]
     if changed:
@@ -140,12 +145,10 @@ def _settled(run: Run) -> set[Key]:
             remedy="resume it as it was begun, or give another folder",
         )
     cases = [line for line in lines if line["record"] == "benchmark_case"]
-    return {
-        (line["level"], line["id"], line["sample"]) for line in cases if line["code"] not in RETRIED
-    }
+    return {(line["level"], line["id"], line["sample"]): line["code"] for line in cases}
 
 
-def _found(run: Run, case: Case, worker: Worker) -> Record:
+def _found(run: Run, case: Case, worker: Worker, *, is_alone: bool) -> Record:
     job: Record = {
         "spec": case.spec,
         "candidate": case.candidate,
@@ -153,14 +156,12 @@ def _found(run: Run, case: Case, worker: Worker) -> Record:
         "options": run.options,
         "max_autotune": run.max_autotune,
         "room": str(run.work),
+        "alone": is_alone,
     }
     try:
-        found = worker.run(job | {"alone": False}, run.timeout_s)
-        if found["code"] == MEMORY and run.jobs > 1:
-            found = worker.run(job | {"alone": True}, run.timeout_s)
+        return worker.run(job, run.timeout_s)
     except InfraError as error:
         return failure("infra", str(error))
-    return found
 
 
 def _line(run: Run, case: Case) -> Record:

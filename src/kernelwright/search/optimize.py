@@ -50,9 +50,9 @@ TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
 PROPOSING_SHARE = 0.3
 """Of a layout's time for tuning: until when a large program is looked through for fragments."""
-MIN_CANDIDATES, MAX_CANDIDATES = 4, 16
+MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
-CANDIDATE_S = 2.0
+CANDIDATE_S = 3.0
 """Of that time: compiling beside others, two cases, times."""
 SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""

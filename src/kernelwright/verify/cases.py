@@ -83,6 +83,8 @@ class Cases:
     variants: dict[str, Task]
     rules: Rules
     seed: int
+    is_large: bool = field(default=False, init=False)
+    """The first case, once it was posed, is larger than KEPT_BYTES."""
     _first: Posed | None = field(default=None, init=False)
 
     @property
@@ -103,7 +105,8 @@ class Cases:
         if self._first is not None:
             return self._first
         posed = pose(self.base, next(self.all()), self.rules)
-        if posed.num_bytes <= KEPT_BYTES:
+        self.is_large = posed.num_bytes > KEPT_BYTES
+        if not self.is_large:
             self._first = posed
         return posed
 

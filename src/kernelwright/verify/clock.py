@@ -21,7 +21,7 @@ from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, summarize
 from kernelwright.verify import checks, second_look
-from kernelwright.verify.cases import Posed
+from kernelwright.verify.cases import KEPT_BYTES, Posed
 from kernelwright.verify.compare import Precision, strangeness
 from kernelwright.verify.plausible import check_floor, check_wall, leaves_inputs_unread
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
@@ -87,6 +87,7 @@ class PairTimer:
         else:
             candidate_ms = self.candidate.time()
             reference_ms = self.reference.time()
+        del inputs
         self._look(seed, self.candidate.ran(), is_judged)
         return reference_ms, candidate_ms
 
@@ -100,13 +101,20 @@ class PairTimer:
         strange = strangeness(ran.outputs, self.reference.outputs, self.trial.errors)
         if is_judged or strange > 1.0:
             is_stale = self.last is not None and same_bits(ran.outputs, self.last.outputs)
-            kept = Kept(seed, ran, is_stale, strange)
-            if is_judged:
-                self.drawn.append(kept)
-            else:
-                ranked = sorted((*self.strangest, kept), key=lambda k: (k.is_stale, k.strangeness))
-                self.strangest = ranked[-MAX_STRANGE:]
+            self._keep(Kept(seed, ran, is_stale, strange), is_judged)
         self.last = ran
+
+    def _keep(self, kept: Kept, is_drawn: bool) -> None:
+        """For later, when the GPU need not be quiet; large outputs are judged now."""
+        if sum(output.nbytes for output in kept.ran.outputs) > KEPT_BYTES:
+            self.last = None
+            self.reference.prepare([], kept.seed)  # it lets go of its own
+            check_outputs(self.task, self.trial, kept)
+        elif is_drawn:
+            self.drawn.append(kept)
+        else:
+            ranked = sorted((*self.strangest, kept), key=lambda k: (k.is_stale, k.strangeness))
+            self.strangest = ranked[-MAX_STRANGE:]
 
 
 @stage("take times")

@@ -177,7 +177,11 @@ class Judge:
                     clock.time_trial(session, cases.base, trial, self.seed, budget_s)
                 sessions = Lasting(session, open_session)
                 self._probe(trial, sessions, cases)
-                if self._takes_times:  # last: a graph that cannot be captured may cost the guest
+                if self._takes_times and cases.is_large:
+                    trial.advice.append(
+                        "no time as a CUDA graph: beside such sizes no launch counts"
+                    )
+                elif self._takes_times:  # last: a capture that fails may cost the guest
                     self._say("timing CUDA graphs")
                     budget_s = GRAPHS_SHARE * self.budget_s
                     clock.time_graphs(sessions.now(), cases.base, trial, self.seed, budget_s)
