@@ -1,6 +1,5 @@
 """Rewrites change the form of a program and never its values."""
 
-import pytest
 import torch
 from drawing import programs
 from hypothesis import given, settings
@@ -9,13 +8,7 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.rewrite import (
-    channels_last,
-    dead_code,
-    diagonal_products,
-    prepared,
-    split_conv_bias,
-)
+from kernelwright.programs.rewrite import channels_last, dead_code, split_conv_bias
 
 
 def convolutions() -> Program:
@@ -45,7 +38,7 @@ def agrees(ours: Program, theirs: Program) -> None:
 @settings(max_examples=30, deadline=None)
 @given(programs())
 def test_rewrites_keep_the_values_of_any_program(program):
-    for rewrite in (split_conv_bias, channels_last, dead_code, diagonal_products):
+    for rewrite in (split_conv_bias, channels_last, dead_code):
         agrees(rewrite(program), program)
 
 
@@ -57,32 +50,6 @@ def test_biases_become_additions():
         "conv_transpose2d", "reshape", "add", "mean",
     ]  # fmt: skip
     assert all(dict(call.args).get("bias") is None for call in rewritten.calls)
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 5)], ids=["matrix", "batch"])
-@pytest.mark.parametrize("is_first", [True, False], ids=["rows", "columns"])
-def test_products_with_a_diagonal_are_scaled(shape, is_first):
-    b = Builder()
-    entries, matrix = b.input(TensorType(shape)), b.input(TensorType((3, 5, 5)))
-    [diagonal] = b.call("aten.diag_embed.default", self=entries)
-    factors = (diagonal, matrix) if is_first else (matrix, diagonal)
-    program = b.program(b.call("matmul", input=factors[0], other=factors[1]))
-    rewritten, names = prepared(program)
-    agrees(rewritten, program)
-    assert [call.op for call in rewritten.calls] == ["unsqueeze", "mul"]
-    assert names == ("diagonal_products",)
-
-
-def test_other_diagonals_and_vectors_stay_products():
-    b = Builder()
-    entries, vector = b.input(TensorType((5,))), b.input(TensorType((5,)))
-    [diagonal] = b.call("aten.diag_embed.default", self=entries)
-    [beside] = b.call("aten.diag_embed.default", self=entries, offset=1)
-    products = b.call("matmul", input=diagonal, other=vector)
-    program = b.program(
-        [*products, *b.call("matmul", input=beside, other=b.input(TensorType((6, 2))))]
-    )
-    assert prepared(program) == (program, ())
 
 
 def test_channels_last_converts_once_and_propagates():

@@ -95,7 +95,9 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         return failure(MEMORY, f"beside other cases: {why}")
     found = _of_verdict(verdict) | {
         "kept": is_kept,
+        "algebra": result["algebra"],
         "rewrites": result["rewrites"],
+        "forms": result["forms"],
         "candidates": result["num_candidates"],
         "rejected": _rejected(lines),
         "seconds": result["seconds"],

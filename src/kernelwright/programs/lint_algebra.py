@@ -9,44 +9,27 @@ from math import prod
 from typing import Any
 
 from kernelwright.ops.operator import Numerics
+from kernelwright.programs.dataflow import (
+    Dataflow,
+    axes_of,
+    has_bias,
+    is_flat,
+    normalized_axes,
+    operands,
+    summed_axes,
+)
 from kernelwright.programs.lint_findings import Finding, found
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.ranges import idle_range, value_range
 
-_SUMS = ("sum", "mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
 _SIZE_ONE = (
     "sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp", "norm", "softmax",
     "log_softmax", "cumsum", "cumprod", "logcumsumexp",
 )  # fmt: skip
 _SCALAR = ("add", "sub", "rsub", "mul", "div")
-_NORMALIZERS = (
-    "batch_norm", "batch_norm_train", "instance_norm", "layer_norm", "group_norm", "softmax",
-    "log_softmax",
-)  # fmt: skip
 _CUTS = ("tril", "triu", "slice", "select")
 _HEAVY_FLOPS = 64
 """An element of the result: below it a contraction is no heavier than what stands around it."""
-
-
-class Dataflow:
-    """A program with the questions that the rules ask of it."""
-
-    def __init__(self, program: Program) -> None:
-        self.program, self._producer = program, program.producer()
-        self.users = program.users()
-
-    def maker(self, value: Any) -> int | None:
-        """The call that makes an operand; None for inputs and numbers."""
-        return self._producer.get(value.name) if isinstance(value, Ref) else None
-
-    def shape(self, value: Ref) -> tuple[int, ...]:
-        return self.program.type_of(value.name).shape
-
-    def is_only_read_by(self, i: int, reader: int) -> bool:
-        """No result of call i goes anywhere but into `reader`."""
-        names = self.program.calls[i].outputs
-        readers = {user for name in names for user in self.users[name]}
-        return readers == {reader} and not any(n in self.program.outputs for n in names)
 
 
 Rule = Callable[[Dataflow, int, Call], Iterator[Finding]]
@@ -64,7 +47,7 @@ def check_algebra(program: Program) -> Iterator[Finding]:
 def removable_heavy_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     """sum(A @ B) is (sum A) @ B: a sum over a dimension that the contraction made, with nothing
     but scaling and shifting in between, sums the factor first."""
-    axes = _summed_axes(flow, call)
+    axes = summed_axes(flow, call)
     source, reader = _back_through_linear(flow, i, call.arg("input") if axes else None, axes)
     if source is None:
         return
@@ -79,29 +62,6 @@ def removable_heavy_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Fin
             measure=share,
             operator=source,
         )
-
-
-def _summed_axes(flow: Dataflow, call: Call) -> frozenset[int]:
-    """Axes of its operand that a call adds up to one element each, counted from the front."""
-    if call.op not in _SUMS:
-        return frozenset()
-    shape = flow.shape(call.arg("input"))
-    if not shape:
-        return frozenset()
-    if call.op.startswith("adaptive"):
-        spatial = int(call.op[-2])
-        sizes = call.types[0].shape[-spatial:]
-        return (
-            frozenset(range(len(shape) - spatial, len(shape))) if set(sizes) == {1} else frozenset()
-        )
-    axes = _dims(call.arg("dim"), len(shape))
-    return frozenset(axis for axis in axes if shape[axis] > 1)
-
-
-def _dims(dim: Any, rank: int) -> tuple[int, ...]:
-    if dim is None or dim == ():
-        return tuple(range(rank))
-    return tuple(d % max(rank, 1) for d in (dim if isinstance(dim, tuple) else (dim,)))
 
 
 def _back_through_linear(
@@ -119,22 +79,13 @@ def _back_through_linear(
             continue
         if call.op not in _SCALAR:
             break
-        whole, rest = _operands(flow, call)
+        whole, rest = operands(flow, call)
         if len(whole) != 1 or (call.op == "div" and whole[0] != call.arg("input")):
             break
-        if call.op in ("mul", "div") and not all(_is_flat(flow, v, call, axes) for v in rest):
+        if call.op in ("mul", "div") and not all(is_flat(flow, v, call, axes) for v in rest):
             break
         value, reader = whole[0], source
     return None, reader
-
-
-def _is_flat(flow: Dataflow, value: Any, call: Call, axes: frozenset[int]) -> bool:
-    """A factor that is the same along the axes that are summed."""
-    if not isinstance(value, Ref):
-        return True
-    shape = flow.shape(value)
-    shape = (1,) * (call.types[0].rank - len(shape)) + shape
-    return all(shape[axis] == 1 for axis in axes)
 
 
 def _made_axes(flow: Dataflow, call: Call) -> frozenset[int]:
@@ -185,7 +136,7 @@ def size_one_reduction(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     if call.op not in _SIZE_ONE:
         return
     shape = flow.shape(call.arg("input"))
-    dims = _dims(call.arg("dim"), len(shape))
+    dims = axes_of(call.arg("dim"), len(shape))
     if shape and dims and prod(shape[d] for d in dims) == 1:
         message = f"{call.op} (call {i}) over dimensions of size one"
         yield found("size_one_reduction", message, operator=i)
@@ -193,7 +144,7 @@ def size_one_reduction(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
 
 def cancelled_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     """A shift or a scale that a normalization over the same elements takes back."""
-    groups = _normalized(flow, call)
+    groups = normalized_axes(flow, call)
     if groups is None:
         return
     axes, scales = groups
@@ -204,48 +155,17 @@ def cancelled_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
     if before.is_extern:
         return
     if before.op in ("add", "sub", *(("mul", "div") if scales else ())):
-        whole, rest = _operands(flow, before)
+        whole, rest = operands(flow, before)
         is_first = before.op in ("add", "mul") or whole[:1] == [before.arg("input")]
-        if len(whole) == 1 and is_first and all(_is_flat(flow, v, before, axes) for v in rest):
+        if len(whole) == 1 and is_first and all(is_flat(flow, v, before, axes) for v in rest):
             message = f"{before.op} (call {source}) is taken back by {call.op} (call {i})"
             yield found("cancelled_operator", message, operator=source)
-    bias = before.arg("bias") if _has_bias(before) else None
+    bias = before.arg("bias") if has_bias(before) else None
     if isinstance(bias, Ref):
         channel = before.types[0].rank - 1 if before.op == "linear" else 1
         if channel not in axes:
             message = f"the bias of {before.op} (call {source}) is taken back by {call.op}"
             yield found("cancelled_operator", f"{message} (call {i})", operator=source)
-
-
-def _operands(flow: Dataflow, call: Call) -> tuple[list[Ref], list[Any]]:
-    """(operands of the result's shape, the others) of a call with two."""
-    both = [call.arg("input"), call.arg("other")]
-    whole = [v for v in both if isinstance(v, Ref) and flow.shape(v) == call.types[0].shape]
-    return whole, [v for v in both if v not in whole]
-
-
-def _has_bias(call: Call) -> bool:
-    return call.op == "linear" or call.operator.family == "convolution"
-
-
-def _normalized(flow: Dataflow, call: Call) -> tuple[frozenset[int], bool] | None:
-    """(axes whose common shift the call takes back, whether a common scale too)."""
-    if call.op not in _NORMALIZERS:
-        return None
-    shape = flow.shape(call.arg("input"))
-    axes = range(len(shape))
-    if call.op in ("softmax", "log_softmax"):
-        return frozenset(_dims(call.arg("dim"), len(shape))), False
-    if call.op in ("batch_norm", "batch_norm_train"):
-        is_train = call.arg("training")
-        return (frozenset(axes) - {1}, True) if is_train else None
-    if call.op == "instance_norm":
-        return (frozenset(axes) - {0, 1}, True) if call.arg("use_input_stats") else None
-    if call.op == "layer_norm":
-        count = len(call.arg("normalized_shape"))
-        return frozenset(axes[len(shape) - count :]), True
-    is_whole = call.arg("num_groups") != shape[1]
-    return frozenset(axes) - ({0} if is_whole else {0, 1}), True
 
 
 def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:

@@ -8,28 +8,10 @@ from kernelwright.ops.operator import Layout
 from kernelwright.programs.build import Builder, dead_code, map_refs
 from kernelwright.programs.program import Call, Program, Ref
 
-__all__ = [
-    "channels_last",
-    "dead_code",
-    "diagonal_products",
-    "in_float32",
-    "prepared",
-    "split_conv_bias",
-]
+__all__ = ["channels_last", "dead_code", "in_float32", "split_conv_bias"]
 
 Rule = Callable[[Builder, Call, dict[str, Any]], tuple[Ref, ...] | None]
 """(builder, call, its parameters in the new program) -> results; None keeps the call."""
-
-
-def prepared(program: Program) -> tuple[Program, tuple[str, ...]]:
-    """The program in the form that the search starts from, and the rewrites that changed it."""
-    names = []
-    for rewrite in (split_conv_bias, diagonal_products):
-        made = rewrite(program)
-        if [call.op for call in made.calls] != [call.op for call in program.calls]:
-            program = made
-            names.append(rewrite.__name__)
-    return program, tuple(names)
 
 
 def split_conv_bias(program: Program) -> Program:
@@ -48,35 +30,6 @@ def split_conv_bias(program: Program) -> Program:
         return builder.call("add", input=product, other=column)
 
     return _rewritten(program, rule)
-
-
-def diagonal_products(program: Program) -> Program:
-    """Products with a diagonal matrix that the program makes, as scaled rows or columns.
-
-    As in kernels of triangular products, zeros beside the diagonal do not turn infinities into NaN.
-    """
-
-    def rule(builder: Builder, call: Call, values: dict[str, Any]) -> tuple[Ref, ...] | None:
-        if call.op not in ("matmul", "mm", "bmm"):
-            return None
-        first, second = (values[name] for name in dict(call.args))
-        for diagonal, other, dim in ((first, second, -1), (second, first, -2)):
-            entries = _entries(builder, diagonal)
-            if entries is not None and builder.types[other.name].rank >= 2:
-                (scale,) = builder.call("unsqueeze", input=entries, dim=dim)
-                return builder.call("mul", input=other, other=scale)
-        return None
-
-    return dead_code(_rewritten(program, rule))
-
-
-def _entries(builder: Builder, matrix: Ref) -> Ref | None:
-    """What lies on the diagonal of a value, where that is how it was made."""
-    made = next((call for call in builder.calls if matrix.name in call.outputs), None)
-    if made is None or made.op != "aten.diag_embed.default" or len(made.args) > 1:
-        return None  # further arguments place the diagonal elsewhere
-    [(_, entries)] = made.args
-    return entries if isinstance(entries, Ref) else None
 
 
 def channels_last(program: Program) -> Program:

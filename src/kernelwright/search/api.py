@@ -13,7 +13,7 @@ import torch.utils._pytree as pytree
 
 from kernelwright.core.record import Record
 from kernelwright.programs.lowering import Lowered, lower
-from kernelwright.search.describe import Spent, result_record
+from kernelwright.search.describe import result_record
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import JUDGING_SHARE, Search
 from kernelwright.verify.judge import Judge
@@ -64,9 +64,7 @@ def optimize(
         variants = search.ranked(lowered.program)
         task = program_task(lowered.program, name=name)
         variant, source, verdict = search.settle(variants, task, lambda composed: composed)
-    seconds = time.monotonic() - begin_s
-    spent = Spent(seconds, search.num_candidates)
-    record = result_record(name, lowered.program, variant, verdict, source, spent)
+    record = result_record(name, variant, verdict, source, search.spent())
     compute = _imported(source) if verdict.accepted else None
     return _attach(module, lowered, (args, kwargs), compute, record)
 

@@ -10,13 +10,15 @@ from kernelwright.programs.text import to_text
 from kernelwright.search.variant import Variant
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Spent:
-    """What a search took."""
+    """What a search took, and on what."""
 
     seconds: float
     num_candidates: int
-    """Written and judged, in all layouts."""
+    """Written and judged, in all forms."""
+    forms: tuple[Record, ...]
+    """Records of the forms that were compared; none where there was one, or nothing is timed."""
 
 
 def program_record(variant: Variant) -> Record:
@@ -103,20 +105,36 @@ def whole_record(variant: Variant, verdict: Verdict) -> Record:
     return {
         "record": "whole",
         "layout": variant.layout,
+        "algebra": list(variant.algebra),
         "schedules": [kernel.schedule for kernel in kernels if kernel],
         "verdict": verdict.to_json(),
     }
 
 
+def form_record(variant: Variant, verdict: Verdict) -> Record:
+    """A form with its time as a whole beside the original's; without where it is not right."""
+    return {
+        "layout": variant.layout,
+        "algebra": list(variant.algebra),
+        "rewrites": list(variant.rewrites),
+        "code": verdict.code,
+        "times": _times(verdict),
+    }
+
+
+def _times(verdict: Verdict) -> Record:
+    names = {"eager": "reference", "optimized": "candidate"}
+    return {k: asdict(verdict.times[v]) for k, v in names.items() if v in verdict.times}
+
+
 def result_record(
-    name: str, original: Program, variant: Variant, verdict: Verdict, source: str, spent: Spent
+    name: str, variant: Variant, verdict: Verdict, source: str, spent: Spent
 ) -> Record:
     """The whole: verdict, times, and launches and traffic before and after."""
-    program = variant.program
+    original, program = variant.original, variant.program
     chosen = [variant.tuned[i] for i in variant.chosen]
     inside = frozenset(call for tuned in chosen for call in tuned.fragment.calls)
     rest = [call for i, call in enumerate(program.calls) if i not in inside]
-    times = {"eager": "reference", "optimized": "candidate"}
     return {
         "record": "result",
         "target": name,
@@ -133,9 +151,11 @@ def result_record(
         },
         "flops": original.flops(),
         "dtypes": sorted({each.type.dtype for each in original.inputs}),
-        "times": {k: asdict(verdict.times[v]) for k, v in times.items() if v in verdict.times},
+        "times": _times(verdict),
         "layout": variant.layout,
+        "algebra": list(variant.algebra) if chosen else [],
         "rewrites": list(variant.rewrites) if chosen else [],
+        "forms": list(spent.forms),
         "num_operators": len(original.calls),
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),

@@ -1,8 +1,8 @@
 """The main job: a program's fragments become verified kernels wherever that wins.
 
 Fragments are proposed, each is tuned on its own, disjoint winners are combined into the largest
-total saving, the whole is verified against the original and written with its records. Programs with
-convolutions are also searched in channels-last layout, and the faster whole is kept.
+total saving, the whole is verified against the original and written with its records. A program is
+searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
 import os
@@ -21,20 +21,20 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Call, Program
-from kernelwright.programs.rewrite import channels_last, prepared
 from kernelwright.programs.text import to_text
-from kernelwright.programs.variants import scaled_down
 from kernelwright.search.combine import Option, combine
 from kernelwright.search.compose import compose
 from kernelwright.search.describe import (
     Spent,
     candidate_records,
+    form_record,
     fragment_record,
     program_record,
     result_record,
     whole_record,
 )
-from kernelwright.search.partition import propose
+from kernelwright.search.forms import CPU_LIMIT_BYTES, Form, at_cpu_size, forms
+from kernelwright.search.partition import covering_first, propose
 from kernelwright.search.target import load_target
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.search.variant import Variant
@@ -49,18 +49,13 @@ Say = Callable[[str], None]
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
 PROPOSING_SHARE = 0.3
-"""Of a layout's time for tuning: until when a large program is looked through for fragments."""
+"""Of a form's time for tuning: until when a large program is looked through for fragments."""
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 CANDIDATE_S = 3.0
 """Of that time: compiling beside others, two cases, times."""
 SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
-
-CPU_LIMIT_BYTES = 64 << 20
-"""Traffic of a program above which it is judged scaled down where there is no GPU."""
-CPU_ELEMENTS = 1 << 16
-"""Elements of the largest tensor of a scaled-down program."""
 
 
 def optimize_target(
@@ -106,9 +101,8 @@ def optimize_target(
         slower = None
         if with_slower and not variant.chosen:
             slower = search.slower(variants, target.task, target.write)
-    seconds = time.monotonic() - begin_s
-    spent = Spent(seconds, search.num_candidates)
-    result = result_record(target.name, target.program, variant, verdict, source, spent)
+    spent = search.spent()
+    result = result_record(target.name, variant, verdict, source, spent)
     run = {
         "record": "run",
         "command": "optimize",
@@ -116,7 +110,7 @@ def optimize_target(
         "options": {"device": device, "precision": precision, "mode": mode, "budget_s": budget_s},
         "environment": record.environment(),
         "device": verdict.device,
-        "seconds": seconds,
+        "seconds": spent.seconds,
     }
     out.mkdir(parents=True, exist_ok=True)
     (out / "optimized.py").write_text(source, encoding="utf-8")
@@ -148,47 +142,43 @@ class Search:
         self._judge, self._say, self._seed = judge, say, seed
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
+        self._compared: list[Record] = []
         self.wholes: list[Record] = []
         """Every whole with kernels that was judged, those that were not kept too."""
 
-    @property
-    def num_candidates(self) -> int:
-        """Written and judged so far, in all layouts."""
-        return sum(len(tuned.candidates) for tuned in self._known.values())
+    def spent(self) -> Spent:
+        """Until now."""
+        num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
+        seconds = time.monotonic() - self._begin_s
+        return Spent(seconds=seconds, num_candidates=num_candidates, forms=tuple(self._compared))
 
     def ranked(self, program: Program) -> list[Variant]:
-        """The program searched in the layouts that suit it, the fastest first.
-
-        Without a GPU only the layout it has: which is faster would be a guess.
-        """
-        base, rewrites = prepared(program)
-        if not (self._judge.on_gpu and any(call.op.startswith("conv") for call in base.calls)):
-            plain = self._search(base, "contiguous", self._begin_s + self._tuning_s)
-            return [replace(plain, rewrites=rewrites)]
-        plain = self._search(base, "contiguous", self._begin_s + self._tuning_s / 2)
-        other = self._search(channels_last(base), "channels_last", self._begin_s + self._tuning_s)
-        return self._faster_first(
-            program,
-            [
-                replace(plain, rewrites=rewrites),
-                replace(other, rewrites=(*rewrites, "channels_last")),
-            ],
-        )
+        """The program searched in its forms, each in an equal share of the time and in what those
+        before it left: the fastest first, or where nothing is timed the one with the least work."""
+        found = forms(program, on_gpu=self._judge.on_gpu)
+        share_s = self._tuning_s / len(found)
+        variants = [
+            self._search(form, self._begin_s + share_s * number)
+            for number, form in enumerate(found, 1)
+        ]
+        is_compared = len(variants) > 1 and self._judge.on_gpu
+        return self._faster_first(program, variants) if is_compared else variants
 
     def _faster_first(self, program: Program, variants: list[Variant]) -> list[Variant]:
         """Those that are right, by their time as a whole; where none is all, the original last."""
-        self._say("comparing layouts")
+        self._say("comparing forms")
         whole = [compose(v.program, v.replacements()) for v in variants]
-        verdicts = self._judge.screen(program_task(program, name="layouts"), whole)
+        verdicts = self._judge.screen(program_task(program, name="forms"), whole)
         found = []
         for variant, verdict in zip(variants, verdicts, strict=True):
             self._note(variant, verdict)
+            self._compared.append(form_record(variant, verdict))
             times = verdict.times.get("candidate")
             text = f"{times.median_ms:.4g} ms" if times else verdict.message
-            self._say(f"{variant.layout}: {text}")
+            self._say(f"{variant.name}: {text}")
             if times:
                 found.append((times.median_ms, variant))
-        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants[::-1]
+        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants
 
     def settle(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
@@ -203,7 +193,7 @@ class Search:
             source, verdict = self._judged(other, task, write)
             if self._wins(verdict):
                 return other, source, verdict
-            self._say(f"{other.layout} does not win: {verdict.message}")
+            self._say(f"{other.name} does not win: {verdict.message}")
         while True:
             source, verdict = self._judged(variant, task, write)
             if self._wins(verdict):
@@ -212,7 +202,7 @@ class Search:
                 message = "no fragment won: optimized.py computes with PyTorch alone"
                 return variant, source, replace(verdict, message=message)
             self._say(f"one fragment less: the whole does not win ({verdict.message})")
-            variant = _without_least(variant, verdict)
+            variant = variant.without_least(verdict)
 
     def slower(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
@@ -262,28 +252,31 @@ class Search:
         is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
         if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
             return self._judge.verify(task, candidate)
-        small = scaled_down(variant.program, max_elements=CPU_ELEMENTS, max_flops=INTERPRETER_FLOPS)
-        whole = compose(small, variant.replacements(small))
-        verdict = self._judge.verify(program_task(small, name="scaled down"), whole)
+        small = at_cpu_size(variant)
+        assert small is not None  # `forms` leaves out those for which it is
+        original, program = small
+        whole = compose(program, variant.replacements(program))
+        verdict = self._judge.verify(program_task(original, name="scaled down"), whole)
         note = "judged on the program scaled down: there is no GPU for its real sizes"
         return replace(verdict, advice=(*verdict.advice, note))
 
-    def _search(self, program: Program, layout: str, until_s: float) -> Variant:
+    def _search(self, form: Form, until_s: float) -> Variant:
+        program = form.program
         every = self._judge.rules.mode == "pure"
         now_s = time.monotonic()
         cut_s = now_s + PROPOSING_SHARE * (until_s - now_s)
-        proposals = _covering_first(propose(program, family, every=every, until_s=cut_s))
+        proposals = covering_first(propose(program, family, every=every, until_s=cut_s))
         limit = self._candidates_each(len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
             if self._is_settled(program, calls, tuned) or time.monotonic() > until_s:
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
-            self._say(f"{layout} {number}/{len(proposals)}: {names}")
+            self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             tuned.append(self._tune(program, calls, limit))
         options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
         chosen = tuple(combine(program, options))
-        return Variant(layout=layout, program=program, tuned=tuple(tuned), chosen=chosen)
+        return Variant.of(form, tuple(tuned), chosen)
 
     def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
         """Whether a larger fragment has won that these calls need not be tried against.
@@ -333,20 +326,3 @@ def _saving_ms(verdict: Verdict) -> float:
 
 def _is_product(call: Call) -> bool:
     return not call.is_extern and call.operator.numerics is Numerics.CONTRACTION
-
-
-def _without_least(variant: Variant, verdict: Verdict) -> Variant:
-    """The variant with the chosen fragment that saves least back in PyTorch."""
-    least = min(variant.chosen, key=lambda i: variant.tuned[i].saving)
-    reason = "stays PyTorch: the whole is slower with it"
-    if not verdict.accepted:
-        reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
-    tuned = list(variant.tuned)
-    tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
-    chosen = tuple(i for i in variant.chosen if i != least)
-    return replace(variant, tuned=tuple(tuned), chosen=chosen)
-
-
-def _covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-    """Proposals no other contains come first; within both groups the larger ones."""
-    return sorted(proposals, key=lambda p: (any(p < q for q in proposals), -len(p), sorted(p)))

@@ -8,7 +8,7 @@ largest fragment. Where two of them overlap, what the later one leaves is propos
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import combinations
 
 from kernelwright.programs.fragment import RELABELLING, Graph, extract
@@ -52,6 +52,11 @@ def propose(
     )
     worthwhile = (part for part in found if _is_worthwhile(program, part, every=every))
     return sorted(worthwhile, key=lambda part: (-len(part), sorted(part)))
+
+
+def covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Proposals no other contains come first; within both groups the larger ones."""
+    return sorted(proposals, key=lambda p: (any(p < q for q in proposals), -len(p), sorted(p)))
 
 
 def _grow(

@@ -1,25 +1,27 @@
-"""A program in one memory layout, searched: its tuned fragments and the chosen ones."""
+"""A form of a program, searched: its tuned fragments and the chosen ones."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
+from kernelwright.core.verdict import Verdict
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
 from kernelwright.search.compose import Replacement
+from kernelwright.search.forms import Form
 from kernelwright.search.tune import Tuned
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Variant:
-    """The program in one layout, searched."""
+class Variant(Form):
+    """A form, searched."""
 
-    layout: str
-    """"contiguous" or "channels_last"."""
-    program: Program
     tuned: tuple[Tuned, ...]
     chosen: tuple[int, ...]
     """Indices into `tuned` of the fragments that are replaced."""
-    rewrites: tuple[str, ...] = ()
-    """What of `programs.rewrite` made the program out of the original."""
+
+    @classmethod
+    def of(cls, form: Form, tuned: tuple[Tuned, ...], chosen: tuple[int, ...]) -> "Variant":
+        facts = {field.name: getattr(form, field.name) for field in fields(Form)}
+        return cls(**facts, tuned=tuned, chosen=chosen)
 
     def replacements(self, program: Program | None = None) -> list[Replacement]:
         """The chosen winners, on the program itself or one of the same structure."""
@@ -31,3 +33,15 @@ class Variant:
             fragment = extract(program, self.tuned[i].fragment.calls)
             found.append(Replacement(fragment.calls, fragment.inputs, fragment.outputs, best))
         return found
+
+    def without_least(self, verdict: Verdict) -> "Variant":
+        """The variant with the chosen fragment that saves least back in PyTorch; `verdict` is why
+        the whole is not kept as it is."""
+        least = min(self.chosen, key=lambda i: self.tuned[i].saving)
+        reason = "stays PyTorch: the whole is slower with it"
+        if not verdict.accepted:
+            reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
+        tuned = list(self.tuned)
+        tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
+        chosen = tuple(i for i in self.chosen if i != least)
+        return replace(self, tuned=tuple(tuned), chosen=chosen)

@@ -1,0 +1,107 @@
+"""What lies between a product and the sum that is taken over it: scaling and shifting, which a sum
+lets through."""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from kernelwright.ops.operator import Numerics
+from kernelwright.programs.algebra.site import Site, is_float
+from kernelwright.programs.dataflow import is_flat, operands, summed_axes
+from kernelwright.programs.program import Call, Ref
+
+_STEPS = ("add", "sub", "rsub", "mul", "div")
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A sum or a mean over some axes of a value."""
+
+    op: str
+    """"sum" or "mean"."""
+    value: Ref
+    axes: frozenset[int]
+
+
+def sum_at(site: Site) -> Sum | None:
+    """The sum that a call takes in its input's own float dtype, global pooling included."""
+    axes = summed_axes(site.flow, site.call)
+    if not axes or not is_float(site.call.types[0]):
+        return None
+    value = site.call.arg("input")
+    is_cast = site.type_of(value).dtype != site.call.types[0].dtype
+    op = "sum" if site.call.op == "sum" else "mean"
+    return None if is_cast else Sum(op, value, axes)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A product and the calls that scale and shift it, the last one first."""
+
+    product: Call
+    steps: tuple[Call, ...]
+
+    def behind(self, site: Site, reduced: Ref, op: str, axes: frozenset[int]) -> Ref:
+        """The steps taken on the product's sum, which has size 1 along `axes`."""
+        for step in reversed(self.steps):
+            whole, _ = operands(site.flow, step)
+            values = dict(step.args)
+            for name in ("input", "other"):
+                if values.get(name) == whole[0]:
+                    values[name] = reduced
+                elif step.op in ("add", "sub", "rsub"):
+                    values[name] = summed(site, values[name], step.types[0].shape, op, axes)
+            reduced = site.emit(step.op, **values)
+        return reduced
+
+
+def chain_to(site: Site, value: Any, axes: frozenset[int], *, flat: bool = False) -> Chain | None:
+    """Back from a value to the product that nothing else reads; None where there is none.
+
+    Args:
+        flat: what is added must be the same along the axes too, not factors alone.
+    """
+    steps: list[Call] = []
+    reader = site.index
+    while (index := site.lone_maker(value, reader)) is not None:
+        call = site.flow.program.calls[index]
+        if call.operator.numerics is Numerics.CONTRACTION:
+            return Chain(call, tuple(steps))
+        value = _passed(site, call, axes, flat=flat)
+        steps.append(call)
+        reader = index
+    return None
+
+
+def _passed(site: Site, call: Call, axes: frozenset[int], *, flat: bool) -> Ref | None:
+    """The operand that a step scales or shifts, of its result's shape and dtype."""
+    if call.op not in _STEPS:
+        return None
+    whole, rest = operands(site.flow, call)
+    if len(whole) != 1 or site.type_of(whole[0]).dtype != call.types[0].dtype:
+        return None
+    is_scale = call.op in ("mul", "div")
+    if call.op == "div" and (whole[0] != call.arg("input") or call.arg("rounding_mode")):
+        return None
+    if not is_scale and call.arg("alpha") != 1:
+        return None
+    must_be_flat = is_scale or flat
+    if must_be_flat and not all(is_flat(site.flow, other, call, axes) for other in rest):
+        return None
+    return whole[0]
+
+
+def summed(site: Site, value: Any, shape: tuple[int, ...], op: str, axes: frozenset[int]) -> Any:
+    """Sum or mean over `axes` of a number or tensor that is broadcast to `shape`; the axes stay,
+    of size 1."""
+    own: tuple[int, ...] = site.shape(value) if isinstance(value, Ref) else ()
+    first = len(shape) - len(own)
+    dims = tuple(sorted(axis - first for axis in axes if axis >= first and own[axis - first] > 1))
+    if dims:
+        value = site.emit(op, input=value, dim=dims, keepdim=True)
+    repeats = prod(shape[axis] for axis in axes if axis - first not in dims)
+    if op == "mean" or repeats == 1:
+        return value
+    if not isinstance(value, Ref):
+        return value * repeats
+    return site.emit("mul", input=value, other=repeats)

@@ -1,0 +1,129 @@
+"""Operators that change nothing, or the same thing twice."""
+
+from math import inf, prod
+from typing import Any
+
+from kernelwright.programs.algebra.site import Site, is_float
+from kernelwright.programs.dataflow import axes_of
+from kernelwright.programs.program import Call, Ref
+from kernelwright.programs.ranges import idle_range, value_range
+
+_NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}
+_INVOLUTIONS = {"neg": "input", "logical_not": "input", "bitwise_not": "input"}
+_WIDER = {
+    "float16": ("float32", "float64"),
+    "bfloat16": ("float32", "float64"),
+    "float32": ("float64",),
+}
+"""Dtype -> those that hold all its values."""
+_PASSED_ON = ("sum", "mean", "amax", "amin", "prod", "logsumexp", "max", "min")
+"""Reductions that return a single element as it is."""
+_RUNNING = ("cumsum", "cumprod", "logcumsumexp")
+
+
+def neutral_number(site: Site) -> tuple[Ref, ...] | None:
+    """x + 0, x - 0, x * 1, x / 1, x ** 1."""
+    call = site.call
+    if call.op not in _NEUTRAL:
+        return None
+    other = call.arg("exponent" if call.op == "pow" else "other")
+    if isinstance(other, Ref) or other != _NEUTRAL[call.op]:
+        is_first = call.op in ("add", "mul") and call.arg("input") == _NEUTRAL[call.op]
+        return (other,) if is_first and isinstance(other, Ref) and _alpha(call) == 1 else None
+    is_rounded = call.op == "div" and call.arg("rounding_mode") is not None
+    value = call.arg("input")
+    return (value,) if isinstance(value, Ref) and not is_rounded else None
+
+
+def _alpha(call: Call) -> Any:
+    return call.arg("alpha") if call.op in ("add", "sub") else 1
+
+
+def idle_activation(site: Site) -> tuple[Ref, ...] | None:
+    """ReLU of a ReLU, the absolute value of a square, a clamp of what lies within already."""
+    passed = idle_range(site.call)
+    if passed is None or (before := site.maker(site.call.arg("input"))) is None:
+        return None
+    if before.operator.family == "random" or _has_domain(site, before):
+        return None  # the range would be that of usual values, not of all
+    low, high = value_range(site.flow.program, before)
+    return (site.call.arg("input"),) if low >= passed[0] and high <= passed[1] else None
+
+
+def _has_domain(site: Site, call: Call) -> bool:
+    bound = site.flow.program.bound(call)
+    applies = call.operator.domains_apply
+    return bool(call.operator.domains) and (applies is None or applies(bound))
+
+
+def nested_clamp(site: Site) -> tuple[Ref, ...] | None:
+    """Two clamps (ReLU, ReLU6 and hardtanh are some) as one with the limits of both."""
+    outer = _limits(site.call)
+    inner = site.lone_maker(site.call.arg("input")) if outer else None
+    if outer is None or inner is None:
+        return None
+    first = site.flow.program.calls[inner]
+    if (limits := _limits(first)) is None or limits[0] > limits[1] or outer[0] > outer[1]:
+        return None
+    low, high = (min(max(limit, outer[0]), outer[1]) for limit in limits)
+    given = {"min": None if low == -inf else low, "max": None if high == inf else high}
+    return (site.emit("clamp", input=first.arg("input"), **given),)
+
+
+def _limits(call: Call) -> tuple[float, float] | None:
+    if call.is_extern or call.op not in ("relu", "relu6", "hardtanh", "clamp"):
+        return None
+    low, high = idle_range(call) or (-inf, inf)
+    return None if isinstance(low, Ref) or isinstance(high, Ref) else (low, high)
+
+
+def idle_dropout(site: Site) -> tuple[Ref, ...] | None:
+    """Dropout that is not training, or drops nothing."""
+    call = site.call
+    is_idle = call.op == "dropout" and (not call.arg("training") or call.arg("p") == 0)
+    return (call.arg("input"),) if is_idle else None
+
+
+def double_negation(site: Site) -> tuple[Ref, ...] | None:
+    """-(-x), and the logical and bitwise kind."""
+    if site.call.op not in _INVOLUTIONS:
+        return None
+    before = site.maker(site.call.arg("input"))
+    return (before.arg("input"),) if before and before.op == site.call.op else None
+
+
+def idle_cast(site: Site) -> tuple[Ref, ...] | None:
+    """To the dtype that the value has, or to a wider one and back."""
+    if site.call.op != "to_dtype":
+        return None
+    value, dtype = site.call.arg("input"), site.call.arg("dtype")
+    if site.type_of(value).dtype == dtype:
+        return (value,)
+    before = site.maker(value)
+    if before is None or before.op != "to_dtype":
+        return None
+    first = before.arg("input")
+    is_back = site.type_of(first).dtype == dtype
+    return (first,) if is_back and before.arg("dtype") in _WIDER.get(dtype, ()) else None
+
+
+def single_element(site: Site) -> tuple[Ref, ...] | None:
+    """Sums, means, extremes, norms and softmaxes over dimensions of size 1."""
+    call = site.call
+    if call.op not in (*_PASSED_ON, *_RUNNING, "norm", "softmax", "log_softmax"):
+        return None
+    value = call.arg("input")
+    shape = site.shape(value)
+    axes = axes_of(call.arg("dim"), len(shape)) if shape else ()
+    if not is_float(site.type_of(value)) or prod(shape[axis] for axis in axes) != 1:
+        return None
+    if call.op in ("softmax", "log_softmax"):
+        return (site.emit("ones_like" if call.op == "softmax" else "zeros_like", input=value),)
+    if call.op == "norm":
+        if call.arg("ord") not in (1, 2, inf) or call.arg("dtype") is not None:
+            return None
+        value = site.emit("abs", input=value)
+    result = site.reshaped(value, call.types[0].shape)
+    if len(call.outputs) == 1:
+        return (result,)
+    return result, site.emit("zeros_like", input=result, dtype="int64")

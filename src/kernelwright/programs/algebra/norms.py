@@ -1,0 +1,81 @@
+"""Normalizations: shifts that they take back, and means over what they return."""
+
+from math import prod
+
+from kernelwright.programs.algebra.chain import sum_at
+from kernelwright.programs.algebra.site import Site
+from kernelwright.programs.dataflow import has_bias, is_flat, normalized_axes, operands
+from kernelwright.programs.program import Call, Ref
+
+_TAKES_BACK = ("softmax", "log_softmax", "layer_norm", "group_norm", "instance_norm")
+
+
+def cancelled_shift(site: Site) -> tuple[Ref, ...] | None:
+    """What is added before a normalization over elements that all get the same: softmax(x + c), the
+    bias of a convolution before an instance norm."""
+    call = site.call
+    if call.op not in _TAKES_BACK or (axes := normalized_axes(site.flow, call)) is None:
+        return None
+    if call.op == "instance_norm" and call.arg("running_mean") is not None:
+        return None
+    index = site.lone_maker(call.arg("input"))
+    before = None if index is None else site.flow.program.calls[index]
+    value = None if before is None else _unshifted(site, before, axes[0])
+    return None if value is None else site.emit_all(call.op, **{**dict(call.args), "input": value})
+
+
+def _unshifted(site: Site, before: Call, axes: frozenset[int]) -> Ref | None:
+    """What a call returns without what it adds evenly over the axes."""
+    if before.op in ("add", "sub"):
+        whole, rest = operands(site.flow, before)
+        is_first = bool(whole) and (before.op == "add" or whole[0] == before.arg("input"))
+        is_scaled = before.arg("alpha") != 1 and whole[:1] != [before.arg("input")]
+        is_even = all(is_flat(site.flow, other, before, axes) for other in rest)
+        return whole[0] if len(whole) == 1 and is_first and is_even and not is_scaled else None
+    if has_bias(before) and before.arg("bias") is not None:
+        rank = before.types[0].rank
+        is_batched = before.op == "linear" or rank == len(site.shape(before.arg("weight")))
+        channel = rank - 1 if before.op == "linear" else 1
+        if is_batched and channel not in axes:
+            return site.emit(before.op, **{**dict(before.args), "bias": None})
+    return None
+
+
+def mean_of_norm(site: Site) -> tuple[Ref, ...] | None:
+    """The mean over positions of a group norm, from the means and variances of what it normalizes:
+    nothing is normalized element by element. Of groups of one channel it would be the bias."""
+    total = sum_at(site)
+    index = None if total is None or total.op != "mean" else site.lone_maker(total.value)
+    if total is None or index is None:
+        return None
+    norm = site.flow.program.calls[index]
+    shape = norm.types[0].shape
+    long = frozenset(axis for axis in range(2, len(shape)) if shape[axis] > 1)
+    if norm.op != "group_norm" or norm.arg("num_groups") == shape[1] or not long:
+        return None
+    if not long <= total.axes or 0 in total.axes:
+        return None
+    made = _mean_by_channel(site, norm)
+    if 1 in total.axes:
+        made = site.emit("mean", input=made, dim=(1,), keepdim=True)
+    return (site.reshaped(made, site.call.types[0].shape),)
+
+
+def _mean_by_channel(site: Site, norm: Call) -> Ref:
+    """(N, C): each channel's mean, in units of its group's deviation from the group's mean."""
+    x, shape = norm.arg("input"), norm.types[0].shape
+    batch, channels = shape[:2]
+    groups = norm.arg("num_groups")
+    means = site.emit("mean", input=x, dim=tuple(range(2, len(shape))))
+    grouped = site.reshaped(means, (batch, groups, channels // groups))
+    middle = site.emit("mean", input=grouped, dim=(2,), keepdim=True)
+    flat = site.reshaped(x, (batch, groups, channels // groups * prod(shape[2:])))
+    spread = site.emit("var", input=flat, dim=(2,), correction=0, keepdim=True)
+    inverse = site.emit("rsqrt", input=site.emit("add", input=spread, other=norm.arg("eps")))
+    made = site.emit("sub", input=grouped, other=middle)
+    made = site.reshaped(site.emit("mul", input=made, other=inverse), (batch, channels))
+    if norm.arg("weight") is not None:
+        made = site.emit("mul", input=made, other=norm.arg("weight"))
+    if norm.arg("bias") is not None:
+        made = site.emit("add", input=made, other=norm.arg("bias"))
+    return made

@@ -1,0 +1,114 @@
+"""Applying rewrites to a program for as long as each makes it cheaper.
+
+A rule says what equals what. Whether that is worth it is decided here, once for all rules: a
+rewriting is kept if memory traffic and arithmetic together fall, or stay and there are fewer calls.
+So every step is strictly cheaper, which is why there is an end to them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.programs.algebra.site import Rule, Site
+from kernelwright.programs.algebra.table import RULES
+from kernelwright.programs.build import dead_code, map_refs
+from kernelwright.programs.dataflow import Dataflow
+from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.program import Call, Program, Ref
+
+FLOPS_A_BYTE = 16
+"""Arithmetic that takes the time of moving a byte: fp32 products on a recent GPU do about this."""
+
+UNUSED = "unused_call"
+
+
+@dataclass(frozen=True, slots=True)
+class Simplified:
+    program: Program
+    rewrites: tuple[str, ...]
+    """Names of the rules that were used, each once, in order of first use."""
+
+
+def simplified(program: Program, rules: Sequence[Rule] = RULES) -> Simplified:
+    """The program with every rewrite applied that makes it cheaper, until none does.
+
+    Inputs, their order and the types of the outputs stay.
+    """
+    current = dead_code(program)
+    names = [UNUSED] if len(current.calls) < len(program.calls) else []
+    while found := _sweep(current, rules):
+        current, used = found
+        names += used
+    return Simplified(current, tuple(dict.fromkeys(names)))
+
+
+def cost(program: Program) -> tuple[int, int]:
+    """(flops and bytes in one unit, number of calls); views move nothing."""
+    work = sum(_work(program, call) for call in program.calls)
+    return work, len(program.calls)
+
+
+def _work(program: Program, call: Call) -> int:
+    if call.op in RELABELLING:
+        return 0
+    if call.is_extern:
+        names = {*call.refs(), *call.outputs}
+        return FLOPS_A_BYTE * sum(program.type_of(name).num_bytes for name in names)
+    bound = program.bound(call)
+    flops = call.operator.flops(bound, call.types)
+    return flops + FLOPS_A_BYTE * call.operator.bytes_moved(bound, call.types)
+
+
+def _sweep(program: Program, rules: Sequence[Rule]) -> tuple[Program, list[str]] | None:
+    """The program after each rule in turn has looked at every call; None where nothing was
+    rewritten."""
+    used: list[str] = []
+    flow, least = Dataflow(program), cost(program)
+    for rule in rules:
+        i = 0
+        while i < len(flow.program.calls):
+            made = _applied(flow, i, rule)
+            if made is not None and (price := cost(made)) < least:
+                flow, least = Dataflow(made), price
+                used.append(rule.__name__)
+            else:
+                i += 1
+    return (flow.program, used) if used else None
+
+
+def _applied(flow: Dataflow, index: int, rule: Rule) -> Program | None:
+    """The program with the rule used on one call; None where it does not apply or its result could
+    not stand in the call's place: another type, or memory that the caller owns."""
+    site = Site(flow, index)
+    if site.call.is_extern or (made := rule(site)) is None:
+        return None
+    program, instead = flow.program, dict(zip(site.call.outputs, made, strict=True))
+    if any(site.type_of(new) != program.type_of(old) for old, new in instead.items()):
+        return None
+    calls = (
+        *program.calls[:index],
+        *site.added,
+        *(_reading(call, instead) for call in program.calls[index + 1 :]),
+    )
+    outputs = tuple(instead.get(name, Ref(name)).name for name in program.outputs)
+    rewritten = Program(program.inputs, calls, outputs)
+    if _owners(rewritten) != _owners(program):
+        return None
+    return dead_code(rewritten)
+
+
+def _reading(call: Call, instead: dict[str, Ref]) -> Call:
+    args = map_refs(call.args, lambda ref: instead.get(ref.name, ref))
+    return Call(call.op, args, call.outputs, call.types)
+
+
+def _owners(program: Program) -> list[str | int]:
+    """For each output, whose memory it is: an input's name, or the number of the first output that
+    shares it. A result that was fresh must not become a view of an input, or of another result."""
+    producer = program.producer()
+    found: list[str | int] = []
+    roots: dict[str, int] = {}
+    for position, name in enumerate(program.outputs):
+        while name in producer and program.calls[producer[name]].op in RELABELLING:
+            name = next(program.calls[producer[name]].refs())
+        found.append(roots.setdefault(name, position) if name in producer else name)
+    return found

@@ -1,0 +1,144 @@
+"""Sums and means over products: the factors are summed first, and what is left is small."""
+
+from kernelwright.programs.algebra.chain import Chain, Sum, chain_to, sum_at, summed
+from kernelwright.programs.algebra.site import Site
+from kernelwright.programs.program import Call, Ref
+
+_SECOND = {"mm": "mat2", "bmm": "mat2", "matmul": "other", "addmm": "mat2", "baddbmm": "batch2"}
+_FIRST = {"addmm": "mat1", "baddbmm": "batch1"}
+
+
+def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
+    """The sum of a matrix product's rows or columns is the product with a summed factor: a
+    matrix-vector product. Scaling and shifting in between come after it."""
+    if (total := sum_at(site)) is None:
+        return None
+    if (chain := chain_to(site, total.value, total.axes)) is None:
+        return None
+    if chain.product.op == "linear":
+        reduced: Ref | None = _of_linear(site, chain.product, total)
+    elif chain.product.op in _SECOND:
+        reduced = _of_matmul(site, chain.product, total)
+    else:
+        return None
+    return None if reduced is None else (_finished(site, chain, total, reduced),)
+
+
+def _finished(site: Site, chain: Chain, total: Sum, reduced: Ref) -> Ref:
+    made = chain.behind(site, reduced, total.op, total.axes)
+    return site.reshaped(made, site.call.types[0].shape)
+
+
+def _of_linear(site: Site, product: Call, total: Sum) -> Ref:
+    """The layer's sum, of size 1 along the axes: rows of the input and of the weight summed."""
+    last = product.types[0].rank - 1
+    x, weight, bias = (product.arg(name) for name in ("input", "weight", "bias"))
+    rows = tuple(sorted(total.axes - {last}))
+    if rows:
+        x = site.emit(total.op, input=x, dim=rows, keepdim=True)
+    if last in total.axes:
+        weight = site.emit(total.op, input=weight, dim=(0,), keepdim=True)
+    made = site.emit("linear", input=x, weight=weight)
+    if bias is None:
+        return made
+    shift = summed(site, bias, product.types[0].shape, total.op, total.axes)
+    return site.emit("add", input=made, other=shift)
+
+
+def _of_matmul(site: Site, product: Call, total: Sum) -> Ref | None:
+    first = product.arg(_FIRST.get(product.op, "input"))
+    second = product.arg(_SECOND[product.op])
+    rank = product.types[0].rank
+    if min(len(site.shape(first)), len(site.shape(second))) < 2 or not total.axes & {
+        rank - 2,
+        rank - 1,
+    }:
+        return None
+    if product.op in _FIRST and (product.arg("alpha"), product.arg("beta")) != (1, 1):
+        return None
+    if rank - 2 in total.axes:
+        first = site.emit(total.op, input=first, dim=(-2,), keepdim=True)
+    if rank - 1 in total.axes:
+        second = site.emit(total.op, input=second, dim=(-1,), keepdim=True)
+    made = site.emit("matmul", input=first, other=second)
+    batch = tuple(sorted(total.axes - {rank - 2, rank - 1}))
+    if batch:
+        made = site.emit(total.op, input=made, dim=batch, keepdim=True)
+    if product.op not in _FIRST:
+        return made
+    shape = product.types[0].shape
+    shift = summed(site, product.arg("input"), shape, total.op, total.axes)
+    return site.emit("add", input=made, other=shift)
+
+
+def pool_of_linear(site: Site) -> tuple[Ref, ...] | None:
+    """Average pooling over a linear layer's features is the layer with pooled weights."""
+    call = site.call
+    if call.op != "avg_pool1d":
+        return None
+    value, reader = call.arg("input"), site.index
+    index = site.lone_maker(value, reader)
+    if index is not None and site.flow.program.calls[index].op in ("unsqueeze", "reshape"):
+        value, reader = site.flow.program.calls[index].arg("input"), index
+        index = site.lone_maker(value, reader)
+    product = None if index is None else site.flow.program.calls[index]
+    if product is None or product.op != "linear":
+        return None
+    if product.types[0].shape[-1] != site.shape(call.arg("input"))[-1]:
+        return None
+    pooling = {name: given for name, given in call.args if name != "input"}
+    columns = site.emit("permute", input=product.arg("weight"), dims=(1, 0))
+    pooled = site.emit("avg_pool1d", input=columns, **pooling)
+    weight, bias = site.emit("permute", input=pooled, dims=(1, 0)), product.arg("bias")
+    if bias is not None:
+        row = site.reshaped(bias, (1, *site.shape(bias)))
+        row = site.emit("avg_pool1d", input=row, **pooling)
+        bias = site.reshaped(row, site.shape(row)[1:])
+    made = site.emit("linear", input=product.arg("input"), weight=weight, bias=bias)
+    return (site.reshaped(made, call.types[0].shape),)
+
+
+def sum_of_outer_product(site: Site) -> tuple[Ref, ...] | None:
+    """sum over k of a[i, k] * b[k, j], spelled with broadcasting, is a matrix product."""
+    total = sum_at(site)
+    index = None if total is None else site.lone_maker(total.value)
+    if total is None or index is None or len(total.axes) != 1:
+        return None
+    product = site.flow.program.calls[index]
+    rank, (axis,) = product.types[0].rank, total.axes
+    if product.op != "mul" or rank < 3 or axis < rank - 2:
+        return None
+    operands = product.arg("input"), product.arg("other")
+    for first, second in (operands, operands[::-1]):
+        if _is_outer(site, first, second, product, axis):
+            break
+    else:
+        return None
+    shared = 2 * rank - 3 - axis  # the other one of the last two axes, which only `second` has
+    rows = _without(site, first, shared)
+    columns = _without(site, second, rank - 3)
+    if axis == rank - 1:
+        columns = site.emit("transpose", input=columns, dim0=-2, dim1=-1)
+    made = site.emit("matmul", input=rows, other=columns)
+    if total.op == "mean":
+        made = site.emit("div", input=made, other=product.types[0].shape[axis])
+    return (site.reshaped(made, site.call.types[0].shape),)
+
+
+def _is_outer(site: Site, first: object, second: object, product: Call, axis: int) -> bool:
+    """`first` is (..., M, K, 1) and `second` (..., 1, K, N), or (..., M, 1, K) and (..., 1, N, K),
+    K along `axis`."""
+    if not (isinstance(first, Ref) and isinstance(second, Ref)):
+        return False
+    shape, rank = product.types[0].shape, product.types[0].rank
+    other = 2 * rank - 3 - axis
+    if any(len(site.shape(value)) != rank for value in (first, second)):
+        return False
+    a, b = site.shape(first), site.shape(second)
+    has_axis = a[axis] == b[axis] == shape[axis]
+    return has_axis and a[other] == 1 and b[rank - 3] == 1 and a[rank - 3] == shape[rank - 3]
+
+
+def _without(site: Site, value: Ref, axis: int) -> Ref:
+    shape = site.shape(value)
+    return site.reshaped(value, shape[:axis] + shape[axis + 1 :])

@@ -1,0 +1,96 @@
+"""Questions that algebra asks of a program: who makes and reads a value, over which axes a call
+sums, along which one operand is the same everywhere."""
+
+from typing import Any
+
+from kernelwright.programs.program import Call, Program, Ref
+
+SUMS = ("sum", "mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
+NORMALIZERS = (
+    "batch_norm", "batch_norm_train", "instance_norm", "layer_norm", "group_norm", "softmax",
+    "log_softmax",
+)  # fmt: skip
+
+
+class Dataflow:
+    """A program with the questions that the rules ask of it."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self._producer = program, program.producer()
+        self.users = program.users()
+
+    def maker(self, value: Any) -> int | None:
+        """The call that makes an operand; None for inputs and numbers."""
+        return self._producer.get(value.name) if isinstance(value, Ref) else None
+
+    def shape(self, value: Ref) -> tuple[int, ...]:
+        return self.program.type_of(value.name).shape
+
+    def is_only_read_by(self, i: int, reader: int) -> bool:
+        """No result of call i goes anywhere but into `reader`."""
+        names = self.program.calls[i].outputs
+        readers = {user for name in names for user in self.users[name]}
+        return readers == {reader} and not any(n in self.program.outputs for n in names)
+
+
+def axes_of(dim: Any, rank: int) -> tuple[int, ...]:
+    if dim is None or dim == ():
+        return tuple(range(rank))
+    return tuple(d % max(rank, 1) for d in (dim if isinstance(dim, tuple) else (dim,)))
+
+
+def summed_axes(flow: Dataflow, call: Call) -> frozenset[int]:
+    """Axes of its operand that a call adds up to one element each, counted from the front."""
+    if call.op not in SUMS:
+        return frozenset()
+    shape = flow.shape(call.arg("input"))
+    if not shape:
+        return frozenset()
+    if call.op.startswith("adaptive"):
+        spatial = int(call.op[-2])
+        sizes = call.types[0].shape[-spatial:]
+        return (
+            frozenset(range(len(shape) - spatial, len(shape))) if set(sizes) == {1} else frozenset()
+        )
+    axes = axes_of(call.arg("dim"), len(shape))
+    return frozenset(axis for axis in axes if shape[axis] > 1)
+
+
+def operands(flow: Dataflow, call: Call) -> tuple[list[Ref], list[Any]]:
+    """(operands of the result's shape, the others) of a call with two."""
+    both = [call.arg("input"), call.arg("other")]
+    whole = [v for v in both if isinstance(v, Ref) and flow.shape(v) == call.types[0].shape]
+    return whole, [v for v in both if v not in whole]
+
+
+def is_flat(flow: Dataflow, value: Any, call: Call, axes: frozenset[int]) -> bool:
+    """A factor that is the same along the axes that are summed."""
+    if not isinstance(value, Ref):
+        return True
+    shape = flow.shape(value)
+    shape = (1,) * (call.types[0].rank - len(shape)) + shape
+    return all(shape[axis] == 1 for axis in axes)
+
+
+def has_bias(call: Call) -> bool:
+    return call.op == "linear" or call.operator.family == "convolution"
+
+
+def normalized_axes(flow: Dataflow, call: Call) -> tuple[frozenset[int], bool] | None:
+    """(axes whose common shift the call takes back, whether a common scale too)."""
+    if call.op not in NORMALIZERS:
+        return None
+    shape = flow.shape(call.arg("input"))
+    axes = range(len(shape))
+    if call.op in ("softmax", "log_softmax"):
+        return frozenset(axes_of(call.arg("dim"), len(shape))), False
+    if call.op in ("batch_norm", "batch_norm_train"):
+        is_train = call.arg("training")
+        return (frozenset(axes) - {1}, True) if is_train else None
+    if call.op == "instance_norm":
+        return (frozenset(axes) - {0, 1}, True) if call.arg("use_input_stats") else None
+    if call.op == "layer_norm":
+        count = len(call.arg("normalized_shape"))
+        return frozenset(axes[len(shape) - count :]), True
+    is_whole = call.arg("num_groups") != shape[1]
+    return frozenset(axes) - ({0} if is_whole else {0, 1}), True

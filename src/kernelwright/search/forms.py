@@ -1,0 +1,123 @@
+"""The forms in which a program is searched: with and without algebra, in the layouts that suit it.
+
+Algebraic rewrites (`programs.algebra`) drop work that the original does; the other rewrites
+(`programs.rewrite`) do the same work in another layout, or a bias apart from its convolution.
+Records name both, apart.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.algebra.simplify import simplified
+from kernelwright.programs.build import canonical, rename
+from kernelwright.programs.program import Program
+from kernelwright.programs.rewrite import channels_last, split_conv_bias
+from kernelwright.programs.variants import scaled_down
+from kernelwright.verify.program_task import INTERPRETER_FLOPS
+
+CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels_last"
+
+CPU_LIMIT_BYTES = 64 << 20
+"""Traffic of a program above which it is judged scaled down where there is no GPU."""
+CPU_ELEMENTS = 1 << 16
+"""Elements of the largest tensor of a scaled-down program."""
+
+_LIGHT = ("pointwise", "shape", "random")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """A program that computes what the original does."""
+
+    original: Program
+    program: Program
+    layout: str
+    """`CONTIGUOUS` or `CHANNELS_LAST`."""
+    algebra: tuple[str, ...] = ()
+    """What of `programs.algebra` made it out of the original."""
+    rewrites: tuple[str, ...] = ()
+    """What of `programs.rewrite` did."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.layout}, rewritten" if self.algebra else self.layout
+
+
+def forms(program: Program, *, on_gpu: bool) -> list[Form]:
+    """The rewritten ones first, the original in its own layout last.
+
+    Where algebra only drops pointwise operators, which a fused kernel does for next to nothing, the
+    rewritten ones alone: there is nothing to compare. Without a GPU only the layout it has, since
+    which is faster would be a guess; and rewritten only if that can be judged at a small size (see
+    `at_cpu_size`).
+    """
+    found = _in_layouts(program, with_algebra=True, on_gpu=on_gpu)
+    if not found[0].algebra:
+        return found
+    plain = _in_layouts(program, with_algebra=False, on_gpu=on_gpu)
+    if not on_gpu and at_cpu_size(found[0]) is None:
+        return plain
+    is_same_work = _heavy_calls(found[-1].program) == _heavy_calls(plain[-1].program)
+    return found if is_same_work else found + plain
+
+
+def _heavy_calls(program: Program) -> Counter[tuple[str, tuple[TensorType, ...]]]:
+    """What fusing does not make free, by operator and results."""
+    return Counter(
+        (call.op, call.types)
+        for call in program.calls
+        if call.is_extern or call.operator.family not in _LIGHT
+    )
+
+
+def at_cpu_size(form: Form) -> tuple[Program, Program] | None:
+    """(original, program) of the form, scaled down together: the same calls at smaller sizes. None
+    where they would not compute the same types."""
+    num_calls, num_outputs = len(form.original.calls), len(form.original.outputs)
+    both = _side_by_side(form.original, form.program)
+    small = scaled_down(both, max_elements=CPU_ELEMENTS, max_flops=INTERPRETER_FLOPS)
+    original, program = (
+        canonical(Program(small.inputs, calls, outputs))
+        for calls, outputs in (
+            (small.calls[:num_calls], small.outputs[:num_outputs]),
+            (small.calls[num_calls:], small.outputs[num_outputs:]),
+        )
+    )
+    types = [[each.type_of(name) for name in each.outputs] for each in (original, program)]
+    return (original, program) if types[0] == types[1] else None
+
+
+def _side_by_side(first: Program, second: Program) -> Program:
+    """Both in one program, with the same inputs."""
+    made = [name for call in second.calls for name in call.outputs]
+    names = {value.name: value.name for value in second.inputs}
+    names |= {name: f"{name}_of_form" for name in made}
+    other = rename(second, names)
+    return Program(first.inputs, first.calls + other.calls, first.outputs + other.outputs)
+
+
+def _in_layouts(program: Program, *, with_algebra: bool, on_gpu: bool) -> list[Form]:
+    plain = _form(program, CONTIGUOUS, with_algebra=with_algebra)
+    has_convolutions = any(call.op.startswith("conv") for call in plain.program.calls)
+    if not (on_gpu and has_convolutions):
+        return [plain]
+    return [_form(program, CHANNELS_LAST, with_algebra=with_algebra), plain]
+
+
+def _form(program: Program, layout: str, *, with_algebra: bool) -> Form:
+    found = simplified(program) if with_algebra else None
+    base = found.program if found else program
+    made, rewrites = split_conv_bias(base), []
+    if len(made.calls) > len(base.calls):
+        rewrites.append("split_conv_bias")
+    if layout == CHANNELS_LAST:
+        made = channels_last(made)
+        rewrites.append("channels_last")
+    return Form(
+        original=program,
+        program=made,
+        layout=layout,
+        algebra=found.rewrites if found else (),
+        rewrites=tuple(rewrites),
+    )
