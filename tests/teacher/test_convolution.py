@@ -250,6 +250,24 @@ SURROUNDED: dict[str, Callable[[], Program]] = {
 }
 
 
+def windows_as_channels(groups: int) -> Program:
+    """Pixels of windows, which lie apart, are the channels of a product of 1 x 1."""
+    b = Builder()
+    [t] = b.call("reshape", input=b.input(TensorType((2, 6, 8, 3))), shape=(2, 3, 2, 4, 2, 3))
+    [t] = b.call("permute", input=t, dims=(0, 1, 3, 2, 4, 5))
+    [t] = b.call("reshape", input=t, shape=(24, 4, 3))
+    return b.program([convolve(b, t, (8, 4 // groups, 1), groups=groups)])
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_channels_that_views_made_of_several_dimensions_are_taken_apart_at_each_step(groups):
+    program = windows_as_channels(groups)
+    candidates = [
+        written(product, order) for product in products(program) for order in ("taps", "flat")
+    ]
+    assert faults(program, candidates) == []
+
+
 @pytest.mark.parametrize("build", SURROUNDED.values(), ids=SURROUNDED)
 def test_what_surrounds_a_convolution_is_fused_and_padding_stays_zero(build):
     program = build()

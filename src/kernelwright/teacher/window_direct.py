@@ -7,7 +7,7 @@ of channels and pixels, and every tap adds one tile of the image times a weight 
 from dataclasses import dataclass
 from math import prod
 
-from kernelwright.teacher.tile_index import AxisText, Dim, Term
+from kernelwright.teacher.tile_index import AxisText, Dim, Term, parts
 from kernelwright.teacher.tile_parts import Schedule
 from kernelwright.teacher.window_conv import Channels, Convolution, Counts
 from kernelwright.teacher.window_walk import Sum, Walk
@@ -60,7 +60,7 @@ class Direct(Convolution):
             *image.before,
             *weights.before,
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-            *self._nested([*walk.place(), *image.lines, *weights.lines, add]),
+            *self._nested([*parts(channel), *walk.place(), *image.lines, *weights.lines, add]),
         ]
 
     def _nested(self, lines: list[str]) -> list[str]:

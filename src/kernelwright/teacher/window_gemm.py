@@ -126,9 +126,12 @@ class _Steps:
 
     def lines(self) -> list[str]:
         """Lines that find a step's channels and tap."""
+        slices = dict.fromkeys([*parts(self.over.image), *parts(self.over.weights)])
+        return [*self._positions(), *slices]
+
+    def _positions(self) -> list[str]:
         if self.order == "flat":
-            slices = [*parts(self.over.image), *parts(self.over.weights)]
-            return ["ks = step * BLOCK_K + offs_k", *dict.fromkeys(slices)]
+            return ["ks = step * BLOCK_K + offs_k"]
         if not self.moving:
             return ["cs = step * BLOCK_K + offs_k"]
         if self.order == "taps":
