@@ -187,3 +187,14 @@ def test_a_long_window_is_a_loop_that_compiles_at_once():
     begin_s = time.monotonic()
     compile_check(source, [torch.empty(128, 1024, device="meta")])
     assert time.monotonic() - begin_s < 10.0  # unrolled it takes minutes
+
+
+def test_sizes_before_a_dimension_that_a_view_adds_are_read_from_the_input():
+    def rows(count: int) -> Program:
+        b = Builder()
+        [t] = b.call("unsqueeze", input=b.input(TensorType((count, 12))), dim=1)
+        [t] = b.call("max_pool1d", input=t, **window(1, 3, 3))
+        return b.program(b.call("squeeze", input=t, dim=1))
+
+    candidates = pooling.write(rows(6), limit=1, seed=0, precision="strict")
+    assert faults(rows(9), candidates) == []

@@ -17,7 +17,7 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
     joined = made = ""
     for side in sides:
         for name, index in sources(program, side.value, side.index):
-            alone = next((i for i, d in enumerate(index) if [t.size for t in d] == [symbol]), None)
+            alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
             if name not in given:
                 if alone is not None and not made:
                     sizes = Sizes(program)
@@ -31,6 +31,12 @@ def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
             if along and is_apart and term.is_whole:
                 joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
     return joined or made or str(term.length)
+
+
+def _is_alone(dim: Dim, symbol: str) -> bool:
+    """The dimension is the size, besides dimensions of one element that a view put beside it."""
+    sizes = [term.size for term in dim]
+    return sizes == [symbol] or [t.size for t in dim if t.length > 1] == [symbol]
 
 
 def _walks(dim: Dim, axis: str) -> bool:
