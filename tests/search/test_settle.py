@@ -152,12 +152,19 @@ def test_both_layouts_have_their_time(monkeypatch):
     for op in ("softmax", "tanh"):
         for _ in range(3):
             [t] = b.call(op, input=t, **({"dim": 1} if op == "softmax" else {}))
-    clock = SimpleNamespace(now=0.0)
+    program = b.program([t])
+    assert tuned_after(0.0, program, monkeypatch) == {"contiguous": 2, "channels_last": 2}
+    # What lowering took is not taken from tuning.
+    assert tuned_after(50.0, program, monkeypatch) == {"contiguous": 1, "channels_last": 1}
+
+
+def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]:
+    """Fragments tuned in each layout where the search of a minute began so many seconds ago."""
+    clock = SimpleNamespace(now=seconds)
     for module in (optimize, partition):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
-    tuned = {each.layout: len(each.tuned) for each in search.ranked(b.program([t]))}
-    assert tuned == {"contiguous": 2, "channels_last": 2}
+    return {each.layout: len(each.tuned) for each in search.ranked(program)}
 
 
 def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():

@@ -48,6 +48,8 @@ Say = Callable[[str], None]
 
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
+MIN_TUNING_SHARE = 0.3
+"""Of the budget: how long fragments are tuned however long a large model took to lower."""
 PROPOSING_SHARE = 0.3
 """Of a form's time for tuning: until when a large program is looked through for fragments."""
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
@@ -141,6 +143,7 @@ class Search:
     ) -> None:
         self._judge, self._say, self._seed = judge, say, seed
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
+        self._min_tuning_s = MIN_TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
         self._compared: list[Record] = []
         self.wholes: list[Record] = []
@@ -156,10 +159,11 @@ class Search:
         """The program searched in its forms, each in an equal share of the time and in what those
         before it left: the fastest first, or where nothing is timed the one with the least work."""
         found = forms(program, on_gpu=self._judge.on_gpu)
-        share_s = self._tuning_s / len(found)
+        now_s = time.monotonic()
+        end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
+        share_s = (end_s - now_s) / len(found)
         variants = [
-            self._search(form, self._begin_s + share_s * number)
-            for number, form in enumerate(found, 1)
+            self._search(form, now_s + share_s * number) for number, form in enumerate(found, 1)
         ]
         is_compared = len(variants) > 1 and self._judge.on_gpu
         return self._faster_first(program, variants) if is_compared else variants
@@ -269,7 +273,8 @@ class Search:
         limit = self._candidates_each(len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
-            if self._is_settled(program, calls, tuned) or time.monotonic() > until_s:
+            is_late = bool(tuned) and time.monotonic() > until_s
+            if is_late or self._is_settled(program, calls, tuned):
                 continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
