@@ -72,6 +72,13 @@ def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+def makes_of_nothing(op: str) -> bool:
+    """It takes no tensor that could say on which device the result is to be."""
+    declared = schema_args(op)
+    is_placed = any(arg.name == "device" for arg in declared)
+    return is_placed and not any("Tensor" in str(arg.type) for arg in declared)
+
+
 def returns_sequence(op: str) -> bool:
     """Its results come in a sequence even where there is only one."""
     returns = overload(op)._schema.returns

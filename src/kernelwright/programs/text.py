@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from kernelwright.ops.operator import DTYPE_BYTES, Layout
+from kernelwright.programs import extern
 from kernelwright.programs.build import returns_sequence, spelled_args
 from kernelwright.programs.parsing import parse
 from kernelwright.programs.program import Call, Input, Program, Ref
@@ -39,21 +40,28 @@ def to_text(program: Program) -> str:
     return "\n".join(lines)
 
 
-def statement(call: Call) -> str:
-    """The line of `fused_operator` that makes the call."""
+def statement(call: Call, like: str = "") -> str:
+    """The line of `fused_operator` that makes the call.
+
+    Args:
+        like: a tensor; a call that makes one of nothing makes it on that one's device, not on
+            PyTorch's default.
+    """
     targets = ", ".join(call.outputs)
     if returns_sequence(call) and len(call.outputs) == 1:
         targets = f"[{targets}]"
-    return f"{targets} = {expression(call)}"
+    return f"{targets} = {expression(call, like)}"
 
 
-def expression(call: Call) -> str:
+def expression(call: Call, like: str = "") -> str:
     """Leading tensors by position, the rest by keyword."""
     head = f"torch.ops.{call.op}" if call.is_extern else call.operator.call
     by_position, by_keyword = spelled_args(call)
     rank = call.types[0].rank
     parts = [attribute_text(name, value, rank) for name, value in by_position]
     parts += [f"{name}={attribute_text(name, value, rank)}" for name, value in by_keyword]
+    if like and call.is_extern and extern.makes_of_nothing(call.op):
+        parts.append(f"device={like}.device")
     return f"{head}({', '.join(parts)})"
 
 

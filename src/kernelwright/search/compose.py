@@ -39,6 +39,7 @@ def compose(
     sources = [r.candidate.source for r in replacements]
     merged = merge(list(zip(wanted, sources, strict=True)), reserved)
     lines: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []  # text, reads, makes
+    like = program.inputs[0].name if program.inputs else ""
     for step in schedule(program, [r.calls for r in replacements]):
         if step < len(replacements):
             r = replacements[step]
@@ -47,7 +48,7 @@ def compose(
             lines.append((text, r.inputs, r.outputs))
         else:
             call = program.calls[step - len(replacements)]
-            lines.append((statement(call), tuple(call.refs()), call.outputs))
+            lines.append((statement(call, like), tuple(call.refs()), call.outputs))
     body = "\n".join(f"    {line}" for line in _with_deletions(program, lines))
     names = ", ".join(value.name for value in program.inputs)
     source = "\n".join(dict.fromkeys([*DEFAULT_IMPORTS, *merged.imports]))
