@@ -5,7 +5,8 @@ import pytest
 import torch
 from algebra_samples import REWRITTEN, UNTOUCHED
 from drawing import programs
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from kernelwright.programs.algebra.simplify import cost, simplified
 from kernelwright.programs.algebra.table import RULES
@@ -23,13 +24,20 @@ def worst(found: list[torch.Tensor], exact: list[torch.Tensor]) -> float:
     )
 
 
-def agrees(ours: Program, theirs: Program, seed: int = 0) -> None:
-    """Of the same interface, equal in fp64, and in fp32 not much worse than the original."""
+def is_same(ours: Program, theirs: Program, seed: int = 0) -> None:
+    """Of the same interface, and equal in fp64."""
     assert ours.inputs == theirs.inputs
     assert [ours.type_of(n) for n in ours.outputs] == [theirs.type_of(n) for n in theirs.outputs]
     inputs = make_inputs(theirs, seed)
     exact = run(theirs, inputs, dtype=torch.float64)
     assert worst(run(ours, inputs, dtype=torch.float64), exact) < 1e-10
+
+
+def agrees(ours: Program, theirs: Program) -> None:
+    """The same, and in fp32 not much worse than the original."""
+    is_same(ours, theirs)
+    inputs = make_inputs(theirs, 0)
+    exact = run(theirs, inputs, dtype=torch.float64)
     assert worst(run(ours, inputs), exact) <= 2 * worst(run(theirs, inputs), exact) + 3e-7
 
 
@@ -106,3 +114,77 @@ def test_a_result_never_becomes_memory_that_is_the_callers_or_anothers():
 
     twice = samples.program(body, (4, 5))
     assert simplified(twice).program == twice
+
+
+@st.composite
+def convolutions(draw):
+    """(program body, shapes): a convolution of one or two dimensions at any settings, and what is
+    taken of its result."""
+    spatial, groups = draw(st.integers(1, 2)), draw(st.sampled_from((1, 1, 2)))
+    is_transposed = draw(st.booleans())
+
+    def each(low: int, high: int) -> tuple[int, ...]:
+        return tuple(draw(st.integers(low, high)) for _ in range(spatial))
+
+    stride, dilation, taps = each(1, 3), each(1, 2), each(1, 4)
+    padding = tuple(draw(st.integers(0, k - 1)) for k in taps)
+    settings = {"stride": stride, "padding": padding, "groups": groups}
+    if set(dilation) != {1}:
+        settings["dilation"] = dilation
+    added = tuple(
+        draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation, strict=True)
+    )
+    op, weight = f"conv{spatial}d", (24 * groups, 2, *taps)
+    if is_transposed:
+        op, weight = f"conv_transpose{spatial}d", (2 * groups, 24, *taps)
+        settings["output_padding"] = added
+    sizes = tuple(draw(st.integers(8, 13)) for _ in range(spatial))
+    taken = draw(st.sampled_from(("sum", "mean", "pool")))
+    axes = draw(st.sets(st.integers(2, 1 + spatial), min_size=1))
+    if draw(st.booleans()):
+        axes.add(draw(st.integers(0, 1)))
+    window = each(1, 3)
+
+    def body(c, x, w, b):
+        y = getattr(c, op)(input=x, weight=w, bias=b, **settings)
+        y = c.sub(input=0.5, other=c.mul(input=y, other=2.0))
+        if taken == "pool":
+            pool = getattr(c, f"avg_pool{spatial}d")
+            step = stride if is_transposed else window
+            return pool(input=y, kernel_size=window, stride=step)
+        return getattr(c, taken)(input=y, dim=tuple(sorted(axes)), keepdim=bool(axes & {0}))
+
+    return body, ((2, 2 * groups, *sizes), weight, (24 * groups,))
+
+
+@settings(max_examples=80, deadline=None)
+@given(convolutions(), st.integers(0, 1 << 20))
+def test_windows_are_summed_at_any_settings(case, seed):
+    body, shapes = case
+    try:
+        original = samples.program(body, *shapes)
+    except ValueError:
+        assume(False)
+    rules = [BY_NAME["sum_of_convolution"], BY_NAME["pool_of_convolution"]]
+    found = simplified(original, rules)
+    is_same(found.program, original, seed)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sets(st.integers(0, 2), min_size=1),
+    st.sampled_from(("sum", "mean")),
+    st.sampled_from(((), (96,), (5, 1), (3, 1, 1), (3, 5, 96))),
+    st.booleans(),
+)
+def test_sums_of_products_at_any_axes(axes, op, shift, is_linear):
+    """Over what is added in between too, however it is broadcast."""
+
+    def body(c, x, w, s):
+        y = c.linear(input=x, weight=w) if is_linear else c.matmul(input=x, other=c.t(input=w))
+        y = c.div(input=c.sub(input=s, other=y), other=3.0)
+        return getattr(c, op)(input=y, dim=tuple(sorted(axes)))
+
+    original = samples.program(body, (3, 5, 16), (96, 16), shift)
+    found = simplified(original, [BY_NAME["sum_of_product"]])
+    is_same(found.program, original)

@@ -96,7 +96,7 @@ def test_both_means_name_their_tasks(scores):
 
 def test_rewrites_roofline_and_what_was_spent(scores):
     assert scores.rewrites == {"channels_last": 1}
-    assert scores.rewritten == 1
+    assert (scores.by_rewrites, scores.by_algebra) == (1, 0)
     assert scores.roofline.value == pytest.approx(0.5)
     assert scores.roofline.num == 1
     assert (scores.seconds, scores.candidates) == (50.0, 15)
@@ -148,7 +148,33 @@ def test_tables_say_what_the_scores_say(scores):
     assert means([scores])[1][:2] == ("L1", "eager")
     assert means([scores])[1][-1] == "2"
     assert fast([scores])[1][2:] == ("0.80", "0.60", "0.60", "0.40", "0.40", "0.00")
-    assert spent([scores])[1] == ("L1", "50", "15", "1 (channels_last 1)", "0.50, n = 1", "")
+    assert spent([scores])[1] == ("L1", "50", "15", "0", "1 (channels_last 1)", "0.50, n = 1", "")
+
+
+def form(algebra, ours):
+    times = {"optimized": timing(ours), "eager": timing(2.0)} if ours else {}
+    return {"layout": "contiguous", "algebra": algebra, "rewrites": [], "times": times}
+
+
+@pytest.mark.parametrize(
+    ("forms", "expected"),
+    [
+        ([form(["sum_of_product"], 0.5), form([], 0.75), form([], 0.8)], 3.0 * 0.5 / 0.75),
+        ([form(["sum_of_product"], 0.5), form([], 1.6)], 1.0),
+        ([form(["sum_of_product"], 0.5), form([], None)], 1.0),
+        ([], 3.0),
+    ],
+    ids=["slower", "loses to eager", "not right", "nothing compared"],
+)
+def test_means_are_given_without_algebra_too(forms, expected):
+    won = case(1, 1.0, 3.0, 6.0, algebra=["sum_of_product"], forms=forms)
+    [scores] = scores_by_level([won])
+    assert scores.by_algebra == 1
+    assert scores.algebra == {"sum_of_product": 1}
+    eager, compiled = scores.against
+    assert eager.used.value == pytest.approx(3.0)
+    assert eager.without_algebra.value == pytest.approx(expected)
+    assert compiled.without_algebra.value == pytest.approx(2 * expected if expected != 1 else 1)
 
 
 def test_without_times_only_correctness_is_told():

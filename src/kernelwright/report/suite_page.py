@@ -142,13 +142,16 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
 
 
 def means(scores: Sequence[Scores]) -> Rows:
-    """Geometric means over correct tasks, and over all as a user has them."""
-    rows: Rows = [("level", "against", "correct tasks", "all tasks as used", "stay PyTorch")]
+    """Geometric means over correct tasks, and over all as a user has them, with and without
+    algebra."""
+    heads = ("correct tasks", "all tasks as used", "without algebra", "stay PyTorch")
+    rows: Rows = [("level", "against", *heads)]
     for level in scores:
         stay = str(len(level.not_won))
         for each in level.against:
             label = BASELINES[each.baseline]
-            rows.append((level.level, label, _mean(each.correct), _mean(each.used), stay))
+            found = map(_mean, (each.correct, each.used, each.without_algebra))
+            rows.append((level.level, label, *found, stay))
     return rows
 
 
@@ -168,17 +171,21 @@ def fast(scores: Sequence[Scores]) -> Rows:
 
 def spent(scores: Sequence[Scores]) -> Rows:
     """What it took, what rewrites had a part in, how near the hardware's limit it is, pass@k."""
-    rows: Rows = [("level", "seconds", "candidates", "won with rewrites", "of the roofline",
-                   "pass@k")]  # fmt: skip
+    rows: Rows = [("level", "seconds", "candidates", "won with algebra", "won with other rewrites",
+                   "of the roofline", "pass@k")]  # fmt: skip
     for level in scores:
-        each = ", ".join(f"{name} {count}" for name, count in sorted(level.rewrites.items()))
         tried = ", ".join(f"k = {k}: {share:.3f}" for k, share in level.pass_at.items())
         roofline = f"{level.roofline.value:.2f}, n = {level.roofline.num}" if level.roofline else ""
-        rewritten = f"{level.rewritten} ({each})" if each else str(level.rewritten)
-        rows.append(
-            (level.level, f"{level.seconds:.0f}", str(level.candidates), rewritten, roofline, tried)
-        )
+        algebra = _with_names(level.by_algebra, level.algebra)
+        others = _with_names(level.by_rewrites, level.rewrites)
+        numbers = (f"{level.seconds:.0f}", str(level.candidates))
+        rows.append((level.level, *numbers, algebra, others, roofline, tried))
     return rows
+
+
+def _with_names(count: int, names: dict[str, int]) -> str:
+    each = ", ".join(f"{name} {times}" for name, times in sorted(names.items()))
+    return f"{count} ({each})" if each else str(count)
 
 
 def above_floor(cases: Sequence[Record]) -> Rows:
@@ -215,6 +222,7 @@ def _task(case: Record) -> dict[str, object]:
         if errors
         else "",
         "roofline": f"{share:.2f}" if share is not None else "",
+        "algebra": ", ".join(case.get("algebra", ())),
         "rewrites": ", ".join(case.get("rewrites", ())),
         "seconds": f"{case['seconds']:.0f}" if "seconds" in case else "",
         "candidates": case.get("candidates", ""),

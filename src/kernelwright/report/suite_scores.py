@@ -36,6 +36,8 @@ class Against:
     """Over correct tasks that were timed against it."""
     used: Mean
     """Over all tasks as a user has them."""
+    without_algebra: Mean
+    """As `used`, had programs been searched without algebraic rewrites."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,10 +51,13 @@ class Scores:
     """Baselines that were timed; none without a GPU."""
     not_won: tuple[str, ...]
     """Tasks that stay PyTorch."""
+    algebra: dict[str, int]
+    """Tasks that beat eager with this algebraic rewrite's help: it drops work eager does."""
+    by_algebra: int
+    """Tasks that beat eager with any of these."""
     rewrites: dict[str, int]
-    """Tasks that beat eager with this rewrite's help."""
-    rewritten: int
-    """Tasks that beat eager with any."""
+    """As `algebra`, of rewrites that change layout or take biases apart."""
+    by_rewrites: int
     roofline: Mean | None
     """Share of the least possible time in the time taken, over tasks where both are known."""
     seconds: float
@@ -101,8 +106,10 @@ def _scores(level: str, cases: Sequence[Record]) -> Scores:
         kept=sum(map(is_kept, firsts)),
         against=tuple(_against(name, firsts) for name in BASELINES if _is_timed(name, firsts)),
         not_won=tuple(case["name"] for case in firsts if not is_kept(case)),
-        rewrites=dict(Counter(name for case in won for name in case.get("rewrites", ()))),
-        rewritten=sum(bool(case.get("rewrites")) for case in won),
+        algebra=_names(won, "algebra"),
+        by_algebra=sum(bool(case.get("algebra")) for case in won),
+        rewrites=_names(won, "rewrites"),
+        by_rewrites=sum(bool(case.get("rewrites")) for case in won),
         roofline=geometric_mean(shares, "roofline", level) if shares else None,
         seconds=sum(case.get("seconds", 0.0) for case in cases),
         candidates=sum(case.get("candidates", 0) for case in cases),
@@ -115,6 +122,34 @@ def speedup(case: Record, baseline: str) -> float | None:
     if not (case["correct"] and case.get(baseline) and case.get("optimized")):
         return None
     return float(case[baseline]["median_ms"] / case["optimized"]["median_ms"])
+
+
+def speedup_without_algebra(case: Record, baseline: str) -> float | None:
+    """As `speedup`, of the fastest form that was searched without algebraic rewrites; None where no
+    such form is right and faster than eager.
+
+    The search timed the forms side by side; by how much they differ there, this differs from the
+    case's own speed-up. Where nothing was compared algebra saved nothing to speak of.
+    """
+    found, forms = speedup(case, baseline), case.get("forms", ())
+    if found is None or not (case.get("algebra") and forms):
+        return found
+    rewritten, plain = _best_ms(forms, is_rewritten=True), _best_ms(forms, is_rewritten=False)
+    against_eager = speedup(case, "eager")
+    if rewritten is None or plain is None or against_eager is None:
+        return None
+    ratio = rewritten / plain
+    return found * ratio if against_eager * ratio >= 1.0 else None
+
+
+def _best_ms(forms: Sequence[Record], *, is_rewritten: bool) -> float | None:
+    """Time of the fastest of the forms with algebraic rewrites, or of those without."""
+    times = [
+        form["times"]["optimized"]["median_ms"]
+        for form in forms
+        if bool(form["algebra"]) is is_rewritten and "optimized" in form["times"]
+    ]
+    return min(times, default=None)
 
 
 def is_kept(case: Record) -> bool:
@@ -140,7 +175,7 @@ def _is_timed(baseline: str, cases: Sequence[Record]) -> bool:
 def _against(baseline: str, cases: Sequence[Record]) -> Against:
     """A correct case without a time against the baseline is faster than nothing."""
     speedups = [speedup(case, baseline) for case in cases]
-    kept = [each if is_kept(case) else None for case, each in zip(cases, speedups, strict=True)]
+    plain = [speedup_without_algebra(case, baseline) for case in cases]
     correct = sum(case["correct"] for case in cases) / len(cases)
     timed = [each for each in speedups if each is not None]
     return Against(
@@ -148,8 +183,18 @@ def _against(baseline: str, cases: Sequence[Record]) -> Against:
         beats=sum(beats(case, baseline) for case in cases),
         fast=tuple(correct if p == 0 else fast_p(speedups, p) for p in THRESHOLDS),
         correct=geometric_mean(timed, "correct", baseline),
-        used=geometric_mean(as_used(kept), "used", baseline),
+        used=_as_used(cases, speedups, "used", baseline),
+        without_algebra=_as_used(cases, plain, "without algebra", baseline),
     )
+
+
+def _as_used(cases: Sequence[Record], speedups: Sequence[float | None], *seed: str) -> Mean:
+    kept = [each if is_kept(case) else None for case, each in zip(cases, speedups, strict=True)]
+    return geometric_mean(as_used(kept), *seed)
+
+
+def _names(cases: Sequence[Record], key: str) -> dict[str, int]:
+    return dict(Counter(name for case in cases for name in case.get(key, ())))
 
 
 def _pass_at(samples: Sequence[Sequence[Record]]) -> dict[int, float]:
