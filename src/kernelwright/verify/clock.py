@@ -9,6 +9,7 @@ import secrets
 import time
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Any
 
 import torch
 
@@ -21,7 +22,7 @@ from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, summarize
 from kernelwright.verify import checks, second_look
-from kernelwright.verify.cases import KEPT_BYTES, Posed
+from kernelwright.verify.cases import KEPT_BYTES
 from kernelwright.verify.compare import Precision, strangeness
 from kernelwright.verify.plausible import check_floor, check_wall, leaves_inputs_unread
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
@@ -267,10 +268,10 @@ def check_outputs(task: Task, trial: Trial, kept: Kept) -> None:
 
 
 @stage("library share")
-def library_share(session: Session, trial: Trial, posed: Posed) -> float | None:
+def library_share(session: Session, trial: Trial, inputs: list[Any]) -> float | None:
     """Share of the candidate's GPU time outside its own kernels; None where it cannot be told."""
     with faults(Stage.TIMING):
-        own = session.guest.kernel_time_share(trial.name, posed.inputs)
+        own = session.guest.kernel_time_share(trial.name, inputs)
     if own is None:
         trial.advice.append("the call waits for the GPU: the library's share is not measured")
         return None

@@ -20,16 +20,26 @@ from kernelwright.verify.trial import Trial
 @stage("look beyond")
 def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
     """Try the candidate on strided inputs and in the other mode; what is wrong becomes advice."""
-    base, first = cases.base, cases.first()
-    inputs = [strided(value) for value in first.inputs]
-    if any(a is not b for a, b in zip(inputs, first.inputs, strict=True)):
-        posed = answered(base, replace(first.case, variant="strided inputs"), inputs, trial.rules)
-        wrong = _wrong(trial, sessions.now(), base, posed)
-        _note(trial, wrong, "strided inputs", "read strides from the tensors, or call contiguous()")
-    if not isinstance(base, ModuleTask) or not base.is_redrawn:
+    _on_strided_inputs(trial, sessions, cases)
+    if isinstance(cases.base, ModuleTask) and cases.base.is_redrawn:
+        _in_other_mode(trial, sessions, cases, cases.base.in_other_mode())
+
+
+def _on_strided_inputs(trial: Trial, sessions: Lasting, cases: Cases) -> None:
+    given = cases.first_inputs()
+    inputs = [strided(value) for value in given]
+    if all(a is b for a, b in zip(inputs, given, strict=True)):
         return
-    other = base.in_other_mode()
+    del given
+    case = replace(next(cases.all()), variant="strided inputs")
+    posed = answered(cases.base, case, inputs, trial.rules)
+    wrong = _wrong(trial, sessions.now(), cases.base, posed)
+    _note(trial, wrong, "strided inputs", "read strides from the tensors, or call contiguous()")
+
+
+def _in_other_mode(trial: Trial, sessions: Lasting, cases: Cases, other: ModuleTask) -> None:
     mode = "train mode" if other.training else "eval mode"
+    first = cases.first()
     posed = answered(other, replace(first.case, variant=mode), first.inputs, trial.rules)
     if not _same(posed, first):
         wrong = _wrong(trial, sessions.open(other), other, posed)

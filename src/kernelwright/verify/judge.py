@@ -26,7 +26,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import checks, clock, further
-from kernelwright.verify.cases import OTHER_WEIGHTS, Cases, case_of, pose
+from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.guests import fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
@@ -45,7 +45,7 @@ MODES = ("pure", "hybrid")
 GRADES = ("fresh", "recycled")
 MIN_CASES = 2
 """Judged however little time there is."""
-TIMING_SHARE, GRAPHS_SHARE = 1 / 4, 1 / 12
+TIMING_SHARE, GRAPHS_SHARE = 1 / 12, 1 / 40
 """Of `budget_s`: for pairs of timed calls beyond the first batch, and as CUDA graphs, at most."""
 
 
@@ -202,8 +202,7 @@ class Judge:
                 break
             self._say(f"case {case.name}")
             with self._sharing():
-                if (posed := cases.pose_if_defined(case)) is not None:
-                    trial.judge(session, cases.variants[case.variant], posed)
+                _judge_case(trial, session, cases, case)
 
         if self.large:
             with self._sharing():
@@ -224,7 +223,9 @@ class Judge:
         """What the right outputs do not tell."""
         with self._sharing():
             if self.on_gpu:
-                trial.library_share = clock.library_share(sessions.now(), trial, cases.first())
+                inputs = cases.first_inputs()
+                trial.library_share = clock.library_share(sessions.now(), trial, inputs)
+                del inputs
                 checks.check_share(trial.library_share, self.rules.mode)
             self._say("calling it with its kernels silenced")
             trial.silence(sessions, cases)
@@ -268,6 +269,12 @@ class Judge:
         """Return cached GPU memory: the guests have allocators of their own."""
         if self.on_gpu:
             torch.cuda.empty_cache()
+
+
+def _judge_case(trial: Trial, session: Session, cases: Cases, case: Case) -> None:
+    """Alone in a function, so that its tensors are gone before the next case is posed."""
+    if (posed := cases.pose_if_defined(case)) is not None:
+        trial.judge(session, cases.variants[case.variant], posed)
 
 
 def default_limits(device: torch.device) -> Limits:

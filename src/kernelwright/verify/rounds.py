@@ -7,6 +7,7 @@ again: winners are verified.
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from statistics import median
 
 from kernelwright.core.seed import derive
@@ -22,6 +23,8 @@ NUM_ROUNDS = 3
 WARMUP, REWARM = 3, 1
 """Calls before the timed ones, in the first round (autotuning, the allocator's first blocks) and in
 later ones."""
+ROUND_MS, MIN_REPEATS = 40.0, 3
+"""For the timed calls of one contender in a round; timed calls at least."""
 FAR_BEHIND = 1.5
 """Times the fastest one's median: what needs that in the first round is not timed in later ones."""
 
@@ -39,7 +42,7 @@ def time_screened(
 
     Args:
         provide: the session a trial's candidate is loaded in.
-        repeats: timed calls a round.
+        repeats: timed calls a round; fewer where they take long.
     """
     rules = trials[0].rules
     reference_ms: list[float] = []
@@ -51,14 +54,13 @@ def time_screened(
             round_seed = derive(seed, "timing", number) % (1 << 31)
             inputs = task.inputs(round_seed, "plain", rules.device)
             reference.prepare(inputs, round_seed)
-            reference_ms += [reference.time() for _ in range(warmup + repeats)][warmup:]
+            reference_ms += _timed(reference.time, warmup, repeats)
             for trial in _in_the_race(trials, candidate_ms):
                 with trial.ending():
                     session = provide(trial)
                     session.restart(trial.name)
                     session.prepare(trial.name, inputs, round_seed, FILLER)
-                    times_ms = [session.time().time_ms for _ in range(warmup + repeats)]
-                    candidate_ms[trial.name] += times_ms[warmup:]
+                    candidate_ms[trial.name] += _timed(partial(_guest_ms, session), warmup, repeats)
                     session.release()
     for trial in trials:
         if trial.rejection is None:
@@ -74,3 +76,14 @@ def _in_the_race(trials: Sequence[Trial], times_ms: dict[str, list[float]]) -> l
     medians = [median(times_ms[trial.name]) for trial in standing if times_ms[trial.name]]
     limit = FAR_BEHIND * min(medians, default=math.inf)
     return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]
+
+
+def _guest_ms(session: Session) -> float:
+    return session.time().time_ms
+
+
+def _timed(call_ms: Callable[[], float], warmup: int, repeats: int) -> list[float]:
+    """Times of calls in ms, those to warm up left out."""
+    last_ms = [call_ms() for _ in range(warmup)][-1]
+    affordable = int(ROUND_MS / last_ms) if last_ms > 0 else repeats
+    return [call_ms() for _ in range(min(max(affordable, MIN_REPEATS), repeats))]

@@ -15,7 +15,7 @@ from kernelwright.sandbox.compile_check import load_to_compile
 from kernelwright.sandbox.guest import Guest
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
-from kernelwright.verify.cases import Cases, Posed, answered, poison
+from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
 from kernelwright.verify.compare import Comparison, Precision, compare, compare_all, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
@@ -209,9 +209,7 @@ class Trial:
         names = tuple(self.launches)
         groups = [names, *((name,) for name in names if len(names) > 1)]
         for group in groups:
-            told = (
-                self._matters(sessions.now(), task, posed, group) for task, posed in cases.telling()
-            )
+            told = (self._matters(sessions.now(), cases, case, group) for case in cases.telling())
             if not any(told):
                 what = "the candidate's kernels" if group == names else f"the kernel {group[0]}"
                 message = f"the outputs are right without {what}: a decoy"
@@ -219,10 +217,14 @@ class Trial:
         self.passed("outputs depend on each own kernel")
 
     def _matters(
-        self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...]
+        self, session: Session, cases: Cases, case: Case, kernels: tuple[str, ...]
     ) -> bool:
         """The outputs are wrong when these do nothing, whatever memory holds; also where they would
-        not run at all in this call, having done their work in an earlier one."""
+        not run at all in this call, having done their work in an earlier one. False where the case
+        is not defined."""
+        posed, task = cases.pose_if_defined(case), cases.variants[case.variant]
+        if posed is None:
+            return False
         if not any(output.numel() for output in posed.answer.outputs.native):
             return True
         filler = poison(posed.case.seed + 1, is_nan=False)
