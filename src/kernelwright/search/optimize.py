@@ -279,9 +279,19 @@ class Search:
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             tuned.append(self._tune(program, calls, limit))
-        options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
-        chosen = tuple(combine(program, options))
+        chosen = self._chosen(program, tuned)
+        while every and time.monotonic() <= until_s:
+            gaps = _gaps(program, tuned, chosen)
+            if not gaps:
+                break
+            self._say(f"{form.name}: {len(gaps)} fragments more of what the chosen ones leave")
+            tuned += [self._tune(program, calls, limit) for calls in gaps]
+            chosen = self._chosen(program, tuned)
         return Variant.of(form, tuple(tuned), chosen)
+
+    def _chosen(self, program: Program, tuned: Sequence[Tuned]) -> tuple[int, ...]:
+        options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
+        return tuple(combine(program, options))
 
     def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
         """Whether a larger fragment has won that these calls need not be tried against.
@@ -320,6 +330,14 @@ class Search:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
+
+
+def _gaps(program: Program, tuned: Sequence[Tuned], chosen: Sequence[int]) -> list[frozenset[int]]:
+    """Fragments, not tried yet, of the calls that no chosen one holds."""
+    held = frozenset().union(*(tuned[i].fragment.calls for i in chosen))
+    left = frozenset(range(len(program.calls))) - held
+    tried = {t.fragment.calls for t in tuned}
+    return [p for p in propose(program, family, every=True, within=left) if p not in tried]
 
 
 def _saving_ms(verdict: Verdict) -> float:

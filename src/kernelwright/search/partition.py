@@ -21,20 +21,28 @@ Family = Callable[[Program], str | None]
 
 @stage("propose")
 def propose(
-    program: Program, family: Family, *, every: bool = False, until_s: float = math.inf
+    program: Program,
+    family: Family,
+    *,
+    every: bool = False,
+    until_s: float = math.inf,
+    within: Collection[int] | None = None,
 ) -> list[frozenset[int]]:
     """Fragments worth trying, the largest first, without duplicates.
 
     Args:
         until_s: on the monotonic clock: fragments are grown from no further call after that.
         every: a lone pointwise call inside a larger program too: nothing may stay in PyTorch.
+        within: the calls that fragments may hold; all unless said.
     """
     graph = Graph(program)
+    allowed = frozenset(range(len(program.calls)) if within is None else within)
     known: dict[frozenset[int], str | None] = {}
 
     def family_of(part: frozenset[int]) -> str | None:
         if part not in known:
-            known[part] = family(extract(program, part, graph).program)
+            is_allowed = part <= allowed
+            known[part] = family(extract(program, part, graph).program) if is_allowed else None
         return known[part]
 
     found: set[frozenset[int]] = set()
