@@ -92,7 +92,7 @@ def row(variant: Variant) -> Row:
     held = frozenset().union(*(part.fragment.calls for part in parts))
     computing = [i for i, call in enumerate(variant.program.calls) if call.op not in RELABELLING]
     return Row(
-        calls=len(variant.program.calls),
+        calls=len(variant.original.calls),
         views=len(variant.program.calls) - len(computing),
         families=tuple(part.family for part in parts),
         kernels=sum(len(part.best.plan) for part in parts if part.best is not None),
