@@ -50,6 +50,7 @@ def case(number, ours=None, eager=None, compiled=None, level="L1", low=None, **o
         "speedup_intervals": intervals,
         "seconds": 10.0,
         "candidates": 3,
+        "errors": {"max_candidate": 2e-6, "max_reference": 1e-3},
         **over,
     }
 
@@ -197,7 +198,11 @@ def test_the_page_names_everything_and_escapes_what_others_wrote(tmp_path):
     record.append(tmp_path / "cross_check.jsonl", checks)
     suite = write_suite(tmp_path)
     text = (tmp_path / "report.html").read_text()
-    assert [line["id"] for line in suite.disagreements] == [2]
+    (said,) = suite.disagreements
+    assert said == (
+        "L1/2_task: tolerance "
+        "(largest error against float64: the kernel's 2.0e-06, PyTorch's 1.0e-03)"
+    )
     assert "2 kernels, 1 disagreements" in text
     assert "TF32 on all sides: matmul off, cudnn on" in text
     assert "4_task, 5_task, 9_task" in text

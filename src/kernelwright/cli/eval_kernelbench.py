@@ -193,8 +193,7 @@ def _print(suite: Suite) -> None:
     if scores[0].against:
         out.print(_table(means(scores)))
     for line in suite.disagreements:
-        text = f"KernelBench disagrees on {line['level']}/{line['name']}: {line['issue']}"
-        out.print(text, markup=False, soft_wrap=True)
+        out.print(f"KernelBench disagrees on {line}", markup=False, soft_wrap=True)
     out.print(_table(counts(scores, published=True)))
 
 

@@ -39,8 +39,22 @@ class Suite:
     cross_check: list[Record]
 
     @property
-    def disagreements(self) -> list[Record]:
-        return [line for line in self.cross_check if not line["agrees"]]
+    def disagreements(self) -> list[str]:
+        """What its evaluator says of each kernel that it refuses, and what the judge measured."""
+        errors = {(case["level"], case["id"]): case.get("errors") for case in self.cases}
+        return [
+            f"{line['level']}/{line['name']}: {line['issue']}"
+            + _against_fp64(errors.get((line["level"], line["id"])))
+            for line in self.cross_check
+            if not line["agrees"]
+        ]
+
+
+def _against_fp64(errors: Record | None) -> str:
+    if not errors:
+        return ""
+    ours, theirs = errors["max_candidate"], errors["max_reference"]
+    return f" (largest error against float64: the kernel's {ours:.1e}, PyTorch's {theirs:.1e})"
 
 
 def read_suite(folder: Path) -> Suite:
