@@ -98,7 +98,7 @@ def fused_operator(x0, x1):
 
 def test_a_rewritten_whole_is_judged_against_the_original(tmp_path, monkeypatch):
     """At the smaller size that programs have which are too large for the interpreter."""
-    monkeypatch.setattr("kernelwright.search.optimize.CPU_LIMIT_BYTES", 0)
+    monkeypatch.setattr("kernelwright.search.wholes.CPU_LIMIT_BYTES", 0)
     file = tmp_path / "target.py"
     file.write_text(FLAT)
     result = optimize_target(str(file), out=tmp_path, device="cpu", budget_s=60, mode="pure")

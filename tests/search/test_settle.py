@@ -1,4 +1,4 @@
-"""Which whole is kept: accepted and not slower, else the next layout, else fewer fragments."""
+"""Which whole is kept: accepted and not slower, else the next form, else fewer fragments."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +13,7 @@ from kernelwright.search import optimize, partition
 from kernelwright.search.optimize import Search
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
+from kernelwright.search.wholes import Wholes
 
 KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
@@ -88,8 +89,7 @@ def variant(layout: str, savings: tuple[float, ...]) -> Variant:
 
 
 def settle(judge, variants):
-    search = Search(judge, begin_s=0.0, budget_s=1.0, say=lambda _: None)
-    return search.settle(variants, None, lambda composed: composed)
+    return Wholes(judge, lambda _: None).settle(variants, None, lambda composed: composed)
 
 
 def test_the_first_layout_that_wins_is_kept():
@@ -164,7 +164,7 @@ def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]
     for module in (optimize, partition):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
-    return {each.layout: len(each.tuned) for each in search.ranked(program)}
+    return {each.layout: len(each.tuned) for each in search.variants(program)}
 
 
 def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
@@ -174,13 +174,13 @@ def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
         for each, ms in zip(beaten.tuned, (3.0, 2.5, None), strict=True)
     ]
     judge = FakeJudge([2.4])
-    search = Search(judge, begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    wholes = Wholes(judge, lambda _: None)
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    source, found = search.slower([beaten], None, lambda composed: composed)
+    source, found = wholes.slower([beaten], None, lambda composed: composed)
     assert found.accepted
     assert "# contiguous 1" in source
     wrong = replace(beaten, tuned=tuple(tuned[2:]))
-    assert search.slower([wrong], None, lambda composed: composed) is None
+    assert wholes.slower([wrong], None, lambda composed: composed) is None
 
 
 def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_are_recorded():
@@ -189,12 +189,12 @@ def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_
         replace(each, winner=None, verdicts=(verdict(ms),))
         for each, ms in zip(beaten.tuned, (2.5, 3.0), strict=True)
     ]
-    search = Search(FakeJudge([None, 2.9]), begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    wholes = Wholes(FakeJudge([None, 2.9]), lambda _: None)
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    source, found = search.slower([beaten], None, lambda composed: composed)
+    source, found = wholes.slower([beaten], None, lambda composed: composed)
     assert found.accepted
     assert "# contiguous 1" in source
-    assert [whole["verdict"]["code"] for whole in search.wholes] == ["wrong_values", "ok"]
+    assert [whole["verdict"]["code"] for whole in wholes.judged] == ["wrong_values", "ok"]
 
 
 def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():

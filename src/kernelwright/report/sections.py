@@ -231,6 +231,7 @@ def facts(run: Run) -> Sequence[tuple[str, str]]:
         ("GPU and driver", str(environment.get("gpu") or "none")),
         *((key.replace("_", " ").capitalize(), str(value)) for key, value in options.items()),
         ("Memory layout", str(run.result["layout"])),
+        ("Algebra", ", ".join(run.result.get("algebra", ())) or "none"),
         ("Seconds", f"{run.result['seconds']:.1f}"),
         ("Python", str(environment.get("python"))),
         *((name, str(version)) for name, version in versions.items() if version),

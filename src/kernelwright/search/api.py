@@ -16,6 +16,7 @@ from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.describe import result_record
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import JUDGING_SHARE, Search
+from kernelwright.search.wholes import Wholes
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -61,10 +62,12 @@ def optimize(
     kind = tensors[0].device.type
     with Judge(device=kind, precision=precision, mode=mode, budget_s=judging_s) as judge:
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
-        variants = search.ranked(lowered.program)
+        wholes = Wholes(judge, say=lambda _: None)
+        variants = wholes.ranked(search.variants(lowered.program))
         task = program_task(lowered.program, name=name)
-        variant, source, verdict = search.settle(variants, task, lambda composed: composed)
+        variant, source, verdict = wholes.settle(variants, task, lambda composed: composed)
     record = result_record(name, variant, verdict, source, search.spent())
+    record["forms"] = wholes.forms
     compute = _imported(source) if verdict.accepted else None
     return _attach(module, lowered, (args, kwargs), compute, record)
 

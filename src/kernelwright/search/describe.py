@@ -10,15 +10,13 @@ from kernelwright.programs.text import to_text
 from kernelwright.search.variant import Variant
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Spent:
-    """What a search took, and on what."""
+    """What a search took."""
 
     seconds: float
     num_candidates: int
     """Written and judged, in all forms."""
-    forms: tuple[Record, ...]
-    """Records of the forms that were compared; none where there was one, or nothing is timed."""
 
 
 def program_record(variant: Variant) -> Record:
@@ -155,7 +153,6 @@ def result_record(
         "layout": variant.layout,
         "algebra": list(variant.algebra) if chosen else [],
         "rewrites": list(variant.rewrites) if chosen else [],
-        "forms": list(spent.forms),
         "num_operators": len(original.calls),
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),

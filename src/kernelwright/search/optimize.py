@@ -7,44 +7,36 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.core import record
-from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.core.verdict import Verdict
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.combine import Option, combine
-from kernelwright.search.compose import compose
 from kernelwright.search.describe import (
     Spent,
     candidate_records,
-    form_record,
     fragment_record,
     program_record,
     result_record,
-    whole_record,
 )
-from kernelwright.search.forms import CPU_LIMIT_BYTES, Form, at_cpu_size, forms
+from kernelwright.search.forms import Form, forms
 from kernelwright.search.partition import covering_first, propose
 from kernelwright.search.target import load_target
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.search.variant import Variant
+from kernelwright.search.wholes import Say, Wholes
 from kernelwright.teacher.writer import family
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
 from kernelwright.verify.room import Hold
-from kernelwright.verify.task import Task
-
-Say = Callable[[str], None]
 
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
@@ -56,8 +48,6 @@ MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 CANDIDATE_S = 3.0
 """Of that time: compiling beside others, two cases, times."""
-SLOWER_TRIES = 3
-"""Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
 
 
 def optimize_target(
@@ -97,14 +87,16 @@ def optimize_target(
         with hold():
             target = load_target(spec, judge.rules.device)
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
-        variants = search.ranked(target.program)
+        wholes = Wholes(judge, say)
+        variants = wholes.ranked(search.variants(target.program))
         say("judging the whole against the original")
-        variant, source, verdict = search.settle(variants, target.task, target.write)
+        variant, source, verdict = wholes.settle(variants, target.task, target.write)
         slower = None
         if with_slower and not variant.chosen:
-            slower = search.slower(variants, target.task, target.write)
+            slower = wholes.slower(variants, target.task, target.write)
     spent = search.spent()
     result = result_record(target.name, variant, verdict, source, spent)
+    result["forms"] = wholes.forms
     run = {
         "record": "run",
         "command": "optimize",
@@ -122,7 +114,7 @@ def optimize_target(
     (out / "records.jsonl").unlink(missing_ok=True)
     fragments = [fragment_record(variant, i) for i in range(len(variant.tuned))]
     tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
-    lines = [run, program_record(variant), *fragments, *tried, *search.wholes, result]
+    lines = [run, program_record(variant), *fragments, *tried, *wholes.judged, result]
     record.append(out / "records.jsonl", lines)
     return result
 
@@ -145,124 +137,22 @@ class Search:
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
         self._min_tuning_s = MIN_TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
-        self._compared: list[Record] = []
-        self.wholes: list[Record] = []
-        """Every whole with kernels that was judged, those that were not kept too."""
 
     def spent(self) -> Spent:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
-        seconds = time.monotonic() - self._begin_s
-        return Spent(seconds=seconds, num_candidates=num_candidates, forms=tuple(self._compared))
+        return Spent(time.monotonic() - self._begin_s, num_candidates)
 
-    def ranked(self, program: Program) -> list[Variant]:
+    def variants(self, program: Program) -> list[Variant]:
         """The program searched in its forms, each in an equal share of the time and in what those
-        before it left: the fastest first, or where nothing is timed the one with the least work."""
+        before it left."""
         found = forms(program, on_gpu=self._judge.on_gpu)
         now_s = time.monotonic()
         end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
         share_s = (end_s - now_s) / len(found)
-        variants = [
+        return [
             self._search(form, now_s + share_s * number) for number, form in enumerate(found, 1)
         ]
-        is_compared = len(variants) > 1 and self._judge.on_gpu
-        return self._faster_first(program, variants) if is_compared else variants
-
-    def _faster_first(self, program: Program, variants: list[Variant]) -> list[Variant]:
-        """Those that are right, by their time as a whole; where none is all, the original last."""
-        self._say("comparing forms")
-        whole = [compose(v.program, v.replacements()) for v in variants]
-        verdicts = self._judge.screen(program_task(program, name="forms"), whole)
-        found = []
-        for variant, verdict in zip(variants, verdicts, strict=True):
-            self._note(variant, verdict)
-            self._compared.append(form_record(variant, verdict))
-            times = verdict.times.get("candidate")
-            text = f"{times.median_ms:.4g} ms" if times else verdict.message
-            self._say(f"{variant.name}: {text}")
-            if times:
-                found.append((times.median_ms, variant))
-        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants
-
-    def settle(
-        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
-    ) -> tuple[Variant, str, Verdict]:
-        """The first variant that is accepted as a whole and not slower than the original.
-
-        Where none is, the last one gives back the fragment that saves least, until it is or PyTorch
-        alone is left.
-        """
-        *others, variant = variants
-        for other in others:
-            source, verdict = self._judged(other, task, write)
-            if self._wins(verdict):
-                return other, source, verdict
-            self._say(f"{other.name} does not win: {verdict.message}")
-        while True:
-            source, verdict = self._judged(variant, task, write)
-            if self._wins(verdict):
-                return variant, source, verdict
-            if not variant.chosen:
-                message = "no fragment won: optimized.py computes with PyTorch alone"
-                return variant, source, replace(verdict, message=message)
-            self._say(f"one fragment less: the whole does not win ({verdict.message})")
-            variant = variant.without_least(verdict)
-
-    def slower(
-        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
-    ) -> tuple[str, Verdict] | None:
-        """The whole with one right kernel, the one that costs least first, for when none is worth
-        keeping; None where no such whole is accepted."""
-        right = [
-            (_saving_ms(verdict), variant, i, j)
-            for variant in variants
-            for i, tuned in enumerate(variant.tuned)
-            for j, verdict in enumerate(tuned.verdicts)
-            if verdict.accepted
-        ]
-        right.sort(key=lambda each: each[0], reverse=True)
-        for _, variant, i, j in right[:SLOWER_TRIES]:
-            tuned = list(variant.tuned)
-            tuned[i] = replace(tuned[i], winner=j)
-            with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
-            source, verdict = self._judged(with_one, task, write)
-            if verdict.accepted:
-                return source, verdict
-            self._say(f"a right kernel alone is not accepted in the whole: {verdict.message}")
-        return None
-
-    def _wins(self, verdict: Verdict) -> bool:
-        """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
-        is_slower = verdict.speedup is not None and verdict.speedup < 1.0
-        return verdict.accepted and (self._judge.rules.mode == "pure" or not is_slower)
-
-    def _judged(
-        self, variant: Variant, task: Task, write: Callable[[str], str]
-    ) -> tuple[str, Verdict]:
-        source = write(compose(variant.program, variant.replacements()).source)
-        verdict = self._judge_whole(variant, task, Candidate(source=source, origin="search"))
-        self._note(variant, verdict)
-        return source, verdict
-
-    def _note(self, variant: Variant, verdict: Verdict) -> None:
-        if variant.chosen:
-            self.wholes.append(whole_record(variant, verdict))
-
-    def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
-        if self._judge.on_gpu:
-            self._judge.warm(task, [candidate])
-            return self._judge.verify(task, candidate)
-        kept = [variant.tuned[i] for i in variant.chosen]
-        is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
-        if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
-            return self._judge.verify(task, candidate)
-        small = at_cpu_size(variant)
-        assert small is not None  # `forms` leaves out those for which it is
-        original, program = small
-        whole = compose(program, variant.replacements(program))
-        verdict = self._judge.verify(program_task(original, name="scaled down"), whole)
-        note = "judged on the program scaled down: there is no GPU for its real sizes"
-        return replace(verdict, advice=(*verdict.advice, note))
 
     def _search(self, form: Form, until_s: float) -> Variant:
         program = form.program
@@ -338,13 +228,6 @@ def _gaps(program: Program, tuned: Sequence[Tuned], chosen: Sequence[int]) -> li
     left = frozenset(range(len(program.calls))) - held
     tried = {t.fragment.calls for t in tuned}
     return [p for p in propose(program, family, every=True, within=left) if p not in tried]
-
-
-def _saving_ms(verdict: Verdict) -> float:
-    """Negative where the candidate is slower; 0 where nothing was timed."""
-    if verdict.speedup is None:
-        return 0.0
-    return verdict.times["reference"].median_ms - verdict.times["candidate"].median_ms
 
 
 def _is_product(call: Call) -> bool:

@@ -1,0 +1,137 @@
+"""Whole programs with their kernels: which form is fastest, and what of it is kept."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.search.compose import compose
+from kernelwright.search.describe import form_record, whole_record
+from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
+from kernelwright.search.variant import Variant
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
+from kernelwright.verify.task import Task
+
+Say = Callable[[str], None]
+
+SLOWER_TRIES = 3
+"""Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
+
+
+class Wholes:
+    """Judges wholes against the original, and remembers what it found."""
+
+    def __init__(self, judge: Judge, say: Say) -> None:
+        self._judge, self._say = judge, say
+        self.judged: list[Record] = []
+        """Every whole with kernels that was judged, those that were not kept too."""
+        self.forms: list[Record] = []
+        """Of the forms that were compared, with their times."""
+
+    def ranked(self, variants: list[Variant]) -> list[Variant]:
+        """Those that are right, by their time as a whole. All as they come, the original last,
+        where none is right, there is but one, or nothing is timed."""
+        if len(variants) == 1 or not self._judge.on_gpu:
+            return variants
+        self._say("comparing forms")
+        whole = [compose(v.program, v.replacements()) for v in variants]
+        verdicts = self._judge.screen(program_task(variants[0].original, name="forms"), whole)
+        found = []
+        for variant, verdict in zip(variants, verdicts, strict=True):
+            self._note(variant, verdict)
+            self.forms.append(form_record(variant, verdict))
+            times = verdict.times.get("candidate")
+            text = f"{times.median_ms:.4g} ms" if times else verdict.message
+            self._say(f"{variant.name}: {text}")
+            if times:
+                found.append((times.median_ms, variant))
+        return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants
+
+    def settle(
+        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
+    ) -> tuple[Variant, str, Verdict]:
+        """The first variant that is accepted as a whole and not slower than the original.
+
+        Where none is, the last one gives back the fragment that saves least, until it is or PyTorch
+        alone is left.
+        """
+        *others, variant = variants
+        for other in others:
+            source, verdict = self._judged(other, task, write)
+            if self._wins(verdict):
+                return other, source, verdict
+            self._say(f"{other.name} does not win: {verdict.message}")
+        while True:
+            source, verdict = self._judged(variant, task, write)
+            if self._wins(verdict):
+                return variant, source, verdict
+            if not variant.chosen:
+                message = "no fragment won: optimized.py computes with PyTorch alone"
+                return variant, source, replace(verdict, message=message)
+            self._say(f"one fragment less: the whole does not win ({verdict.message})")
+            variant = variant.without_least(verdict)
+
+    def slower(
+        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
+    ) -> tuple[str, Verdict] | None:
+        """The whole with one right kernel, the one that costs least first, for when none is worth
+        keeping; None where no such whole is accepted."""
+        right = [
+            (_saving_ms(verdict), variant, i, j)
+            for variant in variants
+            for i, tuned in enumerate(variant.tuned)
+            for j, verdict in enumerate(tuned.verdicts)
+            if verdict.accepted
+        ]
+        right.sort(key=lambda each: each[0], reverse=True)
+        for _, variant, i, j in right[:SLOWER_TRIES]:
+            tuned = list(variant.tuned)
+            tuned[i] = replace(tuned[i], winner=j)
+            with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
+            source, verdict = self._judged(with_one, task, write)
+            if verdict.accepted:
+                return source, verdict
+            self._say(f"a right kernel alone is not accepted in the whole: {verdict.message}")
+        return None
+
+    def _wins(self, verdict: Verdict) -> bool:
+        """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
+        is_slower = verdict.speedup is not None and verdict.speedup < 1.0
+        return verdict.accepted and (self._judge.rules.mode == "pure" or not is_slower)
+
+    def _judged(
+        self, variant: Variant, task: Task, write: Callable[[str], str]
+    ) -> tuple[str, Verdict]:
+        source = write(compose(variant.program, variant.replacements()).source)
+        verdict = self._judge_whole(variant, task, Candidate(source=source, origin="search"))
+        self._note(variant, verdict)
+        return source, verdict
+
+    def _note(self, variant: Variant, verdict: Verdict) -> None:
+        if variant.chosen:
+            self.judged.append(whole_record(variant, verdict))
+
+    def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
+        if self._judge.on_gpu:
+            self._judge.warm(task, [candidate])
+            return self._judge.verify(task, candidate)
+        kept = [variant.tuned[i] for i in variant.chosen]
+        is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
+        if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
+            return self._judge.verify(task, candidate)
+        small = at_cpu_size(variant)
+        assert small is not None  # `forms` leaves out those for which it is
+        original, program = small
+        whole = compose(program, variant.replacements(program))
+        verdict = self._judge.verify(program_task(original, name="scaled down"), whole)
+        note = "judged on the program scaled down: there is no GPU for its real sizes"
+        return replace(verdict, advice=(*verdict.advice, note))
+
+
+def _saving_ms(verdict: Verdict) -> float:
+    """Negative where the candidate is slower; 0 where nothing was timed."""
+    if verdict.speedup is None:
+        return 0.0
+    return verdict.times["reference"].median_ms - verdict.times["candidate"].median_ms
