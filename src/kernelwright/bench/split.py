@@ -82,7 +82,7 @@ def split(program: Program) -> Variant:
     """The program split as the search does, in the form that it has."""
     with _Trusting("cpu", mode="pure") as judge:
         search = Search(judge, begin_s=time.monotonic(), budget_s=BUDGET_S, say=lambda _: None)
-        *_, plain = search.ranked(program)
+        *_, plain = search.variants(program)
     return plain
 
 
