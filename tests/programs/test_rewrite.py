@@ -8,7 +8,12 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.rewrite import channels_last, dead_code, split_conv_bias
+from kernelwright.programs.rewrite import (
+    channels_last,
+    dead_code,
+    spell_out_attention,
+    split_conv_bias,
+)
 
 
 def convolutions() -> Program:
@@ -38,7 +43,7 @@ def agrees(ours: Program, theirs: Program) -> None:
 @settings(max_examples=30, deadline=None)
 @given(programs())
 def test_rewrites_keep_the_values_of_any_program(program):
-    for rewrite in (split_conv_bias, channels_last, dead_code):
+    for rewrite in (split_conv_bias, spell_out_attention, channels_last, dead_code):
         agrees(rewrite(program), program)
 
 
@@ -82,3 +87,29 @@ def test_dead_calls_go_and_inputs_stay():
     assert [call.op for call in kept.calls] == ["relu"]
     assert kept.calls[0].outputs == ("t0",)
     assert kept.inputs == program.inputs
+
+
+def attention(width: int, mask: TensorType | None = None, **given) -> Program:
+    builder = Builder()
+    names = ("query", "key", "value")
+    values = {name: builder.input(TensorType((2, 3, 5, width))) for name in names}
+    if mask:
+        values["attn_mask"] = builder.input(mask)
+    return builder.program(builder.call("scaled_dot_product_attention", **values, **given))
+
+
+def test_attention_with_wide_heads_is_spelled_out():
+    for options in ({}, {"scale": 0.5}, {"mask": TensorType((5, 5))}):
+        program = attention(260, **options)
+        rewritten = spell_out_attention(program)
+        agrees(rewritten, program)
+        assert [call.op for call in rewritten.calls if call.op != "add"] == [
+            "transpose", "matmul", "mul", "softmax", "matmul",
+        ]  # fmt: skip
+
+
+def test_attention_that_a_flash_kernel_does_well_stays():
+    for narrow in ({"width": 64}, {"width": 260, "is_causal": True},
+                  {"width": 260, "mask": TensorType((5, 5), "bool")}):  # fmt: skip
+        program = attention(**narrow)
+        assert spell_out_attention(program) == program

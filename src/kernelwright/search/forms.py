@@ -1,7 +1,7 @@
 """The forms in which a program is searched: with and without algebra, in the layouts that suit it.
 
 Algebraic rewrites (`programs.algebra`) drop work that the original does; the other rewrites
-(`programs.rewrite`) do the same work in another layout, or a bias apart from its convolution.
+(`programs.rewrite`) do the same work in another layout, or in several calls.
 Records name both, apart.
 """
 
@@ -12,7 +12,7 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.programs.algebra.simplify import simplified
 from kernelwright.programs.build import canonical, rename
 from kernelwright.programs.program import Program
-from kernelwright.programs.rewrite import channels_last, split_conv_bias
+from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
 from kernelwright.programs.variants import scaled_down
 from kernelwright.verify.program_task import INTERPRETER_FLOPS
 
@@ -108,9 +108,12 @@ def _in_layouts(program: Program, *, with_algebra: bool, on_gpu: bool) -> list[F
 def _form(program: Program, layout: str, *, with_algebra: bool) -> Form:
     found = simplified(program) if with_algebra else None
     base = found.program if found else program
-    made, rewrites = split_conv_bias(base), []
-    if len(made.calls) > len(base.calls):
-        rewrites.append("split_conv_bias")
+    made, rewrites = base, []
+    for rewrite in (split_conv_bias, spell_out_attention):
+        longer = rewrite(made)
+        if len(longer.calls) > len(made.calls):
+            made = longer
+            rewrites.append(rewrite.__name__)
     if layout == CHANNELS_LAST:
         made = channels_last(made)
         rewrites.append("channels_last")
