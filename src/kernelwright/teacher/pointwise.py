@@ -217,7 +217,7 @@ def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) ->
     rows, columns = schedule.tile
     head = [
         f"{slow.var} = tl.program_id(1){position} * ROWS + tl.arange(0, ROWS)[:, None]",
-        f"{fast.var} = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]",
+        f"{fast.var} = tl.program_id(0){position} * BLOCK + tl.arange(0, BLOCK)[None, :]",
     ]
     blocks = [f"triton.cdiv({fast.count}, {columns})", f"triton.cdiv({slow.count}, {rows})"]
     if rest:
