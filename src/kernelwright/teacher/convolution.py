@@ -19,6 +19,7 @@ from kernelwright.teacher.tile_schedules import (
     BYTES_PER_S,
     LAUNCH_S,
     estimate_s,
+    fitted,
     persistent,
     sliced,
     tile_schedules,
@@ -133,7 +134,7 @@ def _orders(product: Convolution) -> tuple[str, ...]:
 def _items(products: list[Convolution], modes: tuple[str, ...]) -> Iterator[_Item]:
     """Every way to write the convolution that makes sense at the program's sizes."""
     for product in products:
-        if isinstance(product, Direct):
+        if not isinstance(product, ImplicitGemm):
             yield from _direct_items(product)
             continue
         for mode in modes if product.dtype == "float32" else ("ieee",):
@@ -141,9 +142,13 @@ def _items(products: list[Convolution], modes: tuple[str, ...]) -> Iterator[_Ite
                 yield from _gemm_items(product, mode, order)
 
 
-def _gemm_items(product: Convolution, mode: str, order: str) -> Iterator[_Item]:
-    for tile in tile_schedules(product, mode):
-        schedule = replace(tile, order=order, why=f"{tile.why}; {_ORDERS[order]}")
+def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]:
+    tiles = (
+        replace(tile, order=order, why=f"{tile.why}; {_ORDERS[order]}")
+        for tile in tile_schedules(product, mode)
+    )
+    fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
+    for schedule in dict.fromkeys(fit):
         yield _Item(tiled, product, schedule)
         for walking in persistent(product, schedule):
             yield _Item(tiled, product, walking)

@@ -62,7 +62,9 @@ class PullBody(TileBody):
         super().__init__(
             program, self._axes, inside=inside, loop=loop, tag=tag, widens=widens
         )  # fmt: skip
-        self._moving = {view[axis].name for axis in loop if axis in view}
+        moving = [view[axis] for axis in loop if axis in view]
+        texts = [text for axis in moving for text in (axis.name, *axis.conditions)]
+        self._moving = set(re.findall(r"\w+", " ".join(texts)))
         """Variables that change in the loop."""
         self.sizes, self.is_wide = sizes, is_wide
         self._rules = rules

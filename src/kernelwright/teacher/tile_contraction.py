@@ -22,7 +22,7 @@ from kernelwright.teacher.tile_index import (
     parts,
     times,
 )
-from kernelwright.teacher.tile_parts import Product, Schedule, dot, wide
+from kernelwright.teacher.tile_parts import Loads, Product, Schedule, dot, shared_bytes, wide
 from kernelwright.teacher.tile_triangles import Span, span
 from kernelwright.teacher.tile_views import Side
 
@@ -87,19 +87,13 @@ class Contraction(Product):
         return True
 
     def shared_bytes(self, schedule: Schedule) -> int:
-        """What a step's tiles take of shared memory, in all stages of the pipeline."""
-        tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
-        elements = sum(
-            # What is computed from loads goes back to shared memory for the product.
-            tile * (schedule.num_stages * loads + is_computed)
-            for tile, (loads, is_computed) in zip(tiles, self._loads, strict=True)
-        )
-        return elements * self.element_bytes
+        """What a step's tiles take of shared memory."""
+        return shared_bytes(self, schedule, *self._loads)
 
     @cached_property
-    def _loads(self) -> list[tuple[int, bool]]:
-        """Of each factor's tile: how many it is loaded from, and whether it is computed."""
-        return [(one.num_loads, not one.is_plain) for one in self.factors("BLOCK_K")]
+    def _loads(self) -> tuple[Loads, Loads]:
+        lhs, rhs = self.factors("BLOCK_K")
+        return (lhs.num_loads, lhs.is_plain), (rhs.num_loads, rhs.is_plain)
 
     def accumulate(self, schedule: Schedule) -> list[str]:
         first = f"{self.span.begin} + " if self.span.begin != "0" else ""

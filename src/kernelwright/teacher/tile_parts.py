@@ -183,6 +183,21 @@ class Product(ABC):
         ]
 
 
+Loads = tuple[int, bool]
+"""Of a factor's tile: from how many it is made, and whether it is just what a load brings."""
+
+
+def shared_bytes(product: Product, schedule: Schedule, lhs: Loads, rhs: Loads) -> int:
+    """What a step's tiles take of shared memory, in all stages of the pipeline."""
+    tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
+    elements = sum(
+        # What is computed from loads goes back to shared memory for the product.
+        tile * (schedule.num_stages * num_loads + (not is_loaded))
+        for tile, (num_loads, is_loaded) in zip(tiles, (lhs, rhs), strict=True)
+    )
+    return elements * product.element_bytes
+
+
 def dot(product: Product, schedule: Schedule, left: str, right: str) -> str:
     """Line that adds the product of two tiles to `acc`."""
     if product.dtype != "float32":

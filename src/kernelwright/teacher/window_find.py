@@ -6,6 +6,7 @@ from typing import TypeVar
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.axis_sizes import measure
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.pull_rules import COPIES
 from kernelwright.teacher.tile_index import Index, Term, axes_of, flat_axis, times
 from kernelwright.teacher.tile_views import Side, is_view
 from kernelwright.teacher.window_conv import Channels, Convolution, Counts, other_axis, phase_axis
@@ -14,7 +15,7 @@ from kernelwright.teacher.window_sweep import Sweep, sweeps
 _CHEAP = frozenset({
     "relu", "relu6", "leaky_relu", "hardtanh", "hardsigmoid", "hardswish", "threshold", "clamp",
     "abs", "neg", "square", "sign", "add", "sub", "rsub", "mul", "maximum", "minimum", "where",
-    "masked_fill", "lerp", "addcmul", "to_dtype", "batch_norm",
+    "masked_fill", "lerp", "addcmul", "to_dtype", "batch_norm", "pad",
 })  # fmt: skip
 """Operators that may be computed again for every tap which meets an element of the input."""
 
@@ -52,7 +53,7 @@ def _check_cheap(program: Program, call: Call) -> None:
         if name not in producer:
             continue
         before = program.calls[producer[name]]
-        if not is_view(before) and before.op not in _CHEAP:
+        if not is_view(before) and before.op not in _CHEAP | COPIES:
             raise NotWritable(f"{before.op} would be computed again for every tap")
         pending += before.refs()
 

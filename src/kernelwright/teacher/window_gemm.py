@@ -9,6 +9,7 @@ one tap to the next. Which of the two it walks first is the schedule's `order`:
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from kernelwright.ops.operator import Layout
 from kernelwright.teacher.tile_index import (
@@ -20,7 +21,7 @@ from kernelwright.teacher.tile_index import (
     position,
     times,
 )
-from kernelwright.teacher.tile_parts import ROUNDED, Schedule, dot, wide
+from kernelwright.teacher.tile_parts import ROUNDED, Loads, Schedule, dot, shared_bytes, wide
 from kernelwright.teacher.window_conv import Channels, Convolution, Counts
 from kernelwright.teacher.window_walk import Sum, Walk
 
@@ -47,6 +48,22 @@ class ImplicitGemm(Convolution):
     def loop(self, schedule: Schedule) -> str:
         name = f"implicit_gemm_{schedule.order}"
         return f"{name}_split_k" if schedule.split_k > 1 else name
+
+    def shared_bytes(self, schedule: Schedule) -> int:
+        """What a step's tiles take of shared memory."""
+        key = schedule.order, schedule.precision == ROUNDED
+        if key not in self._loads:
+            walk = Walk(self, self.view(), _Steps(self, key[0]).over, is_rounded=key[1])
+            image, weights = (
+                (each.num_loads, each.is_loaded) for each in (walk.image(), walk.weights())
+            )
+            self._loads[key] = (image, weights) if self.pixels == "m" else (weights, image)
+        return shared_bytes(self, schedule, *self._loads[key])
+
+    @cached_property
+    def _loads(self) -> dict[tuple[str, bool], tuple[Loads, Loads]]:
+        """Of the tiles in each order of the loop, rounded or not."""
+        return {}
 
     def accumulate(self, schedule: Schedule) -> list[str]:
         steps = _Steps(self, schedule.order)

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from kernelwright.teacher.pull_rules import COPIES
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Dim, View, axes_of, mask, parts
-from kernelwright.teacher.tile_views import Side, only_views
+from kernelwright.teacher.tile_views import Side, only_views, sources
 from kernelwright.teacher.window_conv import Convolution
 from kernelwright.teacher.window_sweep import Sweep
 
@@ -17,6 +18,15 @@ class Factor:
     before: list[str]
     """Outside the loop."""
     lines: list[str]
+
+    @property
+    def num_loads(self) -> int:
+        return sum("tl.load(" in line for line in self.lines)
+
+    @property
+    def is_loaded(self) -> bool:
+        """The tile is what one load brings."""
+        return any(line.startswith(f"{self.name} = tl.load(") for line in self.lines)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +55,7 @@ class Walk:
         self.product, self.tile, self.over, self._is_rounded = product, tile, over, is_rounded
         self.moving = [sweep for sweep in product.sweeps if sweep.is_moving]
         self._tests = [test for sweep in self.moving for test in _tests(sweep)]
+        self._is_pulled = _is_pulled(product, product.image)
 
     def image(self) -> Factor:
         product, over = self.product, self.over
@@ -66,20 +77,21 @@ class Walk:
 
     def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> Factor:
         product = self.product
-        is_plain = only_views(product.program, side.value)
-        body = TileBody(
-            product.program,
-            view,
-            loop=view.keys() - {"b"},
-            tag="_tile",
-            walk=walk,
-            widens=not (is_plain and self.over.is_narrow),
-        )
+        is_plain = only_views(product.program, side.value, COPIES)
+        widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
+        body: TileBody
+        if _is_pulled(product, side):
+            body = product.body(view, loop=loop, tag="_tile", widens=widens)
+        else:
+            body = TileBody(
+                product.program, view, loop=loop, tag="_tile", walk=walk, widens=widens
+            )  # fmt: skip
         dims = self.over.dims
         index = tuple(
             tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
         )
         loaded = text = body.value(side.value, index)
+        slices = parts(view, [sweep.at for sweep in product.sweeps if sweep.at in view])
         if not is_plain:
             # What fused code makes of the zeros outside need not be zero.
             text = f"tl.where({mask(list(view), view)}, {text}, 0.0)"
@@ -88,8 +100,8 @@ class Walk:
         if self._is_rounded:
             text = f"round_to_tf32({text})"
         if text == loaded:
-            return Factor(loaded, body.before, body.lines)
-        return Factor(name, body.before, [*body.lines, f"{name} = {text}"])
+            return Factor(loaded, body.before, [*slices, *body.lines])
+        return Factor(name, body.before, [*slices, *body.lines, f"{name} = {text}"])
 
     def head(self, lines: list[str]) -> list[str]:
         """`lines`, which place the tile, and where its windows start."""
@@ -106,14 +118,18 @@ class Walk:
 
     def place(self) -> list[str]:
         """Lines in the loop that find which pixels have the tap inside the image."""
-        if not self._tests:
-            return []
         moved = [
             f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
             for s in self.moving
-            if s.can_leave
+            if s.can_leave or self._is_pulled
         ]
-        return [*moved, f"inside = {_all(['known', *self._tests])}"]
+        return [*moved, *([f"inside = {_all(['known', *self._tests])}"] if self._tests else [])]
+
+
+def _is_pulled(product: Convolution, side: Side) -> bool:
+    """Something in front of a factor moves elements: pointers that slide do not follow it."""
+    made = product.program.producer()
+    return any(name in made for name, _ in sources(product.program, side.value, side.index))
 
 
 def _start(sweep: Sweep) -> str:
