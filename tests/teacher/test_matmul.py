@@ -312,6 +312,15 @@ def test_the_favourite_of_a_large_product_fits_hopper(precision, dtype):
     assert usage.spills <= 128
 
 
+def test_a_factor_that_is_computed_leaves_room_for_its_parts():
+    s = Sketch()
+    x, w = s.input(1024, 8192), s.input(8192, 8192)
+    program = s.program(s.mm(s.relu(x), w))
+    for candidate in write(program, limit=2, seed=0, precision="strict"):
+        [usage] = compiled(program, candidate)
+        assert usage.shared_bytes <= SHARED_LIMIT_BYTES
+
+
 def test_slices_of_k_and_row_reductions_fit_hopper():
     s, t = linear(64, 512, 8192)
     sliced = s.program(s.relu(t))

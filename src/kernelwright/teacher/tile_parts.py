@@ -190,9 +190,10 @@ Loads = tuple[int, bool]
 def shared_bytes(product: Product, schedule: Schedule, lhs: Loads, rhs: Loads) -> int:
     """What a step's tiles take of shared memory, in all stages of the pipeline."""
     tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
+    # What is computed from loads goes back to shared memory for the product, in its parts.
+    parts = 2 if "x3" in schedule.precision else 1
     elements = sum(
-        # What is computed from loads goes back to shared memory for the product.
-        tile * (schedule.num_stages * num_loads + (not is_loaded))
+        tile * (schedule.num_stages * num_loads + parts * (not is_loaded))
         for tile, (num_loads, is_loaded) in zip(tiles, (lhs, rhs), strict=True)
     )
     return elements * product.element_bytes
