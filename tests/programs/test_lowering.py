@@ -279,18 +279,35 @@ def test_writing_into_an_input_is_refused():
         lower(Writes(), (torch.randn(3),))
 
 
-def test_state_that_is_no_buffer_is_refused():
-    class Remembers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.state = torch.zeros(3)
+class Remembers(nn.Module):
+    """State in a plain attribute, changed in place and assigned."""
 
-        def forward(self, x):
-            self.state.copy_(x)
-            return self.state * 2
+    def __init__(self) -> None:
+        super().__init__()
+        self.state, self.scale = torch.ones(3), torch.full((3,), 2.0)
 
-    with pytest.raises(UsageError, match="'state', which is not a buffer"):
-        lower(Remembers(), (torch.randn(3),))
+    def forward(self, x):
+        self.state.mul_(x)
+        self.state = self.state + 1
+        return self.state * self.scale
+
+
+def test_state_that_is_no_buffer_is_read_and_changed_by_name():
+    module = nn.Sequential(Remembers())
+    before = module[0].state
+    lowered = lower(module, (torch.randn(3),))
+    assert module[0].state is before
+    assert {s.name: s.kind for s in lowered.sources if s.kind != "user"} == {
+        "0.state": "attribute",
+        "0.scale": "constant",
+    }
+    ours = copy.deepcopy(module)
+    for _ in range(2):
+        x = torch.randn(3)
+        results = run(lowered.program, lowered.gather(ours, (x,)))
+        lowered.store(ours, results)
+        assert torch.allclose(lowered.rebuild(results), module(x))
+    assert torch.allclose(ours[0].state, module[0].state)
 
 
 def test_what_is_no_module_is_refused():

@@ -4,7 +4,9 @@ import torch
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.lowering import lower
 from kernelwright.search.compose import compose
+from kernelwright.search.emit import forward_function
 
 
 def test_what_is_made_of_nothing_is_made_where_the_inputs_are():
@@ -16,3 +18,27 @@ def test_what_is_made_of_nothing_is_made_where_the_inputs_are():
     exec(compose(program, []).source, scope)
     [made] = scope["fused_operator"](torch.empty(2, 3, device="meta"))  # type: ignore[operator]
     assert made.device.type == "meta"
+
+
+class Counts(torch.nn.Module):
+    """Its state is no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(3)
+
+    def forward(self, x):
+        self.total = self.total.to(x.device) + x
+        return self.total * 2
+
+
+def test_a_written_forward_changes_attributes_as_the_original_does():
+    original, ours = Counts(), Counts()
+    lowered = lower(original, (torch.ones(3),))
+    composed = compose(lowered.program, []).source
+    text = forward_function(lowered, original, composed, is_for_one_mode=False)
+    scope = {"refuse_gradients": lambda *_: None, "expect": lambda *_: None}
+    exec(f"{composed}\n\n{text}", scope)
+    for _ in range(2):
+        assert torch.equal(scope["forward"](ours, torch.ones(3)), original(torch.ones(3)))  # type: ignore[operator]
+    assert torch.equal(ours.total, original.total)

@@ -5,7 +5,7 @@ is translated call by call. An ATen call without a record, or one that its recor
 an extern call. Modules and inputs may live on the meta device: nothing is allocated.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 
 from kernelwright.core.errors import UsageError
+from kernelwright.programs import attributes
 from kernelwright.programs.aten import Translator
 from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.initial import choose_inits
@@ -34,7 +35,8 @@ class Source:
     """Where a program input comes from."""
 
     kind: str
-    """"user", "parameter", "buffer" or "constant"."""
+    """"user", "parameter", "buffer", "attribute" (a tensor that is none of these and that forward
+    changes) or "constant"."""
     name: str
     """Qualified name in the module; for user inputs the path, e.g. "args[0]['mask']"."""
     position: int = -1
@@ -51,11 +53,21 @@ class Lowered:
     sources: tuple[Source, ...]
     """One for each program input."""
     mutations: tuple[tuple[int, str], ...]
-    """(program output, name of the buffer it is the new value of)."""
+    """(program output, name of the buffer or attribute it is the new value of)."""
     user_outputs: tuple[tuple[str, Any], ...]
     """Leaves of the module's result: ("output", program output) or ("value", constant)."""
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    changed_attributes: frozenset[str] = frozenset()
+    """Names among `mutations` that are plain attributes."""
+
+    def store(self, module: torch.nn.Module, outputs: Sequence[torch.Tensor]) -> None:
+        """Change the module's state as the call that gave these outputs does."""
+        for position, name in self.mutations:
+            if name in self.changed_attributes:
+                attributes.write(module, name, outputs[position])
+            else:
+                module.get_buffer(name).copy_(outputs[position])
 
     def rebuild(self, outputs: Sequence[Any]) -> Any:
         """The module's own return structure, from the program's outputs."""
@@ -87,6 +99,8 @@ class Lowered:
                 tensors.append(source.tensor)
             elif source.kind == "parameter":
                 tensors.append(module.get_parameter(source.name))
+            elif source.kind == "attribute":
+                tensors.append(attributes.read(module, source.name))
             else:
                 tensors.append(module.get_buffer(source.name))
         return tensors
@@ -104,8 +118,14 @@ def lower(
     Raises:
         UsageError: the module cannot be captured; names the user's file and line.
     """
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"{type(module).__name__} is not a torch.nn.Module",
+            remedy="wrap the function in a module whose forward calls it",
+        )
     args, kwargs = _distinct((tuple(example_inputs), dict(example_kwargs or {})))
-    exported = export(module, args, kwargs)
+    with attributes.as_buffers(module) as plain:
+        exported = export(module, args, kwargs)
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     translator = Translator()
     sources = _declare_inputs(translator, exported, (args, kwargs))
@@ -113,6 +133,8 @@ def lower(
         if node.op == "call_function":
             translator.translate(node)
     results = _Results.read(translator, exported)
+    changed = frozenset(name for _, name in results.mutations if name in plain)
+    sources = [_of_plain(s, plain, changed) for s in sources]
     program = dead_code(translator.builder.program(results.outputs))
     used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
     kept = [i for i, value in enumerate(program.inputs) if value.name in used]
@@ -127,7 +149,19 @@ def lower(
         user_outputs=tuple(results.user_outputs),
         in_spec=in_spec,
         out_spec=exported.call_spec.out_spec,
+        changed_attributes=changed,
     )
+
+
+def _of_plain(
+    source: Source, plain: Mapping[str, torch.Tensor], changed: Collection[str]
+) -> Source:
+    """A buffer that is a plain attribute as what it is: one that changes, or a constant."""
+    if source.kind != "buffer" or source.name not in plain:
+        return source
+    if source.name in changed:
+        return replace(source, kind="attribute")
+    return replace(source, kind="constant", tensor=plain[source.name])
 
 
 def _distinct(example: tuple[Any, ...]) -> tuple[Any, ...]:

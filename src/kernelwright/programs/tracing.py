@@ -35,11 +35,6 @@ def export(
     Raises:
         UsageError: the module cannot be captured; names the user's file and line.
     """
-    if not isinstance(module, torch.nn.Module):
-        raise UsageError(
-            f"{type(module).__name__} is not a torch.nn.Module",
-            remedy="wrap the function in a module whose forward calls it",
-        )
     try:
         # no_grad: kernels are for inference, and a mode change inside forward would split the graph
         with _quiet(), _recurrent_at_once(), torch.no_grad():

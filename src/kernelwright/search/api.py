@@ -105,8 +105,7 @@ def _attach(
         if compute is None or not on_gpu or is_other:
             return kind.forward(self, *args, **kwargs)
         results = compute(*lowered.gather(self, args, kwargs))
-        for position, buffer in lowered.mutations:
-            self.get_buffer(buffer).copy_(results[position])
+        lowered.store(self, results)
         return lowered.rebuild(results)
 
     optimized = copy.copy(module)

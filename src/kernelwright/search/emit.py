@@ -10,6 +10,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import UsageError
+from kernelwright.programs import attributes
 from kernelwright.programs.lowering import Lowered
 from kernelwright.search.source_merge import rename
 
@@ -141,6 +142,8 @@ def forward_function(
             checks.append(f'expect("{text}", {text}, {value.type.shape}, {dtype})')
         elif source.kind == "constant":
             text = _constant(source.tensor, device)
+        elif source.kind == "attribute":
+            text = f"{attributes.text(source.name)}.to({device})"
         else:
             text = f'self.get_{source.kind}("{source.name}")'
         arguments.append(text)
@@ -153,13 +156,20 @@ def forward_function(
         "    results = fused_operator(",
         *(f"        {argument}," for argument in arguments),
         "    )",
-        *(
-            f'    self.get_buffer("{buffer}").copy_(results[{position}])'
-            for position, buffer in lowered.mutations
-        ),
+        *(f"    {line}" for line in _stores(lowered)),
         f"    return {_returned(lowered)}",
     ]
     return "\n".join(lines)
+
+
+def _stores(lowered: Lowered) -> list[str]:
+    """Lines that change the module's state."""
+    return [
+        f"{attributes.text(name)} = results[{position}]"
+        if name in lowered.changed_attributes
+        else f'self.get_buffer("{name}").copy_(results[{position}])'
+        for position, name in lowered.mutations
+    ]
 
 
 def signature_text(forward: Callable[..., Any]) -> str:

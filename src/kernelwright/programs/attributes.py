@@ -1,0 +1,82 @@
+"""Tensors that a module holds as plain attributes, and may change in its forward.
+
+PyTorch captures changes of buffers only, and overlooks that an attribute is assigned: they are
+buffers for the time of a capture.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+
+
+@contextmanager
+def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
+    """Inside, plain tensor attributes of the module and its parts are buffers; gives them by name.
+
+    What forward assigns to one is written into the buffer when it returns: a capture may overlook
+    it otherwise. Afterwards all is as it was. An attribute that its class has too stays.
+    """
+    found = {
+        f"{path}.{name}".removeprefix("."): (part, name, value)
+        for path, part in module.named_modules()
+        for name, value in vars(part).items()
+        if isinstance(value, torch.Tensor) and not hasattr(type(part), name)
+    }
+    forward = vars(module).get("forward")
+    for part, name, value in found.values():
+        delattr(part, name)
+        part.register_buffer(name, value, persistent=False)
+    if found:
+        places = [(part, name) for part, name, _ in found.values()]
+        vars(module)["forward"] = _writing_back(module.forward, places)
+    try:
+        yield {name: value for name, (_, _, value) in found.items()}
+    finally:
+        if found:
+            del vars(module)["forward"]
+        if forward is not None:
+            vars(module)["forward"] = forward
+        for part, name, value in found.values():
+            delattr(part, name)
+            setattr(part, name, value)
+
+
+def _writing_back(
+    forward: Callable[..., Any], places: Sequence[tuple[torch.nn.Module, str]]
+) -> Callable[..., Any]:
+    """The forward, after which each place holds the tensor it held before, with its new values."""
+
+    @wraps(forward)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        before = [getattr(part, name) for part, name in places]
+        result = forward(*args, **kwargs)
+        for (part, name), held in zip(places, before, strict=True):
+            now = getattr(part, name)
+            if now is not held:
+                held.copy_(now)
+                setattr(part, name, held)
+        return result
+
+    return wrapped
+
+
+def read(module: torch.nn.Module, name: str) -> torch.Tensor:
+    """The attribute of this qualified name."""
+    path, _, attribute = name.rpartition(".")
+    value: torch.Tensor = getattr(module.get_submodule(path), attribute)
+    return value
+
+
+def write(module: torch.nn.Module, name: str, value: torch.Tensor) -> None:
+    """Assign it."""
+    path, _, attribute = name.rpartition(".")
+    setattr(module.get_submodule(path), attribute, value)
+
+
+def text(name: str) -> str:
+    """The attribute as a method of the module spells it."""
+    path, _, attribute = name.rpartition(".")
+    return f'self.get_submodule("{path}").{attribute}' if path else f"self.{attribute}"
