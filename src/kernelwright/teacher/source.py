@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.plan import MAX_LINE, plan_comment
 from kernelwright.ops.operator import Layout, TensorType
 
 MAX_INT32 = 2**31 - 1
-MAX_LINE = 100
-"""Longest line of a written source."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,29 +46,6 @@ def kernel_name(ops: Sequence[str], suffix: str = "") -> str:
     if len(names) > 4:
         names = [*names[:3], "and", names[-1]]
     return "_".join([*names, *([suffix] if suffix else []), "kernel"])
-
-
-def plan_comment(plan: KernelPlan) -> list[str]:
-    """The comment above a kernel: what it fuses, how it loops, and why."""
-    tiles = ", ".join(f"{name}={value}" for name, value in plan.tiles.items())
-    lines = [
-        f"# Plan of {plan.kernel}",
-        *_wrapped_comment("fuses", ", ".join(plan.fuses)),
-        f"#   loop: {plan.loop}",
-        f"#   tiles: {tiles}",
-        f"#   precision: {plan.precision}",
-    ]
-    return lines + (_wrapped_comment("why", plan.why) if plan.why else [])
-
-
-def _wrapped_comment(label: str, text: str) -> list[str]:
-    lines, line = [], f"#   {label}:"
-    for word in text.split():
-        if len(line) + 1 + len(word) > MAX_LINE:
-            lines.append(line)
-            line = "#     "
-        line += f" {word}"
-    return [*lines, line]
 
 
 def kernel_text(kernel: Kernel) -> str:

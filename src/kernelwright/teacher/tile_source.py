@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.plan import MAX_LINE
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.source import (
     MAX_INT32,
-    MAX_LINE,
     Kernel,
     allocate,
     call_lines,

@@ -1,0 +1,87 @@
+"""A kernel's plan as text: the comment above the kernel, and the same lines in a model's answer."""
+
+from collections.abc import Iterable, Iterator
+
+from kernelwright.core.candidate import KernelPlan
+
+MAX_LINE = 100
+_HEAD = "Plan of "
+_FIELD, _MORE = "  ", "     "
+"""Indents of a field, and of what is left of a long one."""
+
+
+def plan_lines(plan: KernelPlan) -> list[str]:
+    """What a kernel fuses, how it loops, and why, a field a line; long ones go on below."""
+    fields = {
+        "fuses": ", ".join(plan.fuses),
+        "loop": plan.loop,
+        "tiles": ", ".join(f"{name}={value}" for name, value in plan.tiles.items()),
+        "precision": plan.precision,
+        "why": plan.why,
+    }
+    lines = [f"{_HEAD}{plan.kernel}"]
+    for label, text in fields.items():
+        if text or label != "why":
+            lines += _wrapped(label, text)
+    return lines
+
+
+def plan_comment(plan: KernelPlan) -> list[str]:
+    """The lines as a Python comment."""
+    return [f"# {line}" for line in plan_lines(plan)]
+
+
+def read_plans(lines: Iterable[str]) -> Iterator[KernelPlan]:
+    """Plans out of lines that `plan_lines` made, blank lines between them or not.
+
+    Raises:
+        ValueError: a line is none of a plan's; names it.
+    """
+    kernel, fields, label = "", dict[str, str](), ""
+    for line in lines:
+        if line.startswith(_HEAD):
+            if kernel:
+                yield _plan(kernel, fields)
+            kernel, fields, label = line.removeprefix(_HEAD).strip(), {}, ""
+        elif kernel and line.startswith(_MORE) and label:
+            fields[label] += f" {line.strip()}"
+        elif kernel and line.startswith(_FIELD) and ":" in line:
+            label, _, text = line.strip().partition(":")
+            fields[label] = text.strip()
+        elif line.strip():
+            raise ValueError(f"not a line of a plan: {line.strip()[:MAX_LINE]}")
+    if kernel:
+        yield _plan(kernel, fields)
+
+
+def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
+    known = ("fuses", "loop", "tiles", "precision", "why")
+    if unknown := fields.keys() - set(known):
+        raise ValueError(f"the plan of {kernel} has no field {sorted(unknown)[0]!r}")
+    fuses, loop, tiles, precision, why = (fields.get(name, "") for name in known)
+    try:
+        sizes = {
+            name.strip(): int(size)
+            for name, _, size in (each.partition("=") for each in tiles.split(",") if each.strip())
+        }
+    except ValueError:
+        raise ValueError(f"the plan of {kernel} gives tiles {tiles!r}, not NAME=SIZE, ..") from None
+    return KernelPlan(
+        kernel=kernel,
+        fuses=tuple(name.strip() for name in fuses.split(",") if name.strip()),
+        loop=loop,
+        tiles=sizes,
+        precision=precision or "ieee",
+        why=why,
+    )
+
+
+def _wrapped(label: str, text: str) -> list[str]:
+    """Within MAX_LINE as a comment."""
+    lines, line = [], f"{_FIELD}{label}:"
+    for word in text.split():
+        if len(line) + len("#  ") + len(word) > MAX_LINE:
+            lines.append(line)
+            line = _MORE.removesuffix(" ")
+        line += f" {word}"
+    return [*lines, line]

@@ -1,0 +1,159 @@
+"""What a model answers: a plan, then code; and the candidate that can be read out of it.
+
+    <plan>
+    Plan of relu_kernel
+      fuses: relu
+      ...
+    </plan>
+    ```python
+    ...
+    ```
+
+Whoever wrote it: the embedded model is trained to this form, others are asked for it. Models add
+to it and leave parts out, so reading is lenient where nothing is lost (reasoning before, prose
+around, no plan, no fence) and says why where there is no candidate.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.plan import plan_comment, plan_lines, read_plans
+
+ENTRIES = ("fused_operator", "ModelNew")
+PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
+CODE_BEGIN, CODE_END = "```python", "```"
+_THINKING = re.compile(r".*</think(?:ing)?>", re.DOTALL)
+_PLAN = re.compile(rf"{PLAN_BEGIN}(.*?){PLAN_END}", re.DOTALL)
+_FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
+_COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
+
+
+class Malformed(StrEnum):
+    """Why an answer holds no candidate."""
+
+    EMPTY = "empty"
+    """No text but white space."""
+    NO_CODE = "no_code"
+    """No block of code, and the text is none itself."""
+    CUT_OFF = "cut_off"
+    """The last block of code does not end: the model ran out of tokens."""
+    SYNTAX_ERROR = "syntax_error"
+    """The code that comes nearest to a candidate is not Python."""
+    MISSING_ENTRY = "missing_entry"
+    """No block defines what was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A model's text, read."""
+
+    text: str
+    candidate: Candidate | None
+    """None where `malformed` says why."""
+    malformed: Malformed | None = None
+    message: str = ""
+    """More about `malformed`, or what is wrong with the plan; both are told to the model."""
+
+
+def answer_text(candidate: Candidate) -> str:
+    """The candidate as an answer: what a model is trained to write."""
+    plan = "\n".join(line for each in candidate.plan for line in plan_lines(each))
+    source = _COMMENT.sub("", candidate.source).strip("\n")
+    return f"{PLAN_BEGIN}\n{plan}\n{PLAN_END}\n{CODE_BEGIN}\n{source}\n{CODE_END}\n"
+
+
+def read_answer(text: str, *, entry: str = "fused_operator", origin: str) -> Answer:
+    """The candidate in an answer: the last block of code that defines `entry`, and the plan, which
+    becomes the comments above its kernels.
+
+    Args:
+        origin: who wrote it.
+    """
+    said = _THINKING.sub("", text)
+    if not said.strip():
+        return Answer(text=text, candidate=None, malformed=Malformed.EMPTY, message="no answer")
+    source, malformed, message = _code(said, entry)
+    if malformed:
+        return Answer(text=text, candidate=None, malformed=malformed, message=message)
+    plans, message = _plans(said)
+    commented = _with_comments(_COMMENT.sub("", source), plans) if plans else source
+    candidate = Candidate(source=commented, plan=plans, origin=origin)
+    return Answer(text=text, candidate=candidate, message=message)
+
+
+def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
+    """The plans of all kernels, or none and what is wrong with them."""
+    found = _PLAN.search(text)
+    if not found:
+        return (), "no plan"
+    lines = [line.rstrip() for line in found[1].splitlines()]
+    try:
+        return tuple(read_plans(lines)), ""
+    except ValueError as error:
+        return (), str(error)
+
+
+def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
+    """The source, or why there is none."""
+    text = _PLAN.sub("", text)
+    blocks, is_cut_off = _blocks(text)
+    if not blocks and _defines(text, entry):
+        blocks = [text]
+    if not blocks:
+        return "", Malformed.NO_CODE, f"put the code between {CODE_BEGIN} and {CODE_END}"
+    for block in reversed(blocks):
+        if _defines(block, entry):
+            return block.strip("\n") + "\n", None, ""
+    if is_cut_off:
+        return "", Malformed.CUT_OFF, "the code does not end: write less"
+    for block in reversed(blocks):
+        if (error := _syntax_error(block)) and any(name in block for name in ENTRIES):
+            return "", Malformed.SYNTAX_ERROR, f"line {error.lineno}: {error.msg}"
+    return "", Malformed.MISSING_ENTRY, f"{entry} is not defined"
+
+
+def _blocks(text: str) -> tuple[list[str], bool]:
+    """Texts between fences, and whether the last of them has no end."""
+    marks = [(match.start(), match.end()) for match in _FENCE.finditer(text)]
+    ends = [begin for begin, _ in marks[1::2]]
+    is_cut_off = len(marks) % 2 == 1
+    if is_cut_off:
+        ends.append(len(text))
+    begins = [end for _, end in marks[0::2]]
+    return [text[a:b] for a, b in zip(begins, ends, strict=True)], is_cut_off
+
+
+def _syntax_error(source: str) -> SyntaxError | None:
+    try:
+        ast.parse(source)
+    except SyntaxError as error:
+        return error
+    except ValueError as error:  # a null byte
+        return SyntaxError(str(error))
+    return None
+
+
+def _defines(source: str, entry: str) -> bool:
+    if _syntax_error(source):
+        return False
+    definitions = (ast.FunctionDef, ast.ClassDef)
+    return any(
+        isinstance(node, definitions) and node.name == entry for node in ast.parse(source).body
+    )
+
+
+def _with_comments(source: str, plans: tuple[KernelPlan, ...]) -> str:
+    """The source with each plan above its kernel; plans of kernels that are not there are left."""
+    begins = {
+        node.name: min((each.lineno for each in node.decorator_list), default=node.lineno)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    lines = source.splitlines()
+    placed = [(begins[plan.kernel], plan) for plan in plans if plan.kernel in begins]
+    for line, plan in sorted(placed, key=lambda each: -each[0]):
+        lines[line - 1 : line - 1] = plan_comment(plan)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,84 @@
+"""What a model is asked: one template for every policy.
+
+The embedded model sees the user's message alone, which it is trained on; others are told in a
+system message what to write and how (`policy.answer`). A verdict comes back as a further turn.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.reasons import REASONS
+from kernelwright.core.verdict import Verdict
+from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END, Answer
+from kernelwright.policy.endpoint import Message
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import to_text
+
+SYSTEM = f"""\
+You write Triton kernels for NVIDIA GPUs. You are given a PyTorch program: `get_inputs()` makes
+example inputs, `fused_operator(...)` computes from them. Answer with a plan, then code:
+
+{PLAN_BEGIN}
+Plan of NAME_kernel
+  fuses: operators that this kernel computes, in program order
+  loop: how it loops, for example pointwise, one_pass, two_pass, matmul
+  tiles: BLOCK=1024, num_warps=4
+  precision: of tl.dot: ieee, tf32, tf32x3 or bf16x3; ieee where there is none
+  why: one sentence
+{PLAN_END}
+{CODE_BEGIN}
+a whole Python module
+{CODE_END}
+
+One plan for each kernel. The module imports torch, triton and triton.language as tl, defines the
+kernels with @triton.jit, and defines fused_operator with the same parameters and results, which
+allocates outputs, launches kernels and returns a list. Sizes are read from the tensors, not spelled
+out: it is judged at other sizes too. Results must be as near to float64 as PyTorch's own.
+
+Precision "strict": no less exact than PyTorch. "tf32": as exact as TF32 allows.
+Mode "pure": only your kernels compute; PyTorch allocates, views and launches. Mode "hybrid":
+library calls may stay beside at least one kernel that does a part of the work.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Request:
+    """A program to write kernels for, and under which rules."""
+
+    program: Program
+    device: str = "sm_90"
+    precision: str = "strict"
+    mode: str = "pure"
+
+
+def request_text(request: Request) -> str:
+    """The user's message."""
+    return (
+        f"Device: {request.device}\nPrecision: {request.precision}\nMode: {request.mode}\n"
+        f"{CODE_BEGIN}\n{to_text(request.program).strip()}\n{CODE_END}\n"
+    )
+
+
+def conversation(request: Request) -> list[Message]:
+    """What a model that was not trained to the form is sent."""
+    return [Message("system", SYSTEM), Message("user", request_text(request))]
+
+
+def with_feedback(
+    messages: Sequence[Message], answer: Answer, verdict: Verdict | None
+) -> list[Message]:
+    """The conversation, the answer, and what the judge found, or why nothing could be judged."""
+    return [*messages, Message("assistant", answer.text), Message("user", _found(answer, verdict))]
+
+
+def _found(answer: Answer, verdict: Verdict | None) -> str:
+    if verdict is None:
+        said = f"Your answer holds no candidate ({answer.malformed}): {answer.message}."
+    elif verdict.accepted:
+        speed = f" It is {verdict.speedup:.2f}x as fast as PyTorch." if verdict.speedup else ""
+        return f"Your code is right.{speed} Write a faster one, plan and code, in whole."
+    else:
+        line = f" line {verdict.line}:" if verdict.line else ""
+        reason = REASONS[verdict.code]
+        said = f"Your code was rejected ({verdict.code}):{line} {verdict.message}. {reason.remedy}"
+    return f"{said} Answer again, plan and code, in whole."
