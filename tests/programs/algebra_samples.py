@@ -155,6 +155,9 @@ REWRITTEN: list[tuple[str, Program]] = [
             input=x, weight=w, bias=b, stride=2, padding=1), other=s), kernel_size=2, stride=2),
         (2, 3, 8, 6, 7), (3, 5, 3, 3, 3), (5,), ())),
     ("pool_of_convolution", program(lambda c, x, w: c.avg_pool2d(
+        input=c.conv2d(input=x, weight=w, groups=2), kernel_size=3, stride=2),
+        (2, 4, 22, 20), (6, 2, 1, 1))),
+    ("pool_of_convolution", program(lambda c, x, w: c.avg_pool2d(
         input=c.conv_transpose2d(input=x, weight=w, stride=2, padding=1, output_padding=1),
         kernel_size=2, stride=2), I, (4, 6, 4, 3))),
     ("merged_pools", program(lambda c, x: c.max_pool2d(input=c.max_pool2d(
@@ -201,6 +204,8 @@ UNTOUCHED: list[tuple[str, Program]] = [
         input=c.conv2d(input=x, weight=w), other=s), (2, 4, 40, 40), (3, 4, 3, 3), (38, 38))),
     ("folded_scale", program(lambda c, x, w: (lambda y: (c.mul(input=y, other=2.0), y))(
         c.conv2d(input=x, weight=w)), (2, 4, 40, 40), (3, 4, 3, 3))),
+    ("cancelled_shift", program(lambda c, x: c.softmax(
+        input=c.add(input=c.argmax(input=x, dim=1), other=1.5), dim=0), M)),
     ("folded_scale", program(lambda c, x, w: c.mul(
         input=c.linear(input=x, weight=w), other=2.0), (64, 48), (96, 48))),  # too many weights
     ("cancelled_shift", program(lambda c, x, y: c.softmax(
@@ -233,6 +238,11 @@ UNTOUCHED: list[tuple[str, Program]] = [
         input=c.relu(input=c.conv2d(input=x, weight=w)), dim=(2, 3)), I, (6, 4, 3, 3))),
     ("sum_of_convolution", program(lambda c, x, w, s: c.mean(input=c.mul(
         input=c.conv2d(input=x, weight=w), other=s), dim=(2, 3)), I, (6, 4, 3, 3), (8, 10))),
+    ("pool_of_convolution", program(lambda c, x, w: c.avg_pool2d(
+        input=c.conv1d(input=x, weight=w), kernel_size=2, stride=2), (2, 4, 22), (6, 4, 3))),
+    ("pool_of_convolution", program(lambda c, x, w: c.avg_pool1d(
+        input=c.conv1d(input=x, weight=w, padding="same"), kernel_size=2, stride=2),
+        (2, 4, 22), (6, 4, 3))),
     ("pool_of_convolution", program(lambda c, x, w: c.avg_pool2d(
         input=c.conv2d(input=x, weight=w, stride=2), kernel_size=2, stride=2),
         (2, 4, 22, 20), (6, 4, 3, 3))),

@@ -1,5 +1,8 @@
 """Every rewrite keeps the values, names itself, pays, and comes to an end."""
 
+import contextlib
+import random
+
 import algebra_samples as samples
 import pytest
 import torch
@@ -7,10 +10,12 @@ from algebra_samples import REWRITTEN, UNTOUCHED
 from drawing import programs
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from test_operators_in_text import SAMPLES, program_of
 
 from kernelwright.programs.algebra.simplify import cost, simplified
 from kernelwright.programs.algebra.table import RULES
-from kernelwright.programs.program import Program
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.reference import make_inputs, run
 
 BY_NAME = {rule.__name__: rule for rule in RULES}
@@ -188,3 +193,67 @@ def test_sums_of_products_at_any_axes(axes, op, shift, is_linear):
     original = samples.program(body, (3, 5, 16), (96, 16), shift)
     found = simplified(original, [BY_NAME["sum_of_product"]])
     is_same(found.program, original)
+
+
+FOLLOWING = [
+    ("relu", {}),
+    ("neg", {}),
+    ("clamp", {"min": -0.5, "max": 0.5}),
+    ("mul", {"other": 2.0}),
+    ("div", {"other": 1}),
+    ("add", {"other": 0}),
+    ("sub", {"other": 3.0, "alpha": 2}),
+    ("rsub", {"other": 1.5}),
+    ("to_dtype", {"dtype": "float64"}),
+    ("sum", {"dim": (-1,)}),
+    ("mean", {"dim": (0,), "keepdim": True}),
+    ("sum", {}),
+    ("softmax", {"dim": -1}),
+    ("amax", {"dim": (-1,), "keepdim": True}),
+    ("flip", {"dims": (0,)}),
+    ("transpose", {"dim0": 0, "dim1": -1}),
+    ("unsqueeze", {"dim": 1}),
+    ("squeeze", {}),
+    ("avg_pool1d", {"kernel_size": 2, "stride": 2}),
+    ("avg_pool2d", {"kernel_size": 2, "stride": 2}),
+    ("max_pool2d", {"kernel_size": 1, "stride": 1}),
+    ("adaptive_avg_pool2d", {"output_size": 1}),
+    ("group_norm", {"num_groups": 1}),
+    ("instance_norm", {}),
+]
+"""Calls that may follow any other, where its result suits them."""
+
+
+def followed(program: Program, rng: random.Random, count: int) -> Program:
+    """The program with `count` calls more behind its first result."""
+    builder = Builder()
+    for value in program.inputs:
+        builder.input(value.type, value.init)
+    for call in program.calls:
+        builder.append(call.op, call.args, call.types)
+    last = Ref(program.outputs[0])
+    for _ in range(count):
+        op, attributes = rng.choice(FOLLOWING)
+        with contextlib.suppress(ValueError):
+            [last] = builder.call(op, input=last, **attributes)
+    return builder.program([last])
+
+
+def test_no_operator_stands_in_the_way_of_a_rule():
+    """Every operator's sample calls, with calls behind them."""
+    rng, names = random.Random(1), set()
+    for sample in rng.sample(SAMPLES, 250):
+        made = program_of(sample)
+        if "float" not in made.type_of(made.outputs[0]).dtype or sample.op.endswith("_like"):
+            continue
+        original = followed(made, rng, 4)
+        found = simplified(original)
+        names.update(found.rewrites)
+        inputs = make_inputs(original, 2)
+        results = []
+        for program in (found.program, original):
+            torch.manual_seed(0)
+            results.append(run(program, inputs, dtype=torch.float64))
+        for ours, theirs in zip(*results, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-7, equal_nan=True)
+    assert len(names) >= 8

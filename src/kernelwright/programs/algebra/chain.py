@@ -66,11 +66,16 @@ def chain_to(site: Site, value: Any, axes: frozenset[int], *, flat: bool = False
     while (index := site.lone_maker(value, reader)) is not None:
         call = site.flow.program.calls[index]
         if call.operator.numerics is Numerics.CONTRACTION:
-            return Chain(call, tuple(steps))
+            return None if _has_padding_by_name(call) else Chain(call, tuple(steps))
         value = _passed(site, call, axes, flat=flat)
         steps.append(call)
         reader = index
     return None
+
+
+def _has_padding_by_name(product: Call) -> bool:
+    """A convolution whose padding is "same", say, and not given in numbers."""
+    return product.operator.family == "convolution" and isinstance(product.arg("padding"), str)
 
 
 def _passed(site: Site, call: Call, axes: frozenset[int], *, flat: bool) -> Ref | None:

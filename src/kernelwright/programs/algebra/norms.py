@@ -31,7 +31,9 @@ def _unshifted(site: Site, before: Call, axes: frozenset[int]) -> Ref | None:
         is_first = bool(whole) and (before.op == "add" or whole[0] == before.arg("input"))
         is_scaled = before.arg("alpha") != 1 and whole[:1] != [before.arg("input")]
         is_even = all(is_flat(site.flow, other, before, axes) for other in rest)
-        return whole[0] if len(whole) == 1 and is_first and is_even and not is_scaled else None
+        is_shift = len(whole) == 1 and is_first and is_even and not is_scaled
+        keeps_dtype = is_shift and site.type_of(whole[0]).dtype == before.types[0].dtype
+        return whole[0] if keeps_dtype else None
     if has_bias(before) and before.arg("bias") is not None:
         rank = before.types[0].rank
         is_batched = before.op == "linear" or rank == len(site.shape(before.arg("weight")))

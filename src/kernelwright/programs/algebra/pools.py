@@ -59,7 +59,8 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     if chain is None or chain.product.operator.family != "convolution":
         return None
     product = chain.product
-    if rank != len(site.shape(product.arg("weight"))) or set(product.arg("dilation")) != {1}:
+    is_same_space = rank == len(site.shape(product.arg("weight"))) == int(call.op[-2]) + 2
+    if not is_same_space or set(product.arg("dilation")) != {1}:
         return None
     is_transposed = product.op.startswith("conv_transpose")
     made = (_of_transposed if is_transposed else _of_plain)(site, product)
@@ -67,11 +68,15 @@ def pool_of_convolution(site: Site) -> tuple[Ref, ...] | None:
 
 
 def _of_plain(site: Site, product: Call) -> Ref | None:
-    """A kernel of K taps pooled over k positions has K + k - 1 taps."""
+    """A kernel of K taps pooled over k positions has K + k - 1 taps. What is of one tap is the same
+    after the pool as before it."""
     if set(product.arg("stride")) != {1}:
         return None
     kernel = site.call.arg("kernel_size")
     settings = dict(product.args)
+    if set(site.shape(product.arg("weight"))[2:]) == {1} and not any(product.arg("padding")):
+        pool = {**dict(site.call.args), "input": product.arg("input")}
+        return site.emit(product.op, **{**settings, "input": site.emit(site.call.op, **pool)})
     around = tuple(side for k in reversed(kernel) for side in (k - 1, k - 1))
     settings["weight"] = _pooled(site, product.arg("weight"), around, 1)
     return site.emit(product.op, **{**settings, "stride": site.call.arg("stride")})

@@ -76,10 +76,15 @@ def _sweep(program: Program, rules: Sequence[Rule]) -> tuple[Program, list[str]]
 
 
 def _applied(flow: Dataflow, index: int, rule: Rule) -> Program | None:
-    """The program with the rule used on one call; None where it does not apply or its result could
-    not stand in the call's place: another type, or memory that the caller owns."""
+    """The program with the rule used on one call; None where it does not apply, an operator refuses
+    what it makes, or that could not stand in the call's place: another type, or memory that the
+    caller owns."""
     site = Site(flow, index)
-    if site.call.is_extern or (made := rule(site)) is None:
+    try:
+        made = None if site.call.is_extern else rule(site)
+    except ValueError:
+        return None
+    if made is None:
         return None
     program, instead = flow.program, dict(zip(site.call.outputs, made, strict=True))
     if any(site.type_of(new) != program.type_of(old) for old, new in instead.items()):
