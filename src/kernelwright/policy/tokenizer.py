@@ -1,0 +1,84 @@
+"""The embedded model's tokenizer: byte-level BPE trained on requests and answers.
+
+Digits stand alone, so that a size is spelled as it is written; the marks of plan and code are
+tokens of their own; every text comes back from its tokens, and each token knows where in the text
+it is from, so that a reward can be given to the tokens of a plan or of a line.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+PAD, END, USER, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"
+MARKS = (PLAN_BEGIN, PLAN_END, CODE_BEGIN, CODE_END)
+"""Single tokens, and part of the text that is decoded."""
+NUM_BYTES = 256
+
+# What system messages say is for models that were not trained to the form.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message.role == 'user' %}" + USER + "{{ message.content }}"
+    "{% elif message.role == 'assistant' %}" + ASSISTANT + "{% generation %}"
+    "{{ message.content }}" + END + "{% endgeneration %}"
+    "{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}" + ASSISTANT + "{% endif %}"
+)
+
+
+def train_tokenizer(
+    texts: Iterable[str], *, vocabulary: int, max_length: int
+) -> "PreTrainedTokenizerFast":
+    """A tokenizer in Hugging Face's layout, with the chat template.
+
+    Args:
+        vocabulary: tokens in all; fewer where the texts hold no more pairs worth merging.
+        max_length: tokens that the model is made for; longer texts are warned of.
+
+    Raises:
+        ValueError: the vocabulary has no room for bytes and marks.
+    """
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = (PAD, END, USER, ASSISTANT)
+    least = len(special) + len(MARKS) + NUM_BYTES
+    if vocabulary < least:
+        raise ValueError(f"{vocabulary} tokens have no room for bytes and marks: {least}")
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Digits(individual_digits=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary - len(MARKS),
+        special_tokens=list(special),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_without_marks(texts), trainer)
+    tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in MARKS])
+    made = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=[USER, ASSISTANT],
+        model_max_length=max_length,
+        clean_up_tokenization_spaces=False,
+    )
+    made.chat_template = CHAT_TEMPLATE
+    return made
+
+
+def _without_marks(texts: Iterable[str]) -> Iterable[str]:
+    """Merges are not spent on what has tokens of its own."""
+    for text in texts:
+        for mark in MARKS:
+            text = text.replace(mark, "\n")
+        yield text
