@@ -1,4 +1,4 @@
-"""The tokenizer: nothing is lost, digits and marks stand alone, the mask covers what is answered."""
+"""The tokenizer: nothing is lost, digits and marks stand alone, the mask covers the answer."""
 
 import pytest
 from hypothesis import given, settings
