@@ -197,6 +197,26 @@ def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_
     assert [whole["verdict"]["code"] for whole in wholes.judged] == ["wrong_values", "ok"]
 
 
+def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():
+    beaten = variant("contiguous", (1.0, 1.0))
+    times = ((2.2, 2.1), (3.0,))
+    tuned = [
+        replace(
+            each,
+            winner=None,
+            candidates=each.candidates * len(ms),
+            verdicts=tuple(map(verdict, ms)),
+        )
+        for each, ms in zip(beaten.tuned, times, strict=True)
+    ]
+    judge = FakeJudge([None, None, 2.2])
+    beaten = replace(beaten, tuned=tuple(tuned), chosen=())
+    source, _ = Wholes(judge, lambda _: None).slower([beaten], None, lambda composed: composed)
+    asked = ["# contiguous 1" in each for each in judge.asked]
+    assert asked == [False, True, False]
+    assert source == judge.asked[-1]
+
+
 def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():
     b = Builder()
     [t] = b.call("mm", input=b.input(TensorType((4, 8))), mat2=b.input(TensorType((8, 4))))

@@ -76,17 +76,10 @@ class Wholes:
     def slower(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
     ) -> tuple[str, Verdict] | None:
-        """The whole with one right kernel, the one that costs least first, for when none is worth
-        keeping; None where no such whole is accepted."""
-        right = [
-            (_saving_ms(verdict), variant, i, j)
-            for variant in variants
-            for i, tuned in enumerate(variant.tuned)
-            for j, verdict in enumerate(tuned.verdicts)
-            if verdict.accepted
-        ]
-        right.sort(key=lambda each: each[0], reverse=True)
-        for _, variant, i, j in right[:SLOWER_TRIES]:
+        """The whole with one right kernel, for when none is worth keeping; None where no such whole
+        is accepted. The best kernel of each fragment comes first, the one that costs least before
+        the others: what the whole refuses of one schedule it refuses of the next, mostly."""
+        for variant, i, j in _right(variants)[:SLOWER_TRIES]:
             tuned = list(variant.tuned)
             tuned[i] = replace(tuned[i], winner=j)
             with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
@@ -128,6 +121,18 @@ class Wholes:
         verdict = self._judge.verify(program_task(original, name="scaled down"), whole)
         note = "judged on the program scaled down: there is no GPU for its real sizes"
         return replace(verdict, advice=(*verdict.advice, note))
+
+
+def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
+    """Right kernels as (variant, fragment, candidate): the best of each fragment, then the second
+    of each, and so on; those that save most, or cost least, first."""
+    found = []
+    for variant in variants:
+        for i, tuned in enumerate(variant.tuned):
+            savings = [(_saving_ms(v), j) for j, v in enumerate(tuned.verdicts) if v.accepted]
+            ranked = enumerate(sorted(savings, reverse=True))
+            found += [((rank, -saving), (variant, i, j)) for rank, (saving, j) in ranked]
+    return [kernel for _, kernel in sorted(found, key=lambda each: each[0])]
 
 
 def _saving_ms(verdict: Verdict) -> float:
