@@ -1,10 +1,11 @@
 """The attention family: masks, heads shared, every form of the loop, what surrounds it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
-from judging import faults
+from judging import SHARED_LIMIT_BYTES, compiled, faults
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
@@ -14,7 +15,8 @@ from kernelwright.programs.tensors import torch_dtype
 from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.teacher import attention
-from kernelwright.teacher.flash import Flash, Tile
+from kernelwright.teacher.flash import Flash
+from kernelwright.teacher.flash_tile import Tile
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 
@@ -53,6 +55,9 @@ CASES: dict[str, Callable[[], Program]] = {
     ),
     "keys for all of a batch": lambda: attend((2, 3, 10, 8), (1, 3, 11, 8), (3, 11, 8)),
     "wide heads": lambda: attend((2, 18, 40), (2, 17, 40), (2, 17, 50)),
+    "one query": lambda: attend((2, 3, 1, 9), (2, 3, 19, 9), (2, 3, 19, 12)),
+    "one column": lambda: attend((2, 7, 1), (2, 19, 1), (2, 19, 1), mask=TensorType((7, 19))),
+    "one key": lambda: attend((2, 7, 9), (2, 1, 9), (2, 1, 12), is_causal=True),
 }  # fmt: skip
 
 
@@ -161,3 +166,31 @@ def test_precision_follows_the_policy():
     assert first.plan[0].precision == "tf32"
     [strict, *_] = write(attend(*HEADS), limit=1, seed=0, precision="strict")
     assert strict.plan[0].precision == "tf32x3"
+
+
+SPLIT = replace(SMALL, splits=4)
+SHARED: dict[str, Callable[[], Program]] = {
+    "one query": lambda: attend((2, 3, 1, 9), (2, 3, 70, 9), (2, 3, 70, 20)),
+    "causal, some splits without keys": lambda: attend(
+        (2, 33, 8), (2, 150, 8), (2, 150, 8), is_causal=True
+    ),
+    "masked": lambda: attend((5, 8), (90, 8), (90, 8), mask=TensorType((5, 90), "bool")),
+    "fewer keys than splits": lambda: attend((2, 5, 8), (2, 7, 8), (2, 7, 8), "bfloat16"),
+}
+
+
+@pytest.mark.parametrize("build", SHARED.values(), ids=SHARED)
+def test_splits_of_the_keys_are_merged(build):
+    program = build()
+    assert faults(program, [Flash(program).candidate(SPLIT)]) == []
+
+
+def test_few_queries_to_many_keys_are_split_and_many_are_not():
+    decode = attend((1, 8, 1, 128), (1, 8, 8192, 128), (1, 8, 8192, 128), "bfloat16")
+    [first] = write(decode, limit=1)
+    assert [plan.loop for plan in first.plan] == ["flash_split", "flash_merge"]
+    assert first.plan[0].tiles["SPLIT_N"] == 32
+    [usage, _] = compiled(decode, first)
+    assert usage.shared_bytes <= SHARED_LIMIT_BYTES
+    prefill = attend((8, 16, 1024, 64), (8, 16, 1024, 64), (8, 16, 1024, 64), "bfloat16")
+    assert {c.plan[0].loop for c in write(prefill, limit=1 << 10)} == {"flash"}

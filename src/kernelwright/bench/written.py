@@ -42,10 +42,12 @@ rest drawn; or all are drawn alike from all ways (`write(..., draw="uniform")`).
 _TYPICAL: tuple[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]], ...] = (
     ("relu", ((4096, 4096),), {}),
     ("softmax", ((4096, 4096),), {"dim": 1}),
+    ("layer_norm", ((16, 1 << 20),), {"normalized_shape": (1 << 20,)}),
     ("linear", ((1024, 4096), (4096, 4096)), {}),
     ("conv2d", ((64, 64, 56, 56), (128, 64, 3, 3)), {"padding": (1, 1)}),
     ("max_pool2d", ((64, 64, 56, 56),), {"kernel_size": (3, 3), "stride": (2, 2)}),
     ("scaled_dot_product_attention", ((8, 16, 1024, 64),) * 3, {}),
+    ("scaled_dot_product_attention", ((8, 8, 1, 128), *((8, 8, 8192, 128),) * 2), {}),
     ("cumsum", ((4096, 4096),), {"dim": 1}),
     ("flip", ((64, 64, 56, 56),), {"dims": (1,)}),
 )

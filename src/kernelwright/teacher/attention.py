@@ -1,13 +1,17 @@
 """Candidates of the attention family: scaled dot products with masks, causal, heads shared."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from math import ceil, prod
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.flash import Flash, Tile
-from kernelwright.teacher.tile_schedules import power_of_two
+from kernelwright.teacher.flash import Flash
+from kernelwright.teacher.flash_tile import Tile
+from kernelwright.teacher.tile_schedules import NUM_SMS, power_of_two
 from kernelwright.teacher.ways import Way
 
 _PRECISIONS = {
@@ -41,6 +45,9 @@ _MAX_WIDTH = 256
 _SHARED_BYTES = 200 << 10
 """What queries and the stages of keys and values may take of Hopper's 227 KiB."""
 
+_FEW_QUERIES = 64
+"""Up to which splits of the keys go first: one block of queries a head, as in decoding."""
+
 _REGISTERS = 64
 """A thread's that sums may take, of 255."""
 
@@ -58,7 +65,7 @@ def classify(program: Program) -> bool:
 def ways(program: Program, precision: str) -> list[Way]:
     """Every way to write the program, best first."""
     return [
-        Way(tile.precision, partial(_write, program, tile))
+        Way((tile.precision, tile.splits > 1), partial(_write, program, tile))
         for tile in _tiles(Flash(program), precision)
     ]
 
@@ -78,7 +85,19 @@ def _tiles(flash: Flash, precision: str) -> list[Tile]:
     ]
     if not found:
         raise NotWritable("heads too wide for a tile")
-    return found
+    split = [one for tile in found for one in _split(flash, tile)]
+    return [*split, *found] if flash.lengths["m"] <= _FEW_QUERIES else [*found, *split]
+
+
+def _split(flash: Flash, tile: Tile) -> Iterator[Tile]:
+    """The tile with keys shared by programs, where without that most of the GPU would idle; those
+    that fill it first."""
+    batches = prod(flash.out.shape[:-2])
+    blocks = ceil(flash.lengths["m"] / tile.queries) * ceil(flash.lengths["v"] / tile.values)
+    for splits in (32, 16, 8, 4, 2):
+        is_long = flash.lengths["n"] >= 2 * splits * tile.keys
+        if is_long and batches * blocks * splits <= 2 * NUM_SMS:
+            yield replace(tile, splits=splits)
 
 
 def _tile(flash: Flash, sides: Sides, mode: str) -> Tile | None:

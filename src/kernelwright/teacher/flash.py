@@ -6,26 +6,33 @@ score comes, what was summed is scaled down. Axes: "b" a batch and head, "m" que
 "e" the width of queries and keys, "v" of values.
 """
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program, Ref
 from kernelwright.teacher.expressions import NotWritable, literal
+from kernelwright.teacher.flash_split import (
+    merged,
+    split_bounds,
+    split_buffers,
+    split_stores,
+)
+from kernelwright.teacher.flash_tile import ONLINE, START, Tile
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import CUTS, RULES
-from kernelwright.teacher.source import kernel_name
+from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.tile_index import (
     AxisText,
     Dim,
     Index,
     Term,
     align,
+    factor,
     flat_axis,
     mask,
     times,
 )
-from kernelwright.teacher.tile_source import assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.tile_source import Buffer, assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.tile_views import only_views
 from kernelwright.teacher.value_sizes import Sizes
 
@@ -38,37 +45,6 @@ _SUFFIXES = {
     "out": {"m": _COLUMN, "v": _ROW},
 }
 """Tile -> its axes, rows first. Keys are loaded transposed."""
-
-_START = (
-    'row_max = tl.full((BLOCK_M,), float("-inf"), tl.float32)',
-    "row_sum = tl.zeros((BLOCK_M,), dtype=tl.float32)",
-    "acc = tl.zeros((BLOCK_M, BLOCK_V), dtype=tl.float32)",
-)
-_ONLINE = (
-    "highest = tl.maximum(row_max, tl.max(scores, 1))",
-    "# A row without a key so far has no largest score: nothing is subtracted there.",
-    'base = tl.where(highest == float("-inf"), 0.0, highest)',
-    "weights = tl.exp(scores - base[:, None])",
-    "shrink = tl.exp(row_max - base)",
-    "row_sum = row_sum * shrink + tl.sum(weights, 1)",
-    "row_max = highest",
-)
-"""Scores to weights, with what was summed before brought to the same base."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tile:
-    """What a program owns and how it walks."""
-
-    queries: int
-    keys: int
-    values: int
-    """Columns of the result."""
-    width: int
-    """Of queries and keys at a time; all of it where it is as long."""
-    num_warps: int
-    num_stages: int
-    precision: str = "ieee"
 
 
 class Flash:
@@ -93,8 +69,8 @@ class Flash:
         self.sizes = Sizes(program)
         self._parts: dict[str, dict[str, str]] = {axis: {} for axis in "bmnev"}
         self.lengths = self._lengths()
-        if self.dtype == "float64" or min(self.lengths.values()) < 2:
-            raise NotWritable(f"attention of {self.dtype}, sizes {self.lengths}")
+        if self.dtype == "float64":
+            raise NotWritable("float64 is left to PyTorch")
         self.epilogue = self._epilogue()
 
     def _lengths(self) -> dict[str, int]:
@@ -207,36 +183,81 @@ class Flash:
         )
 
     def candidate(self, tile: Tile) -> Candidate:
-        """One kernel."""
-        ops = tuple(call.op for call in self.program.calls)
-        is_held = tile.width >= self.lengths["e"]
-        plan = KernelPlan(
-            kernel=kernel_name(ops),
-            fuses=ops,
-            loop="flash" if is_held else "flash_chunked",
-            tiles={
-                "BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values,
-                "BLOCK_E": tile.width, "num_warps": tile.num_warps, "num_stages": tile.num_stages,
-            },
-            precision=tile.precision,
-            why="scores stay on chip: keys and values are read once a block of queries",
-        )  # fmt: skip
-        lines = self._lines(tile, is_held=is_held)
-        batches = times(*(term.size for dim in self.batch for term in dim))
-        rows, columns = self.symbols["m"], self.symbols["v"]
-        grid = f"{batches} * triton.cdiv({rows}, BLOCK_M) * triton.cdiv({columns}, BLOCK_V)"
-        # All of the width at any size: the wrapper knows how long it is.
-        whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self.symbols['e']}))"}
-        made = kernel(plan, lines, f"({grid},)", self.sizes.symbols, whole if is_held else None)
-        buffers = out_buffers(self.epilogue, self.outputs)
-        named = [*made.sizes, grid, *whole.values()]
+        """One kernel, or one of partial results and one that merges them."""
+        made, buffers = self._kernels(tile)
+        buffers += out_buffers(self.epilogue, self.outputs)
+        named = [text for one in made for text in (*one.sizes, one.grid, *one.constants.values())]
         named += [size for buffer in buffers for size in buffer.sizes]
         sizes = self.sizes.needed(named)
-        return assemble(self.program, sizes, buffers, [made], self.is_wide)
+        return assemble(self.program, sizes, buffers, made, self.is_wide)
 
-    def _lines(self, tile: Tile, *, is_held: bool) -> list[str]:
+    def _kernels(self, tile: Tile) -> tuple[list[Kernel], list[Buffer]]:
+        """The kernels in order, and the memory between them."""
+        is_held = tile.width >= self.lengths["e"]
+        loop = "flash" if is_held else "flash_chunked"
+        # All of the width at any size: the wrapper knows how long it is.
+        whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self.symbols['e']}))"}
+        ops, given = tuple(call.op for call in self.program.calls), whole if is_held else None
+        finished = self._finished()  # first: it asks for slices of axes
+        if tile.splits == 1:
+            lines = [*self._weighted(tile, "0", self._end, is_held=is_held), *finished]
+            why = "scores stay on chip: keys and values are read once a block of queries"
+            plan = self._plan(tile, ops, loop, why)
+            return [kernel(plan, lines, f"({self._grid},)", self.sizes.symbols, given)], []
+        why = f"few blocks of queries: {tile.splits} programs share the keys of each"
+        plan = self._plan(tile, (self.call.op,), f"{loop}_split", why, "split")
+        lines = [
+            *self._weighted(tile, "begin", "end", is_held=is_held),
+            *split_stores(self._row("split"), self.symbols),
+        ]
+        grid = f"({self._grid}, SPLIT_N)"
+        parts = kernel(plan, lines, grid, self.sizes.symbols, given)
+        plan = self._plan(tile, ops, "flash_merge", "what the splits of a row found", "merge")
+        lines = [*self._place(), *merged(self._row("split"), self.symbols), *finished]
+        merge = kernel(plan, lines, f"({self._grid},)", self.sizes.symbols)
+        return [parts, merge], split_buffers(tile.splits, self._batches, self.symbols)
+
+    def _plan(
+        self, tile: Tile, ops: tuple[str, ...], loop: str, why: str, suffix: str = ""
+    ) -> KernelPlan:
+        tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
+        tiles |= {"BLOCK_E": tile.width} | ({"SPLIT_N": tile.splits} if tile.splits > 1 else {})
+        names = [self.call.op] if suffix else [call.op for call in self.program.calls]
+        return KernelPlan(
+            kernel=kernel_name(names, suffix),
+            fuses=ops,
+            loop=loop,
+            tiles={**tiles, "num_warps": tile.num_warps, "num_stages": tile.num_stages},
+            precision=tile.precision,
+            why=why,
+        )
+
+    @property
+    def _batches(self) -> str:
+        return times(*(term.size for dim in self.batch for term in dim))
+
+    @property
+    def _grid(self) -> str:
+        """Text of how many tiles there are."""
+        rows, columns = self.symbols["m"], self.symbols["v"]
+        batches = f"{self._batches} * " if any(self.batch) else ""
+        return f"{batches}triton.cdiv({rows}, BLOCK_M) * triton.cdiv({columns}, BLOCK_V)"
+
+    @property
+    def _end(self) -> str:
+        """Text of where the keys of a block of queries end."""
         keys = self.symbols["n"]
-        end = f"tl.minimum({keys}, (pid_m + 1) * BLOCK_M)" if self.call.arg("is_causal") else keys
+        return f"tl.minimum({keys}, (pid_m + 1) * BLOCK_M)" if self.call.arg("is_causal") else keys
+
+    def _row(self, split: str) -> str:
+        """Text of the number of a split's row."""
+        rows = self.symbols["m"]
+        if not any(self.batch):
+            return f"{split} * {rows} + offs_m"
+        return f"({split} * {factor(self._batches)} + pid_b) * {rows} + offs_m"
+
+    def _weighted(self, tile: Tile, begin: str, end: str, *, is_held: bool) -> list[str]:
+        """Lines that leave the values' sum in `acc`, with the rows' `row_max` and `row_sum`."""
         query = self.load("q")
         scores = self._scores(tile, [] if is_held else query)
         value = self.load("v")
@@ -244,19 +265,25 @@ class Flash:
         loop = [
             *scores,
             *self.masked(),
-            *_ONLINE,
+            *ONLINE,
             *value,
             f"acc = tl.dot({weights}, v, acc * shrink[:, None]{self._mode(tile)})",
         ]
-        stores = [self.epilogue.store(f"{name}_ptr", name) for name in self.outputs]
         held = ["offs_e = tl.arange(0, BLOCK_E)", *self._slices("e"), *query] if is_held else []
         return [
             *self._place(),
+            *(split_bounds(self.symbols["n"], self._end) if tile.splits > 1 else []),
             *held,
-            *_START,
-            f"for start in range(0, {end}, BLOCK_N):",
+            *START,
+            f"for start in range({begin}, {end}, BLOCK_N):",
             "    offs_n = start + tl.arange(0, BLOCK_N)",
             *(f"    {line}" for line in [*self._slices("n"), *loop]),
+        ]
+
+    def _finished(self) -> list[str]:
+        """Lines that make the result of the sums, what follows on it, and store."""
+        stores = [self.epilogue.store(f"{name}_ptr", name) for name in self.outputs]
+        return [
             "# Rows without any key are zero.",
             "result = acc / tl.where(row_sum == 0, 1.0, row_sum)[:, None]",
             *self.epilogue.lines,

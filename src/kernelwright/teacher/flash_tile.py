@@ -1,0 +1,37 @@
+"""What a program of an attention owns, and what it keeps of its rows from block to block."""
+
+from dataclasses import dataclass
+
+START = (
+    'row_max = tl.full((BLOCK_M,), float("-inf"), tl.float32)',
+    "row_sum = tl.zeros((BLOCK_M,), dtype=tl.float32)",
+    "acc = tl.zeros((BLOCK_M, BLOCK_V), dtype=tl.float32)",
+)
+"""Of a row without keys so far."""
+ONLINE = (
+    "highest = tl.maximum(row_max, tl.max(scores, 1))",
+    "# A row without a key so far has no largest score: nothing is subtracted there.",
+    'base = tl.where(highest == float("-inf"), 0.0, highest)',
+    "weights = tl.exp(scores - base[:, None])",
+    "shrink = tl.exp(row_max - base)",
+    "row_sum = row_sum * shrink + tl.sum(weights, 1)",
+    "row_max = highest",
+)
+"""Scores to weights, with what was summed before brought to the same base."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tile:
+    """What a program owns and how it walks."""
+
+    queries: int
+    keys: int
+    values: int
+    """Columns of the result."""
+    width: int
+    """Of queries and keys at a time; all of it where it is as long."""
+    num_warps: int
+    num_stages: int
+    precision: str = "ieee"
+    splits: int = 1
+    """Programs that share the keys of a row; a second kernel merges what they found."""
