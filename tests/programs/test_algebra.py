@@ -257,3 +257,20 @@ def test_no_operator_stands_in_the_way_of_a_rule():
         for ours, theirs in zip(*results, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-7, atol=1e-7, equal_nan=True)
     assert len(names) >= 8
+
+
+@pytest.mark.parametrize("op", ["sum", "mean"])
+def test_sums_of_products_hold_at_other_sizes_too(op):
+    """A candidate for a flat program runs at these."""
+
+    def body(c, x, w, b):
+        y = c.linear(input=x, weight=w, bias=b)
+        y = getattr(c, op)(input=c.mul(input=y, other=0.5), dim=(1,), keepdim=True)
+        return c.exp(input=c.max(input=y, dim=1)[0])
+
+    found = simplified(samples.program(body, (64, 48), (96, 48), (96,)))
+    assert set(found.rewrites) >= {"sum_of_product", "single_element"}
+    other = samples.program(body, (33, 20), (7, 20), (7,))
+    inputs = make_inputs(other, 0)
+    results = [run(each, inputs, dtype=torch.float64) for each in (found.program, other)]
+    torch.testing.assert_close(*results, rtol=1e-10, atol=1e-10)

@@ -7,7 +7,7 @@ from typing import Any
 
 from kernelwright.ops.operator import Numerics
 from kernelwright.programs.algebra.site import Site, is_float
-from kernelwright.programs.dataflow import is_flat, operands, summed_axes
+from kernelwright.programs.dataflow import axes_of, is_flat, operands, summed_axes
 from kernelwright.programs.program import Call, Ref
 
 _STEPS = ("add", "sub", "rsub", "mul", "div")
@@ -32,6 +32,16 @@ def sum_at(site: Site) -> Sum | None:
     is_cast = site.type_of(value).dtype != site.call.types[0].dtype
     op = "sum" if site.call.op == "sum" else "mean"
     return None if is_cast else Sum(op, value, axes)
+
+
+def placed(site: Site, made: Ref) -> Ref:
+    """A sum whose axes stay, of size 1, in the shape that the call has; without sizes spelled out,
+    so that the program fits other sizes too."""
+    call = site.call
+    rank = len(site.shape(made))
+    if call.types[0].rank == rank:
+        return made
+    return site.emit("squeeze", input=made, dim=axes_of(call.arg("dim"), rank))
 
 
 @dataclass(frozen=True, slots=True)

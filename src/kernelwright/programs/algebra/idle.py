@@ -107,6 +107,10 @@ def idle_cast(site: Site) -> tuple[Ref, ...] | None:
     return (first,) if is_back and before.arg("dtype") in _WIDER.get(dtype, ()) else None
 
 
+def _squeezed(site: Site, value: Ref, axes: tuple[int, ...]) -> Ref:
+    return site.emit("squeeze", input=value, dim=axes)
+
+
 def single_element(site: Site) -> tuple[Ref, ...] | None:
     """Sums, means, extremes, norms and softmaxes over dimensions of size 1."""
     call = site.call
@@ -123,7 +127,7 @@ def single_element(site: Site) -> tuple[Ref, ...] | None:
         if call.arg("ord") not in (1, 2, inf) or call.arg("dtype") is not None:
             return None
         value = site.emit("abs", input=value)
-    result = site.reshaped(value, call.types[0].shape)
+    result = value if site.shape(value) == call.types[0].shape else _squeezed(site, value, axes)
     if len(call.outputs) == 1:
         return (result,)
     return result, site.emit("zeros_like", input=result, dtype="int64")

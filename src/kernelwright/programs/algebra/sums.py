@@ -1,6 +1,6 @@
 """Sums and means over products: the factors are summed first, and what is left is small."""
 
-from kernelwright.programs.algebra.chain import Chain, Sum, chain_to, sum_at, summed
+from kernelwright.programs.algebra.chain import Chain, Sum, chain_to, placed, sum_at, summed
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
 
@@ -25,8 +25,7 @@ def sum_of_product(site: Site) -> tuple[Ref, ...] | None:
 
 
 def _finished(site: Site, chain: Chain, total: Sum, reduced: Ref) -> Ref:
-    made = chain.behind(site, reduced, total.op, total.axes)
-    return site.reshaped(made, site.call.types[0].shape)
+    return placed(site, chain.behind(site, reduced, total.op, total.axes))
 
 
 def _of_linear(site: Site, product: Call, total: Sum) -> Ref:
@@ -76,11 +75,10 @@ def pool_of_linear(site: Site) -> tuple[Ref, ...] | None:
     call = site.call
     if call.op != "avg_pool1d":
         return None
-    value, reader = call.arg("input"), site.index
-    index = site.lone_maker(value, reader)
-    if index is not None and site.flow.program.calls[index].op in ("unsqueeze", "reshape"):
-        value, reader = site.flow.program.calls[index].arg("input"), index
-        index = site.lone_maker(value, reader)
+    index, view = site.lone_maker(call.arg("input")), None
+    if index is not None and site.flow.program.calls[index].op == "unsqueeze":
+        view = site.flow.program.calls[index]
+        index = site.lone_maker(view.arg("input"), index)
     product = None if index is None else site.flow.program.calls[index]
     if product is None or product.op != "linear":
         return None
@@ -95,7 +93,7 @@ def pool_of_linear(site: Site) -> tuple[Ref, ...] | None:
         row = site.emit("avg_pool1d", input=row, **pooling)
         bias = site.reshaped(row, site.shape(row)[1:])
     made = site.emit("linear", input=product.arg("input"), weight=weight, bias=bias)
-    return (site.reshaped(made, call.types[0].shape),)
+    return (made if view is None else site.emit("unsqueeze", input=made, dim=view.arg("dim")),)
 
 
 def sum_of_outer_product(site: Site) -> tuple[Ref, ...] | None:
@@ -115,14 +113,16 @@ def sum_of_outer_product(site: Site) -> tuple[Ref, ...] | None:
     else:
         return None
     shared = 2 * rank - 3 - axis  # the other one of the last two axes, which only `second` has
-    rows = _without(site, first, shared)
-    columns = _without(site, second, rank - 3)
+    rows = site.emit("squeeze", input=first, dim=(shared,))
+    columns = site.emit("squeeze", input=second, dim=(rank - 3,))
     if axis == rank - 1:
         columns = site.emit("transpose", input=columns, dim0=-2, dim1=-1)
     made = site.emit("matmul", input=rows, other=columns)
     if total.op == "mean":
         made = site.emit("div", input=made, other=product.types[0].shape[axis])
-    return (site.reshaped(made, site.call.types[0].shape),)
+    if site.call.types[0].rank == rank:
+        made = site.emit("unsqueeze", input=made, dim=axis)
+    return (made,)
 
 
 def _is_outer(site: Site, first: object, second: object, product: Call, axis: int) -> bool:
@@ -137,8 +137,3 @@ def _is_outer(site: Site, first: object, second: object, product: Call, axis: in
     a, b = site.shape(first), site.shape(second)
     has_axis = a[axis] == b[axis] == shape[axis]
     return has_axis and a[other] == 1 and b[rank - 3] == 1 and a[rank - 3] == shape[rank - 3]
-
-
-def _without(site: Site, value: Ref, axis: int) -> Ref:
-    shape = site.shape(value)
-    return site.reshaped(value, shape[:axis] + shape[axis + 1 :])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from kernelwright.programs.algebra.chain import Sum, chain_to, sum_at, summed
+from kernelwright.programs.algebra.chain import Sum, chain_to, placed, sum_at, summed
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.program import Call, Ref
 
@@ -28,8 +28,7 @@ def sum_of_convolution(site: Site) -> tuple[Ref, ...] | None:
     if not total.axes - {0}:
         return None
     made = _summed(site, product, total)
-    made = chain.behind(site, made, total.op, total.axes)
-    return (site.reshaped(made, site.call.types[0].shape),)
+    return (placed(site, chain.behind(site, made, total.op, total.axes)),)
 
 
 def _summed(site: Site, product: Call, total: Sum) -> Ref:
