@@ -92,6 +92,38 @@ def settle(judge, variants):
     return Wholes(judge, lambda _: None).settle(variants, None, lambda composed: composed)
 
 
+class ScreeningJudge(FakeJudge):
+    """Screens from a list: ms, or None for wrong values."""
+
+    def screen(self, _task, candidates):
+        return [verdict(next(self.answers)) for _ in candidates]
+
+
+def forms_in(times_ms: list[float | None]) -> tuple[Wholes, list[str]]:
+    """What is left of a rewritten form, another layout and the original, in its order."""
+    found = [
+        replace(variant("contiguous", (1.0,)), algebra=("sum_of_product",)),
+        replace(variant("channels_last", (1.0,)), rewrites=("channels_last",)),
+        variant("contiguous", (1.0,)),
+    ]
+    wholes = Wholes(ScreeningJudge(times_ms), lambda _: None)
+    return wholes, [each.name for each in wholes.ranked(found)]
+
+
+def test_the_fastest_form_comes_first_and_all_are_recorded_with_their_times():
+    wholes, names = forms_in([1.5, 1.0, None])
+    assert names == ["channels_last", "contiguous, rewritten"]
+    assert [form["algebra"] for form in wholes.forms] == [["sum_of_product"], [], []]
+    assert [form["rewrites"] for form in wholes.forms] == [[], ["channels_last"], []]
+    assert [form["code"] for form in wholes.forms] == ["ok", "ok", "wrong_values"]
+    medians = [form["times"].get("optimized", {}).get("median_ms") for form in wholes.forms]
+    assert medians == [1.5, 1.0, None]
+
+
+def test_where_no_form_is_right_all_are_judged_the_original_last():
+    assert forms_in([None] * 3)[1] == ["contiguous, rewritten", "channels_last", "contiguous"]
+
+
 def test_the_first_layout_that_wins_is_kept():
     judge = FakeJudge([1.0])
     kept, _, found = settle(
