@@ -8,7 +8,8 @@ from sketch import Sketch
 
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.variants import shape_variants
-from kernelwright.teacher.writer import family, write
+from kernelwright.teacher.ways import written
+from kernelwright.teacher.writer import family, ways, write
 from kernelwright.verify.program_task import same_attributes
 
 
@@ -127,6 +128,16 @@ def test_a_joined_factor_of_a_large_product_fits_hopper():
     [usage] = compiled(program, candidate)
     assert usage.spills <= 128
     assert usage.shared_bytes <= SHARED_LIMIT_BYTES
+
+
+@pytest.mark.parametrize(("shape", "stages"), [((2048,), {2}), ((2048, 2048), set())])
+def test_stages_are_cut_to_what_fills_tiles(shape, stages):
+    """A vector beside the factor takes next to nothing, a second matrix as much as the first."""
+    s = Sketch()
+    scaled = s.mul(s.input(2048, 2048), s.input(*shape))
+    found = [c.plan[0].tiles for c in written(ways(by(s, scaled, 2048, 4096)))]
+    large = [t for t in found if (t["BLOCK_M"], t["BLOCK_N"], t["BLOCK_K"]) == (128, 128, 64)]
+    assert {tiles["num_stages"] for tiles in large} == stages
 
 
 def test_sizes_of_joined_factors_are_read_from_all_of_them():

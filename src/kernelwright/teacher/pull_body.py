@@ -66,6 +66,8 @@ class PullBody(TileBody):
         texts = [text for axis in moving for text in (axis.name, *axis.conditions)]
         self._moving = set(re.findall(r"\w+", " ".join(texts)))
         """Variables that change in the loop."""
+        self.num_tiles = 0
+        """Loads so far that fill the tile."""
         self.sizes, self.is_wide = sizes, is_wide
         self._rules = rules
         self._given = tuple(view)
@@ -239,7 +241,14 @@ class PullBody(TileBody):
     def _load(self, name: str, index: Index) -> str:
         if self.program.type_of(name).dtype == "float64":
             raise NotWritable("float64 is left to PyTorch")
+        self.num_tiles += not self._is_vector(index)
         return super()._load(name, index)
+
+    def _is_vector(self, index: Index) -> bool:
+        """What lies at the index has fewer dimensions than the tile."""
+        met = axes_of(index)
+        sides = {axis for axis in self._given if self.view[axis].suffix}
+        return met <= set(self._given) and not sides <= met
 
     def _address(self, name: str, index: Index) -> str:
         return f"{name}_ptr + {self._offset(index, self.program.type_of(name))}"

@@ -39,6 +39,8 @@ class Factor:
                 has no form here.
         """
         self.view, self.text = view, name
+        self.num_loads = 1
+        """How many tiles it is made of."""
         self.start: list[str] = []
         self.advance: list[str] = []
         made_of = [axes_of(index) for _, index in sources(product.program, side.value, side.index)]
@@ -49,11 +51,6 @@ class Factor:
             self._walk(product, side, step)
         else:
             self._compute(product, side)
-
-    @property
-    def num_loads(self) -> int:
-        """How many tiles it is made of."""
-        return sum("tl.load(" in line for line in self.load)
 
     def _walk(self, product: Product, side: Side, step: str) -> None:
         """Pointers that move by a fixed stride."""
@@ -72,7 +69,7 @@ class Factor:
         is_copy = only_views(product.program, side.value, COPIES)
         body = product.body(self.view, loop="k", tag=f"_{name}", widens=not is_copy)
         text = body.value(side.value, side.index)
-        self.start = body.before
+        self.start, self.num_loads = body.before, body.num_tiles
         if is_copy:
             self.text, self.load = text, body.lines
             return

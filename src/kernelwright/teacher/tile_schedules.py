@@ -102,8 +102,9 @@ def persistent(product: Product, schedule: Schedule) -> Iterator[Schedule]:
 
 
 def fitted(schedule: Schedule, shared_bytes: Callable[[Schedule], int]) -> Iterator[Schedule]:
-    """The schedule with as many stages as fit in shared memory; nothing if one does not."""
-    for stages in range(schedule.num_stages, 0, -1):
+    """The schedule with as many stages as fit in shared memory; nothing where loads could not stay
+    ahead of the product."""
+    for stages in range(schedule.num_stages, 1, -1):
         fewer = replace(schedule, num_stages=stages)
         if shared_bytes(fewer) <= SHARED_BYTES:
             yield fewer
