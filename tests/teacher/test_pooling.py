@@ -196,5 +196,5 @@ def test_sizes_before_a_dimension_that_a_view_adds_are_read_from_the_input():
         [t] = b.call("max_pool1d", input=t, **window(1, 3, 3))
         return b.program(b.call("squeeze", input=t, dim=1))
 
-    candidates = pooling.write(rows(6), limit=1, seed=0, precision="strict")
+    candidates = write(rows(6), limit=1, seed=0, precision="strict")
     assert faults(rows(9), candidates) == []

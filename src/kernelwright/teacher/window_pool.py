@@ -12,8 +12,9 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.axis_sizes import measure
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.pull_body import PullBody
+from kernelwright.teacher.pull_rules import RULES
 from kernelwright.teacher.source import kernel_name
-from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import (
     AxisText,
     Index,
@@ -27,6 +28,7 @@ from kernelwright.teacher.tile_index import (
 )
 from kernelwright.teacher.tile_source import assemble, finish, kernel, out_buffers
 from kernelwright.teacher.tile_views import Side
+from kernelwright.teacher.value_sizes import Sizes
 from kernelwright.teacher.window_slide import POOLS, Slide, slides
 
 _MAX_UNROLLED = 32
@@ -104,9 +106,9 @@ def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
     """
     program, index = pool.program, _out_index(pool, blocks)
     view = _view(blocks)
-    loop = _Loop(pool, index, view)
+    loop = _Loop(pool, blocks, index, view)
     edge = mask(list(view), view)
-    body = TileBody(program, view, inside=edge)
+    body = PullBody(program, view, loop.texts, RULES, is_wide=pool.is_wide, inside=edge)
     body.place(pool.call.outputs[0], index, "pooled")
     body.follow(program.calls[program.calls.index(pool.call) + 1 :])
     end = finish(body, program.outputs)
@@ -122,7 +124,6 @@ def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
         *([f"inside = {edge}"] if loop.leaves else []),
         *end[len(parts(view)) :],
     ]
-    sizes = _sizes(pool, blocks, loop.side)
     plan = KernelPlan(
         kernel=kernel_name([call.op for call in program.calls]),
         fuses=tuple(call.op for call in program.calls),
@@ -131,8 +132,11 @@ def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
         why=blocks.why,
     )
     constants = {name: text for slide in pool.window for name, text in slide.constants.items()}
-    made = kernel(plan, lines, _grid(blocks), sizes, constants)
+    made = kernel(plan, lines, _grid(blocks), loop.texts.symbols, constants)
     buffers = out_buffers(body, program.outputs)
+    named = [*made.sizes, made.grid, *made.constants.values()]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    sizes = loop.texts.needed(named)
     return assemble(program, sizes, buffers, [made], pool.is_wide)
 
 
@@ -199,7 +203,7 @@ def _shape(blocks: Blocks) -> str:
 class _Loop:
     """Lines that walk the window and gather its elements in `pooled`."""
 
-    def __init__(self, pool: Pool, out: Index, view: View) -> None:
+    def __init__(self, pool: Pool, blocks: Blocks, out: Index, view: View) -> None:
         spatial = len(pool.window)
         inner = tuple(
             (Term(slide.at, slide.symbol, size),)
@@ -212,7 +216,11 @@ class _Loop:
         view = {**view, **{slide.at: slide.axis for slide in pool.window}}
         self.inside = mask(list(view), view)
         axes = "".join(slide.at for slide in pool.window)
-        self.body = TileBody(pool.program, view, inside=self.inside, loop=axes, tag="_in")
+        self.texts = Sizes(pool.program, _sizes(pool, blocks, self.side))
+        self.body = PullBody(
+            pool.program, view, self.texts, RULES,
+            is_wide=pool.is_wide, inside=self.inside, loop=axes, tag="_in",
+        )  # fmt: skip
         element = self.body.value(self.side.value, self.side.index)
         self.starts = [
             line
