@@ -4,6 +4,8 @@ import threading
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelwright.sandbox import timed
 from kernelwright.sandbox.timed import Timer, covered, own_share
@@ -168,3 +170,15 @@ def test_no_share_is_given_where_the_call_waits_for_the_device(device):
     device.is_over = True
     spans = []
     assert own_share(own_and_others(lambda: spans), lambda: spans) is None
+
+
+@given(st.integers(0, 100), st.integers(0, 9), st.integers(0, 255))
+def test_a_byte_that_changes_anywhere_shows(size, offset, value):
+    whole = torch.arange(size + offset, dtype=torch.uint8)
+    tensor = whole[offset:]
+    before = timed._sums([tensor])
+    for place in range(size):
+        kept = int(tensor[place])
+        tensor[place] = value
+        assert torch.equal(before[0], timed._sums([tensor])[0]) == (kept == value)
+        tensor[place] = kept

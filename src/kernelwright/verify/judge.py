@@ -203,6 +203,8 @@ class Judge:
             self._say(f"case {case.name}")
             with self._sharing():
                 _judge_case(trial, session, cases, case)
+            if cases.is_large:
+                self._make_room()
 
         if self.large:
             with self._sharing():
