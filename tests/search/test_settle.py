@@ -275,6 +275,20 @@ def test_what_another_winner_leaves_of_a_fragment_is_tried():
     assert search._is_settled(program, frozenset({1}), [first, second])
 
 
+def test_when_nothing_wins_no_rewriting_is_left_either():
+    """What was written is not what was accepted: it must be the original."""
+    b = Builder()
+    original = b.program(b.call("sigmoid", input=b.input(TensorType((4, 4)))))
+    rewritten = replace(
+        variant("contiguous", (1.0,)), original=original, algebra=("idle_activation",)
+    )
+    kept, source, found = settle(FakeJudge([None, None]), [rewritten])
+    assert kept.chosen == ()
+    assert "torch.sigmoid" in source
+    assert "torch.relu" not in source
+    assert "PyTorch alone" in found.message
+
+
 def test_when_nothing_wins_pytorch_alone_is_left_and_said_so():
     judge = FakeJudge([None, None])
     kept, source, found = settle(judge, [variant("contiguous", (1.0,))])

@@ -55,7 +55,7 @@ class Wholes:
         """The first variant that is accepted as a whole and not slower than the original.
 
         Where none is, the last one gives back the fragment that saves least, until it is or PyTorch
-        alone is left.
+        alone is left: then the source is the original, since no rewriting of it was found right.
         """
         *others, variant = variants
         for other in others:
@@ -69,6 +69,7 @@ class Wholes:
                 return variant, source, verdict
             if not variant.chosen:
                 message = "no fragment won: optimized.py computes with PyTorch alone"
+                source = write(compose(variant.original, []).source)
                 return variant, source, replace(verdict, message=message)
             self._say(f"one fragment less: the whole does not win ({verdict.message})")
             variant = variant.without_least(verdict)
