@@ -4,8 +4,8 @@ import torch
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import lower
-from kernelwright.search.compose import compose
 from kernelwright.search.emit import forward_function
 
 

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
+from kernelwright.programs import partition
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
-from kernelwright.search import optimize, partition
+from kernelwright.search import optimize
 from kernelwright.search.optimize import Search
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant

@@ -6,11 +6,11 @@ from judging import faults
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.extern import RECURRENT
+from kernelwright.programs.partition import propose
 from kernelwright.programs.program import Program
 from kernelwright.programs.tensors import meta_tensor
 from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.search.partition import propose
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.static import findings
 

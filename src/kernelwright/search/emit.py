@@ -12,7 +12,7 @@ import torch.utils._pytree as pytree
 from kernelwright.core.errors import UsageError
 from kernelwright.programs import attributes
 from kernelwright.programs.lowering import Lowered
-from kernelwright.search.source_merge import rename
+from kernelwright.programs.source_merge import rename
 
 MAX_CONSTANT_ELEMENTS = 64
 """Constants of the traced module up to this size are written into the file."""

@@ -17,10 +17,11 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Numerics
+from kernelwright.programs.combine import Option, combine
 from kernelwright.programs.fragment import extract
+from kernelwright.programs.partition import covering_first, propose
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
-from kernelwright.search.combine import Option, combine
 from kernelwright.search.describe import (
     Spent,
     candidate_records,
@@ -29,7 +30,6 @@ from kernelwright.search.describe import (
     result_record,
 )
 from kernelwright.search.forms import Form, forms
-from kernelwright.search.partition import covering_first, propose
 from kernelwright.search.target import load_target
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.search.variant import Variant

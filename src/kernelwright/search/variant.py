@@ -3,9 +3,9 @@
 from dataclasses import dataclass, fields, replace
 
 from kernelwright.core.verdict import Verdict
+from kernelwright.programs.compose import Replacement
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
-from kernelwright.search.compose import Replacement
 from kernelwright.search.forms import Form
 from kernelwright.search.tune import Tuned
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.search.compose import compose
+from kernelwright.programs.compose import compose
 from kernelwright.search.describe import form_record, whole_record
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
 from kernelwright.search.variant import Variant

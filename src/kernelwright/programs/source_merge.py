@@ -1,8 +1,11 @@
 """Merging the sources of several candidates into one module without name clashes."""
 
 import ast
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+
+_PLAN_OF = re.compile(r"^(# Plan of )(\w+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +14,8 @@ class Merged:
     """Import statements, each once, in order of first use."""
     body: str
     """Every kernel and wrapper, comments kept."""
-    entries: tuple[str, ...]
-    """For each merged source, the new name of its `fused_operator`."""
+    names: tuple[dict[str, str], ...]
+    """For each merged source, the new names of what it defines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,7 @@ def merge(sources: Sequence[tuple[str, str]], reserved: Collection[str] = ()) ->
     imports: dict[str, None] = {}
     taken = set(reserved)
     texts: list[str] = []
-    entries: list[str] = []
-    emitted: dict[str, str] = {}
+    emitted: dict[str, dict[str, str]] = {}
     for wanted, source in sources:
         if source not in emitted:
             source_imports, pieces = _split(source)
@@ -43,9 +45,9 @@ def merge(sources: Sequence[tuple[str, str]], reserved: Collection[str] = ()) ->
                 for name in piece.names
             }
             texts += [rename(piece.text, renames) for piece in pieces]
-            emitted[source] = renames["fused_operator"]
-        entries.append(emitted[source])
-    return Merged(tuple(imports), "\n\n\n".join(texts), tuple(entries))
+            emitted[source] = renames
+    names = tuple(emitted[source] for _, source in sources)
+    return Merged(tuple(imports), "\n\n\n".join(texts), names)
 
 
 def _split(source: str) -> tuple[list[str], list[_Piece]]:
@@ -75,7 +77,8 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def rename(text: str, renames: dict[str, str]) -> str:
-    """Replace uses and definitions of names by position, so that layout and comments stay."""
+    """Replace uses and definitions of names by position, so that layout and comments stay, but for
+    the name in a plan's first line."""
     edits: list[tuple[int, int, str]] = []  # (line, column, old name), all ASCII
     nodes = list(ast.walk(ast.parse(text)))
     shadowed = {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -89,4 +92,4 @@ def rename(text: str, renames: dict[str, str]) -> str:
     for row, column, old in sorted(edits, reverse=True):
         line = lines[row - 1]
         lines[row - 1] = line[:column] + renames[old] + line[column + len(old) :]
-    return "\n".join(lines)
+    return _PLAN_OF.sub(lambda match: match[1] + renames.get(match[2], match[2]), "\n".join(lines))

@@ -1,13 +1,13 @@
 """Writing a whole program with some of its fragments replaced by kernels."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kernelwright.core.candidate import Candidate
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.programs.combine import schedule
 from kernelwright.programs.program import Program
+from kernelwright.programs.source_merge import Merged, merge
 from kernelwright.programs.text import statement
-from kernelwright.search.combine import schedule
-from kernelwright.search.source_merge import merge
 
 DEFAULT_IMPORTS = ("import torch", "import torch.nn.functional as F")
 
@@ -44,7 +44,8 @@ def compose(
         if step < len(replacements):
             r = replacements[step]
             makes = ", ".join(r.outputs)
-            text = f"[{makes}] = {merged.entries[step]}({', '.join(r.inputs)})"
+            entry = merged.names[step]["fused_operator"]
+            text = f"[{makes}] = {entry}({', '.join(r.inputs)})"
             lines.append((text, r.inputs, r.outputs))
         else:
             call = program.calls[step - len(replacements)]
@@ -58,9 +59,20 @@ def compose(
     source += f"    return [{', '.join(program.outputs)}]\n"
     return Candidate(
         source=source,
-        plan=tuple(kernel for r in replacements for kernel in r.candidate.plan),
+        plan=_plans(replacements, merged),
         origin="+".join(dict.fromkeys(r.candidate.origin for r in replacements)),
     )
+
+
+def _plans(replacements: Sequence[Replacement], merged: Merged) -> tuple[KernelPlan, ...]:
+    """Of every kernel under the name that it has in the whole; of equal ones, which are there once,
+    one."""
+    plans = (
+        replace(plan, kernel=names[plan.kernel])
+        for r, names in zip(replacements, merged.names, strict=True)
+        for plan in r.candidate.plan
+    )
+    return tuple({plan.kernel: plan for plan in plans}.values())
 
 
 def _entry_name(program: Program, calls: frozenset[int]) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kernelwright.search.source_merge import merge
+from kernelwright.programs.source_merge import merge
 
 FIRST = '''"""Plan text."""
 import numpy as np
@@ -37,13 +37,13 @@ def fused_operator(x):
 def run(merged):
     scope = {}
     exec("\n".join(merged.imports) + "\n" + merged.body, scope)
-    return [scope[entry](1.0)[0] for entry in merged.entries]
+    return [scope[names["fused_operator"]](1.0)[0] for names in merged.names]
 
 
 def test_clashing_names_are_kept_apart():
     merged = merge([("fused_a", FIRST), ("fused_b", SECOND)])
     assert run(merged) == [2.0, 3.0]
-    assert merged.entries == ("fused_a", "fused_b")
+    assert [names["fused_operator"] for names in merged.names] == ["fused_a", "fused_b"]
     assert merged.imports == ("import numpy as np",)
 
 
@@ -56,7 +56,7 @@ def test_comments_travel_with_their_definition():
 
 def test_equal_sources_are_emitted_once():
     merged = merge([("a", FIRST), ("b", FIRST)])
-    assert merged.entries == ("a", "a")
+    assert [names["fused_operator"] for names in merged.names] == ["a", "a"]
     assert merged.body.count("def kernel") == 1
 
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import extract, is_connected, is_convex
+from kernelwright.programs.partition import propose
 from kernelwright.programs.program import Program
-from kernelwright.search.partition import propose
 from kernelwright.teacher.writer import family
 
 

@@ -1,0 +1,95 @@
+"""A whole program as kernels of its own: cut into fragments by chance, each written in some way.
+
+The search cuts where it was measured to win. Here the cuts are drawn, as schedules are, so that a
+model that learns from candidates sees several for a program: nothing but views stays in PyTorch.
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.seed import derive
+from kernelwright.programs.combine import circular
+from kernelwright.programs.compose import Replacement, compose
+from kernelwright.programs.fragment import RELABELLING, extract
+from kernelwright.programs.partition import propose
+from kernelwright.programs.program import Program
+from kernelwright.teacher.writer import family, write
+
+WAYS = 4
+"""Candidates of a fragment that one is drawn from: half favourites, half any."""
+TRIES = 3
+"""Cuts that are drawn for each candidate that is wanted, at most."""
+
+
+def write_whole(
+    program: Program, *, limit: int, seed: int, precision: str = "strict"
+) -> list[Candidate]:
+    """Distinct candidates for the program, in the order they were drawn.
+
+    Args:
+        limit: at most this many.
+        seed: of cuts and schedules; equal seeds, equal candidates.
+
+    Returns:
+        An empty list where some call has no form.
+    """
+    found: dict[str, Candidate] = {}
+    proposals = propose(program, family, every=True)
+    for number in range(TRIES * limit):
+        if len(found) == limit:
+            break
+        rng = random.Random(derive(seed, "whole", number))
+        parts = _cut(program, proposals, rng)
+        if parts is None:
+            continue
+        candidate = _written(program, parts, rng, precision)
+        if candidate is not None:
+            found.setdefault(candidate.source, candidate)
+    return list(found.values())
+
+
+def _cut(
+    program: Program, proposals: Sequence[frozenset[int]], rng: random.Random
+) -> list[frozenset[int]] | None:
+    """Disjoint parts that hold every call but views, larger ones the likelier; None where no part
+    holds some call."""
+    parts: list[frozenset[int]] = []
+    left = {i for i, call in enumerate(program.calls) if call.op not in RELABELLING}
+    while left:
+        free = frozenset(range(len(program.calls))).difference(*parts)
+        fitting = [part for part in proposals if part <= free and part & left]
+        fitting = fitting or list(_of_the_rest(program, free, left))
+        fitting = [part for part in fitting if not circular(program, [*parts, part])]
+        if not fitting:
+            return None
+        (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])
+        parts.append(part)
+        left -= part
+    return sorted(parts, key=min)
+
+
+def _of_the_rest(
+    program: Program, free: frozenset[int], left: set[int]
+) -> Iterator[frozenset[int]]:
+    """Parts of what others have left, grown anew."""
+    return (part for part in propose(program, family, every=True, within=free) if part & left)
+
+
+def _written(
+    program: Program, parts: Sequence[frozenset[int]], rng: random.Random, precision: str
+) -> Candidate | None:
+    replacements = []
+    for part in parts:
+        fragment = extract(program, part)
+        ways = write(fragment.program, limit=WAYS, seed=rng.randrange(1 << 31), precision=precision)
+        if not ways:
+            return None
+        replacements.append(
+            Replacement(fragment.calls, fragment.inputs, fragment.outputs, rng.choice(ways))
+        )
+    return replacements[0].candidate if _is_all(program, parts) else compose(program, replacements)
+
+
+def _is_all(program: Program, parts: Sequence[frozenset[int]]) -> bool:
+    return len(parts) == 1 and len(parts[0]) == len(program.calls)

@@ -1,0 +1,77 @@
+"""Whole programs cut by chance: kernels throughout, right, named as their plans say."""
+
+import ast
+import re
+
+import pytest
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.policy.answer import answer_text, read_answer
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import parse
+from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.teacher.whole import write_whole
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
+
+LINES = [line for line in synthetic_v1() if line["drawn"]["group"].startswith("level")][::40]
+
+
+def kernels(source: str) -> list[str]:
+    return [
+        node.name
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(each) == "triton.jit" for each in node.decorator_list)
+    ]
+
+
+def chain() -> Program:
+    """relu, softmax, relu, softmax: equal fragments in one program."""
+    builder = Builder()
+    x = builder.input(TensorType((6, 40)))
+    for op, given in (("relu", {}), ("softmax", {"dim": -1})) * 2:
+        (x,) = builder.call(op, input=x, **given)
+    return builder.program([x])
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_programs_become_kernels_that_their_plans_name(line):
+    program = parse(line["text"])
+    found = write_whole(program, limit=2, seed=3)
+    assert found, "every program of the benchmark has forms"
+    for candidate in found:
+        planned = [plan.kernel for plan in candidate.plan]
+        commented = re.findall(r"^# Plan of (\w+)$", candidate.source, re.MULTILINE)
+        assert planned == commented
+        assert set(planned) == set(kernels(candidate.source)) & set(planned)
+        assert read_answer(answer_text(candidate), origin="teacher").candidate == candidate
+
+
+def test_the_same_seed_gives_the_same_and_another_one_others():
+    program = chain()
+    assert write_whole(program, limit=2, seed=1) == write_whole(program, limit=2, seed=1)
+    sources = {c.source for seed in range(4) for c in write_whole(program, limit=1, seed=seed)}
+    assert len(sources) > 2
+
+
+def test_cuts_differ():
+    found = write_whole(chain(), limit=12, seed=0)
+    assert len({len(candidate.plan) for candidate in found}) > 1
+
+
+def test_equal_fragments_are_one_kernel_and_others_have_names_of_their_own():
+    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+        for candidate in write_whole(chain(), limit=4, seed=0):
+            names = kernels(candidate.source)
+            assert len(set(names)) == len(names)
+            verdict = judge.verify(program_task(chain()), candidate)
+            assert verdict.accepted, verdict.message
+
+
+def test_a_program_with_a_call_that_has_no_form_has_no_candidate():
+    builder = Builder()
+    x = builder.input(TensorType((6, 40)))
+    values, _ = builder.call("aten.sort.default", self=x, dim=1)
+    assert write_whole(builder.program([values]), limit=2, seed=0) == []
