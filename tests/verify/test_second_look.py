@@ -41,3 +41,24 @@ def test_an_error_like_an_ulp_of_the_inputs_passes_where_the_reference_was_lucky
 def test_an_error_far_above_rounding_does_not():
     task, inputs, lucky, off = cancelling_sum(500.0)
     assert compare([off], tolerant(task, inputs, 3, lucky, RULES), "strict").mismatch is not None
+
+
+def normalized(x):
+    """Batch statistics of values that hardly differ: rounding 1 + x costs a share of x."""
+    y = torch.relu(x) * 0.5 + 1.0
+    return [torch.nn.functional.batch_norm(y, None, None, training=True)]
+
+
+def test_an_error_like_an_ulp_of_a_value_on_the_way_passes():
+    task = FunctionTask(
+        name="norm", get_inputs=lambda: [1e-3 * torch.randn(64, 4)], function=normalized
+    )
+    inputs = task.inputs(3, "plain", CPU)
+    answer = task.expected(inputs, 3, CPU).outputs
+    lucky = Expected(native=tuple(o.float() for o in answer.oracle), oracle=answer.oracle)
+    generous = tolerant(task, inputs, 3, lucky, RULES)
+    honest = normalized(inputs[0])
+    assert compare(honest, lucky, "strict").mismatch is not None, "1 + x is rounded"
+    assert compare(honest, generous, "strict").mismatch is None
+    in_bfloat16 = normalized(inputs[0].bfloat16().float())
+    assert compare(in_bfloat16, generous, "strict").mismatch is not None

@@ -8,6 +8,7 @@ function, and keeps floats double and draws native.
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,18 +43,27 @@ CONTRACTIONS: dict[Any, tuple[int, ...]] = {
     aten._scaled_dot_product_cudnn_attention.default: (0, 1, 2),
 }
 """Where tensor cores apply -> positions of the factors."""
+COPIES = {aten.clone.default, aten._to_copy.default}
+"""Compute nothing: in fp64 a cast rounds nothing either."""
 
 
 class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps floating-point results double and draws random numbers in `native`.
 
     With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
-    cuts them: the error of the result is what TF32 costs this computation.
+    cuts them: the error of the result is what TF32 costs this computation. With `nudges`, every
+    result moves by at most an ulp of `native`, which any computation in that type rounds by.
     """
 
-    def __init__(self, native: torch.dtype, *, tf32: bool = False) -> None:
+    def __init__(
+        self,
+        native: torch.dtype,
+        *,
+        tf32: bool = False,
+        nudges: torch.Generator | None = None,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.native, self.tf32 = native, tf32
+        self.native, self.tf32, self.nudges = native, tf32, nudges
 
     def __torch_dispatch__(
         self,
@@ -75,7 +85,14 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.tf32 and func in CONTRACTIONS:
             factors = CONTRACTIONS[func]
             args = tuple(cut_to_tf32(a) if i in factors else a for i, a in enumerate(args))
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
+            return result
+        nudge = partial(nudged, native=self.native, nudges=self.nudges)
+        return tree_map(
+            lambda v: nudge(v) if isinstance(v, torch.Tensor) and v.dtype is torch.float64 else v,
+            result,
+        )
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tree_map(self._to_native, args)
@@ -117,15 +134,28 @@ def doubled(value: Any) -> Any:
     return tree_map(copied, value)
 
 
+def nudged(value: torch.Tensor, native: torch.dtype, nudges: torch.Generator) -> torch.Tensor:
+    """Each fp64 element moved by at most an ulp of `native`."""
+    step = torch.rand(value.shape, generator=nudges, device=value.device, dtype=torch.float64)
+    return value * (1 + torch.finfo(native).eps * (2 * step - 1))
+
+
 def run_in_double(
-    call: Callable[..., object], inputs: Any, native: torch.dtype, *, tf32: bool = False
+    call: Callable[..., object],
+    inputs: Any,
+    native: torch.dtype,
+    *,
+    tf32: bool = False,
+    nudges: torch.Generator | None = None,
 ) -> object:
-    """`call(*inputs)` in fp64; `call` must hold fp64 parameters already."""
+    """`call(*inputs)` in fp64; `call` must hold fp64 parameters already. `tf32`, `nudges`: as of
+    `InDouble`."""
     default = torch.get_default_dtype()
+    given = doubled(inputs)
     torch.set_default_dtype(torch.float64)  # tensors the code makes without naming a dtype
     try:
-        with torch.no_grad(), InDouble(native, tf32=tf32):
-            return call(*doubled(inputs))
+        with torch.no_grad(), InDouble(native, tf32=tf32, nudges=nudges):
+            return call(*given)
     finally:
         torch.set_default_dtype(default)
 

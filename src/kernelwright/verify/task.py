@@ -19,7 +19,7 @@ from kernelwright.core.seed import derive
 from kernelwright.programs.families import apply
 from kernelwright.sandbox.tensors import flatten
 from kernelwright.verify.compare import Expected
-from kernelwright.verify.oracle import run_in_double, seeded
+from kernelwright.verify.oracle import nudged, run_in_double, seeded
 from kernelwright.verify.weights import move_weights, redraw_constants
 
 CPU, META = torch.device("cpu"), torch.device("meta")
@@ -121,26 +121,32 @@ class Task(ABC):
     def nudged(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
-        """The fp64 answer when each input moves by at most an ulp of its type: the least error
-        that any computation in that type must be allowed. Each `number` moves them otherwise."""
-        generator = torch.Generator(device).manual_seed(derive(seed, "nudge", number))
+        """The fp64 answer when each input, and what each operator makes, moves by at most an ulp of
+        its type: the least error that any computation in that type must be allowed. Each `number`
+        moves them otherwise."""
+        nudges = torch.Generator(device).manual_seed(derive(seed, "nudge", number))
 
         def moved(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 return value
-            ulp = torch.finfo(value.dtype).eps
-            step = torch.rand(value.shape, generator=generator, device=device) * 2 - 1
-            return value.double() * (1 + ulp * step)
+            return nudged(value.double(), value.dtype, nudges)
 
         with self._usage():
-            return self._in_double([moved(v) for v in inputs], seed, device)[0]
+            given = [moved(value) for value in inputs]
+            return self._in_double(given, seed, device, nudges=nudges)[0]
 
     def _in_double(
-        self, inputs: list[Any], seed: int, device: torch.device, *, tf32: bool = False
+        self,
+        inputs: list[Any],
+        seed: int,
+        device: torch.device,
+        *,
+        tf32: bool = False,
+        nudges: torch.Generator | None = None,
     ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
         call = self.reference(device, double=True)
         with seeded(seed, device):
-            result = run_in_double(call, inputs, self.native, tf32=tf32)
+            result = run_in_double(call, inputs, self.native, tf32=tf32, nudges=nudges)
         return tensors_of(result), _buffers(call)
 
     def _drawn(
