@@ -167,11 +167,22 @@ def test_inputs_that_the_reference_changes_or_returns_are_noted():
 
 
 def test_nudged_answers_move_by_an_ulp_of_the_input_and_one_of_the_result():
-    task = function_task(lambda x: x * 1.0, (1000,))
+    task = function_task(lambda x: x * 0.1, (1000,))
     inputs = task.inputs(0, "plain", CPU)
     (moved,) = task.nudged(inputs, 0, CPU)
-    share = ((moved - inputs[0].double()).abs() / inputs[0].double().abs()).max()
+    exact = inputs[0].double() * 0.1
+    share = ((moved - exact).abs() / exact.abs()).max()
     assert 2**-23 < share <= 2.01 * 2**-23
+
+
+def test_nudging_leaves_what_the_type_holds():
+    def picked(x):
+        at = torch.arange(8, dtype=torch.float32).floor().long()
+        return torch.arange(8.0)[at] * 0.5
+
+    task = function_task(picked, (8,))
+    (moved,) = task.nudged(task.inputs(0, "plain", CPU), 0, CPU)
+    assert torch.equal(moved, torch.arange(8, dtype=torch.float64) * 0.5)
 
 
 def test_doubling_leaves_integers_and_plain_values():

@@ -52,7 +52,8 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
     cuts them: the error of the result is what TF32 costs this computation. With `nudges`, every
-    result moves by at most an ulp of `native`, which any computation in that type rounds by.
+    result that `native` does not hold moves by at most an ulp of it, which any computation in that
+    type rounds by.
     """
 
     def __init__(
@@ -88,11 +89,7 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
-        nudge = partial(nudged, native=self.native, nudges=self.nudges)
-        return tree_map(
-            lambda v: nudge(v) if isinstance(v, torch.Tensor) and v.dtype is torch.float64 else v,
-            result,
-        )
+        return tree_map(partial(_rounded_somehow, native=self.native, nudges=self.nudges), result)
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tree_map(self._to_native, args)
@@ -132,6 +129,14 @@ def doubled(value: Any) -> Any:
         return value.detach().to(torch.float64 if is_float else value.dtype, copy=True)
 
     return tree_map(copied, value)
+
+
+def _rounded_somehow(value: Any, native: torch.dtype, nudges: torch.Generator) -> Any:
+    """What `native` holds stays: indices that are counted in floats among it."""
+    if not isinstance(value, torch.Tensor) or value.dtype is not torch.float64:
+        return value
+    is_held = value == value.to(native).double()
+    return torch.where(is_held, value, nudged(value, native, nudges))
 
 
 def nudged(value: torch.Tensor, native: torch.dtype, nudges: torch.Generator) -> torch.Tensor:
