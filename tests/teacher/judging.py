@@ -8,11 +8,13 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.programs import reference
 from kernelwright.programs.program import Program
 from kernelwright.programs.tensors import torch_dtype
+from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import KernelUsage, compile_check
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify.compare import Expected, compare
 from kernelwright.verify.oracle import run_in_double
+from kernelwright.verify.program_task import same_attributes
 
 LIMITS = Limits(wall_s=120.0)
 SHARED_LIMIT_BYTES = 227 * 1024
@@ -45,6 +47,13 @@ def faults(
             if set(ran.launches) != {plan.kernel for plan in candidate.plan}:
                 found.append(f"{candidate.schedule}: launched {ran.launches}")
     return found
+
+
+def faults_here_and_at_other_sizes(program: Program, candidates: Sequence[Candidate]) -> list[str]:
+    """`faults` at the program's sizes, and at others where its attributes leave any."""
+    others = shape_variants(program, 1, seed=1, max_elements=1 << 12)
+    sizes = [program, *(other for other in others if same_attributes(other, program))]
+    return [fault for one in sizes for fault in faults(one, candidates)]
 
 
 def _in_tf32(program: Program, inputs: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -3,22 +3,17 @@
 from collections.abc import Callable
 
 import pytest
-from judging import SHARED_LIMIT_BYTES, compiled, faults
+from judging import SHARED_LIMIT_BYTES, compiled, faults_here_and_at_other_sizes
 from sketch import Sketch
 
 from kernelwright.programs.program import Program, Ref
-from kernelwright.programs.variants import shape_variants
 from kernelwright.teacher.ways import written
 from kernelwright.teacher.writer import family, ways, write
-from kernelwright.verify.program_task import same_attributes
 
 
 def wrong(program: Program) -> list[str]:
     """What is wrong with two candidates here, and at other sizes of the same attributes."""
-    candidates = write(program, limit=2)
-    others = shape_variants(program, 1, seed=1, max_elements=1 << 13)
-    others = [other for other in others if same_attributes(other, program)]
-    return [fault for one in (program, *others) for fault in faults(one, candidates)]
+    return faults_here_and_at_other_sizes(program, write(program, limit=2))
 
 
 def by(s: Sketch, x: Ref, k: int, n: int = 24) -> Program:

@@ -3,19 +3,17 @@
 from collections.abc import Callable
 
 import pytest
-from judging import faults
+from judging import faults_here_and_at_other_sizes
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.programs.variants import shape_variants
 from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler
 from kernelwright.teacher import movement
 from kernelwright.teacher.pull_rules import RULES
 from kernelwright.teacher.writer import family, write
-from kernelwright.verify.program_task import same_attributes
 from kernelwright.verify.static import findings
 
 SMALL = {
@@ -36,9 +34,7 @@ def wrong(program: Program) -> list[str]:
     """What is wrong with the favourite here, and at other sizes of the same attributes."""
     candidates = write(program, limit=1)
     assert candidates, program
-    others = shape_variants(program, 1, seed=1, max_elements=1 << 12)
-    others = [other for other in others if same_attributes(other, program)]
-    return [fault for one in (program, *others) for fault in faults(one, candidates)]
+    return faults_here_and_at_other_sizes(program, candidates)
 
 
 @pytest.mark.parametrize("op", MOVES)

@@ -7,7 +7,7 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -97,6 +97,10 @@ def optimize_target(
     spent = search.spent()
     result = result_record(target.name, variant, verdict, source, spent)
     result["forms"] = wholes.forms
+    sources = {"optimized.py": source}
+    if slower is not None:
+        sources["slower.py"], of_slower = slower
+        result["slower"] = of_slower.to_json()
     run = {
         "record": "run",
         "command": "optimize",
@@ -106,17 +110,20 @@ def optimize_target(
         "device": verdict.device,
         "seconds": spent.seconds,
     }
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "optimized.py").write_text(source, encoding="utf-8")
-    if slower is not None:
-        (out / "slower.py").write_text(slower[0], encoding="utf-8")
-        result["slower"] = slower[1].to_json()
-    (out / "records.jsonl").unlink(missing_ok=True)
     fragments = [fragment_record(variant, i) for i in range(len(variant.tuned))]
     tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
     lines = [run, program_record(variant), *fragments, *tried, *wholes.judged, result]
-    record.append(out / "records.jsonl", lines)
+    _write(out, sources, lines)
     return result
+
+
+def _write(out: Path, sources: Mapping[str, str], lines: Sequence[Record]) -> None:
+    """The files of a result; the records of an earlier one go."""
+    out.mkdir(parents=True, exist_ok=True)
+    for name, source in sources.items():
+        (out / name).write_text(source, encoding="utf-8")
+    (out / "records.jsonl").unlink(missing_ok=True)
+    record.append(out / "records.jsonl", lines)
 
 
 def _check_writable(out: Path) -> None:
