@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 from enumerating import A, B, C, Case, D, Values, any_size
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import evaluate, variables
@@ -37,6 +37,7 @@ def rooted(case: Case) -> list[Values]:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(any_size(), any_size()), min_size=1, max_size=3))
+@example([(3, B + C), (A, B // 2)])  # a quotient without a least value
 def test_assignments_of_the_roots_are_the_solutions_one_to_one(pairs):
     case = Case((), tuple(pairs), Sizes(low=1, high=HIGH))
     assert sorted(rooted(case)) == sorted(case.solutions())

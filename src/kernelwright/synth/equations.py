@@ -9,7 +9,7 @@ What cannot be turned like this is kept in `residual`, to be checked.
 
 from collections.abc import Iterable, Iterator
 from functools import reduce
-from math import gcd, inf, prod
+from math import gcd, inf, isinf, prod
 from operator import mul
 
 from kernelwright.ops.sizes import (
@@ -93,10 +93,13 @@ class Equations:
                     return 0, divisor - 1
                 return 1 if size in self.multiples else low, inf
             case Quotient():
-                least, most = self.ends(size.of, low)
-                return least // size.divisor, most // size.divisor if most < inf else inf
+                least, most = (
+                    end if isinf(end) else end // size.divisor for end in self.ends(size.of, low)
+                )
+                return least, most
             case Product():
-                return prod([self.ends(factor, low)[0] for factor in size.factors]), inf
+                leasts = [self.ends(factor, low)[0] for factor in size.factors]
+                return prod(leasts) if min(leasts) >= 0 else -inf, inf
             case Linear():
                 least = most = size.constant
                 for term, factor in size.terms:
