@@ -1,0 +1,198 @@
+"""The embedded model: a small causal language model in Hugging Face's layout, made, saved, loaded.
+
+Everything but the size is Llama's: tied embeddings, grouped queries (a small cache is what lets
+thousands of rows be written at once), no biases.
+"""
+
+import copy
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.tokenizer import ASSISTANT, END, MARKS, PAD, USER
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+WEIGHTS = Path(__file__).parent / "weights"
+"""What ships with the package."""
+WEIGHTS_LIMIT_BYTES = 32 * 2**20
+"""Of them, as saved."""
+NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
+SPARE_TOKENS = 1024
+"""A model may have so many more rows of embeddings than its tokenizer has tokens: some are padded
+to a round number."""
+
+
+def fresh_model(
+    vocabulary: int,
+    *,
+    hidden: int,
+    layers: int,
+    heads: int,
+    kv_heads: int,
+    intermediate: int,
+    max_length: int,
+) -> "PreTrainedModel":
+    """A model with random weights (torch's global generator draws them), in float32.
+
+    Args:
+        vocabulary: tokens of its tokenizer.
+        hidden: width; heads share it.
+        kv_heads: heads of keys and values; a divisor of `heads`.
+        intermediate: width inside the feed-forward layers.
+        max_length: tokens of request and answer together.
+
+    Raises:
+        ValueError: widths and heads do not fit together.
+    """
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    if hidden % heads or heads % kv_heads or hidden // heads % 2:
+        raise ValueError(f"{hidden} wide, {heads} heads, {kv_heads} of keys: no even division")
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        max_position_embeddings=max_length,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
+    return LlamaForCausalLM(config)
+
+
+def save_model(
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", path: Path | str
+) -> None:
+    """Configuration, tokenizer with its chat template, and weights as bfloat16 safetensors; the
+    model itself keeps its precision.
+
+    Raises:
+        ValueError: the tokenizer is not the model's.
+    """
+    import torch
+
+    if len(tokenizer) > model.config.vocab_size:
+        raise ValueError(f"{len(tokenizer)} tokens for {model.config.vocab_size} embeddings")
+    for config in (model.config, model.generation_config):
+        config.eos_token_id = tokenizer.eos_token_id
+        config.pad_token_id = tokenizer.pad_token_id
+    narrow: Any = copy.deepcopy(model)
+    narrow.to(torch.bfloat16).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+
+
+def load_model(
+    path: Path | str, device: str, dtype: "torch.dtype | None" = None
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """Any causal language model in Hugging Face's layout, for inference, with its tokenizer.
+
+    Args:
+        dtype: of the weights; as they were saved where it is not given.
+
+    Raises:
+        UsageError: a file is missing or broken, or the parts do not belong together.
+    """
+    folder = Path(path)
+    _check_files(folder)
+    model, tokenizer = _read(folder, dtype)
+    rows = model.get_input_embeddings().weight.shape[0]
+    if not len(tokenizer) <= rows <= len(tokenizer) + SPARE_TOKENS:
+        raise UsageError(
+            f"the tokenizer has {len(tokenizer)} tokens, the model {rows}",
+            file=str(folder / "tokenizer.json"),
+            remedy="put the tokenizer there that the model was trained with",
+        )
+    return model.to(device).eval(), tokenizer
+
+
+def load_embedded(
+    device: str, dtype: "torch.dtype | None" = None, path: Path = WEIGHTS
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """As `load_model`, of a model that was trained to the project's own form.
+
+    Raises:
+        UsageError: no weights are there, or as `load_model`.
+    """
+    if not (path / "config.json").exists():
+        raise UsageError(
+            "this version of kernelwright comes without weights of the embedded model",
+            file=str(path),
+            remedy="choose another policy: teacher, hf:PATH or openai:URL#model",
+        )
+    model, tokenizer = load_model(path, device, dtype)
+    wanted = (PAD, END, USER, ASSISTANT, *MARKS)
+    if missing := [mark for mark in wanted if mark not in tokenizer.get_vocab()]:
+        raise UsageError(
+            f"the tokenizer has no tokens for {' '.join(missing)}",
+            file=str(path / "tokenizer.json"),
+            remedy="put the tokenizer there that the model was trained with",
+        )
+    return model, tokenizer
+
+
+def _check_files(folder: Path) -> None:
+    if not folder.is_dir():
+        raise UsageError("not a folder", file=str(folder), remedy="name the folder of a model")
+    missing = [name for name in NEEDED if not (folder / name).is_file()]
+    if not any(folder.glob("*.safetensors")):
+        missing.append("*.safetensors")
+    if missing:
+        raise UsageError(
+            f"no {', '.join(missing)}",
+            file=str(folder),
+            remedy="save model and tokenizer there with save_pretrained",
+        )
+
+
+def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTokenizerBase]":
+    """The model and the tokenizer in it, and that every weight of the model was there."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    load: Any = AutoModelForCausalLM.from_pretrained
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model, found = load(
+            folder,
+            dtype=dtype or "auto",
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
+        )
+    except Exception as error:  # the library raises whatever its parsers raise
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise UsageError(
+            f"cannot be read: {first}",
+            file=str(_broken_file(folder)),
+            remedy="copy it again, or save it again",
+        ) from error
+    if wrong := sorted({*found["missing_keys"], *(each[0] for each in found["mismatched_keys"])}):
+        raise UsageError(
+            f"{len(wrong)} weights are missing or of other sizes, {wrong[0]} for one",
+            file=str(folder),
+            remedy="config.json and the weights are not of one model: copy both from one place",
+        )
+    return model, tokenizer
+
+
+def _broken_file(folder: Path) -> Path:
+    """The first file that cannot be opened for what it is, or the folder."""
+    from safetensors import SafetensorError, safe_open
+
+    for path in (*sorted(folder.glob("*.json")), *sorted(folder.glob("*.safetensors"))):
+        try:
+            if path.suffix == ".json":
+                json.loads(path.read_text(encoding="utf-8"))
+            else:
+                with safe_open(path, framework="pt"):
+                    pass
+        except (SafetensorError, OSError, ValueError):
+            return path
+    return folder
