@@ -1,6 +1,8 @@
 """A suite through the real product on CPU: records, resumption, cases that break their process."""
 
 import math
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -122,8 +124,8 @@ def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
 class Short:
     """A worker whose cases find memory only when they are alone."""
 
-    def __init__(self, *_):
-        self.asked = []
+    def __init__(self, _module, _log, gpu):
+        self.asked, self.gpu = [], gpu
 
     def __enter__(self):
         return self
@@ -154,6 +156,28 @@ def test_a_case_that_is_alone_anyway_is_not_run_again(cases, tmp_path, monkeypat
     assert codes(suite) == ["memory"]
     run_suite(run(tmp_path, jobs=2), cases[:1], print)
     assert codes(suite) == ["memory", "usage"], "resumed, it is alone at once"
+
+
+def test_processes_are_spread_over_gpus_each_with_room_of_its_own(cases, tmp_path, monkeypatch):
+    asked, both = set(), threading.Barrier(2)
+
+    class Watched(Short):
+        def run(self, job, _timeout_s):
+            both.wait(30.0)
+            asked.add((self.gpu, Path(job["room"]).name))
+            return failure("usage", "")
+
+    monkeypatch.setattr(suite_module, "Worker", Watched)
+    run_suite(run(tmp_path, jobs=2, gpus=["3", "5"]), cases[:2], print)
+    assert asked == {("3", "gpu-3"), ("5", "gpu-5")}
+
+
+def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):
+    module = tmp_path / "tells.py"
+    module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Worker("tells", tmp_path / "log", "7") as worker:
+        assert worker.run({}, 60.0)["CUDA_VISIBLE_DEVICES"] == "7"
 
 
 def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -13,6 +14,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.timing.clock import gpus
 
 RECORDS = "records.jsonl"
 WORKER = "kernelwright.bench.case"
@@ -73,7 +75,9 @@ class Run:
     max_autotune: bool = False
     """Time that mode of torch.compile too."""
     jobs: int
-    """Processes at once; what is timed still has the GPU alone."""
+    """Processes at once, spread over `gpus`; what is timed still has its GPU alone."""
+    gpus: Sequence[str | None] = field(default_factory=lambda: [*gpus()] or [None])
+    """As `CUDA_VISIBLE_DEVICES` names them; None: there is none."""
     deadline_s: float
     """On the monotonic clock; cases not begun by then are left for the next run."""
     timeout_s: float
@@ -86,6 +90,11 @@ class Run:
     @property
     def work(self) -> Path:
         return self.out / "work"
+
+    @property
+    def is_shared(self) -> bool:
+        """A GPU may have several processes at once."""
+        return self.jobs > len(self.gpus)
 
     def head(self) -> Record:
         """What the verdicts and times of all cases rest on: the same whenever it is resumed."""
@@ -107,26 +116,27 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
     for case in sorted(todo, key=lambda case: derive(0, *case.key)):
         end = ends.get(case.key)
         if end is None or end in RETRIED:
-            (alone if end == MEMORY and run.jobs > 1 else beside).put(case)
+            (alone if end == MEMORY and run.is_shared else beside).put(case)
 
     def serve(number: int, queue: SimpleQueue[Case]) -> None:
         is_alone = queue is alone
-        with Worker(WORKER, run.work / f"worker-{number}.log") as worker:
+        gpu = run.gpus[number % len(run.gpus)]
+        with Worker(WORKER, run.work / f"worker-{number}.log", gpu) as worker:
             while time.monotonic() < run.deadline_s:
                 try:
                     case = queue.get_nowait()
                 except Empty:
                     return
-                line = _line(run, case) | _found(run, case, worker, is_alone=is_alone)
+                line = _line(run, case) | _found(run, case, worker, gpu, is_alone=is_alone)
                 record.append(run.records, [line])
                 say(f"{case.level}/{case.name}: {describe(line)}")
-                if line["code"] == MEMORY and run.jobs > 1 and not is_alone:
+                if line["code"] == MEMORY and run.is_shared and not is_alone:
                     alone.put(case)
 
     run.work.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(run.jobs) as pool:
-        list(pool.map(lambda number: serve(number, beside), range(run.jobs)))
-    serve(0, alone)
+    for queue, jobs in ((beside, run.jobs), (alone, min(run.jobs, len(run.gpus)))):
+        with ThreadPoolExecutor(jobs) as pool:
+            list(pool.map(partial(serve, queue=queue), range(jobs)))
 
 
 def _ends(run: Run) -> dict[Key, str]:
@@ -148,20 +158,27 @@ def _ends(run: Run) -> dict[Key, str]:
     return {(line["level"], line["id"], line["sample"]): line["code"] for line in cases}
 
 
-def _found(run: Run, case: Case, worker: Worker, *, is_alone: bool) -> Record:
+def _found(run: Run, case: Case, worker: Worker, gpu: str | None, *, is_alone: bool) -> Record:
     job: Record = {
         "spec": case.spec,
         "candidate": case.candidate,
         "folder": str(run.work / case.folder),
         "options": run.options,
         "max_autotune": run.max_autotune,
-        "room": str(run.work),
+        "room": str(_room(run, gpu)),
         "alone": is_alone,
     }
     try:
         return worker.run(job, run.timeout_s)
     except InfraError as error:
         return failure("infra", str(error))
+
+
+def _room(run: Run, gpu: str | None) -> Path:
+    """Folder where the processes of a GPU agree on its memory."""
+    room = run.work / f"gpu-{gpu or 0}"
+    room.mkdir(exist_ok=True)
+    return room
 
 
 def _line(run: Run, case: Case) -> Record:

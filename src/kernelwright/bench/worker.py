@@ -1,6 +1,7 @@
 """A process that answers jobs one after another, and is replaced when one of them breaks it."""
 
 import json
+import os
 import select
 import subprocess
 import sys
@@ -17,11 +18,16 @@ LOG_TAIL = 2_000
 
 class Worker:
     """`python -m MODULE`, which serves jobs (`bench.serving`). Use as a context manager; the
-    process starts with the first job."""
+    process starts with the first job.
 
-    def __init__(self, module: str, log: Path) -> None:
+    Args:
+        gpu: the one that it sees, as `CUDA_VISIBLE_DEVICES` says it; None: whatever there is.
+    """
+
+    def __init__(self, module: str, log: Path, gpu: str | None = None) -> None:
         self._module = module
         self._log = log
+        self._environment = os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -63,6 +69,7 @@ class Worker:
                     stdout=subprocess.PIPE,
                     stderr=log,
                     text=True,
+                    env=self._environment,
                 )
         return self._process
 

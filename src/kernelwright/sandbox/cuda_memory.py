@@ -10,7 +10,6 @@ tensor of the host's may lie in one.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import torch
@@ -102,6 +101,7 @@ class DeviceMemory:
                 self.settle()
                 span.memory = _nothing()
                 torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
+                span.pool = None
 
     def _windowed(self, num_bytes: int) -> "_Span":
         if not num_bytes:
@@ -116,18 +116,17 @@ class DeviceMemory:
 class _Span:
     memory: torch.Tensor
     handle: dict[str, Any]
+    pool: torch.cuda.MemPool | None = None
+    """That the memory is from. It goes back to the device with its pool: `empty_cache` passes by
+    what lies in a pool that lives."""
 
 
 def _own(num_bytes: int) -> _Span:
     """Memory for one request. PyTorch keeps it while the guest still counts as a reader."""
-    with torch.cuda.use_mem_pool(_pool()):
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
         memory = torch.empty(num_bytes, dtype=torch.uint8, device="cuda")
-    return _Span(memory, _share(memory))
-
-
-@cache
-def _pool() -> torch.cuda.MemPool:
-    return torch.cuda.MemPool()
+    return _Span(memory, _share(memory), pool)
 
 
 def _nothing() -> torch.Tensor:

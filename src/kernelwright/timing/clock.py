@@ -27,6 +27,13 @@ def gpu_lock(index: int = 0, *, shared: bool = False) -> Iterator[None]:
         yield
 
 
+def gpus() -> list[str]:
+    """Names of the GPUs that this process is shown, the same in every process."""
+    import torch
+
+    return [_name_for_all(index) for index in range(torch.cuda.device_count())]
+
+
 def _name_for_all(index: int) -> str:
     """What every process calls a GPU that this one counts as `index` of those it is shown."""
     shown = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")

@@ -62,6 +62,7 @@ def room(folder: Path, num_bytes: int) -> Iterator[None]:
             yield
         finally:
             gc.collect()
+            torch.cuda.ipc_collect()  # type: ignore[no-untyped-call]
             torch.cuda.empty_cache()
 
 
