@@ -76,8 +76,8 @@ class Run:
     """Time that mode of torch.compile too."""
     jobs: int
     """Processes at once, spread over `gpus`; what is timed still has its GPU alone."""
-    gpus: Sequence[str | None] = field(default_factory=lambda: [*gpus()] or [None])
-    """As `CUDA_VISIBLE_DEVICES` names them; None: there is none."""
+    gpus: Sequence[str] = field(default_factory=lambda: gpus() or [""])
+    """As `CUDA_VISIBLE_DEVICES` names them; one without a name: there is none."""
     deadline_s: float
     """On the monotonic clock; cases not begun by then are left for the next run."""
     timeout_s: float
@@ -158,7 +158,7 @@ def _ends(run: Run) -> dict[Key, str]:
     return {(line["level"], line["id"], line["sample"]): line["code"] for line in cases}
 
 
-def _found(run: Run, case: Case, worker: Worker, gpu: str | None, *, is_alone: bool) -> Record:
+def _found(run: Run, case: Case, worker: Worker, gpu: str, *, is_alone: bool) -> Record:
     job: Record = {
         "spec": case.spec,
         "candidate": case.candidate,
@@ -174,9 +174,9 @@ def _found(run: Run, case: Case, worker: Worker, gpu: str | None, *, is_alone: b
         return failure("infra", str(error))
 
 
-def _room(run: Run, gpu: str | None) -> Path:
+def _room(run: Run, gpu: str) -> Path:
     """Folder where the processes of a GPU agree on its memory."""
-    room = run.work / f"gpu-{gpu or 0}"
+    room = run.work / f"gpu-{gpu}"
     room.mkdir(exist_ok=True)
     return room
 

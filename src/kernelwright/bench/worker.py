@@ -21,10 +21,10 @@ class Worker:
     process starts with the first job.
 
     Args:
-        gpu: the one that it sees, as `CUDA_VISIBLE_DEVICES` says it; None: whatever there is.
+        gpu: the one that it sees, as `CUDA_VISIBLE_DEVICES` says it; "": whatever there is.
     """
 
-    def __init__(self, module: str, log: Path, gpu: str | None = None) -> None:
+    def __init__(self, module: str, log: Path, gpu: str = "") -> None:
         self._module = module
         self._log = log
         self._environment = os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})
