@@ -123,6 +123,8 @@ class _Span:
 
 def _own(num_bytes: int) -> _Span:
     """Memory for one request. PyTorch keeps it while the guest still counts as a reader."""
+    if torch.cuda.mem_get_info()[0] < num_bytes:
+        torch.cuda.empty_cache()  # a pool finds no room in what others keep for later
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         memory = torch.empty(num_bytes, dtype=torch.uint8, device="cuda")

@@ -6,11 +6,13 @@ All candidates answer one case before the next is posed, so that memory holds on
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import GuestLost
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
@@ -18,6 +20,7 @@ from kernelwright.verify import rounds
 from kernelwright.verify.cases import Case, Posed, case_of, pose
 from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
+from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Session
 from kernelwright.verify.task import META, Task
@@ -60,6 +63,7 @@ class Screening:
             if is_on_gpu and right:
                 timed = partial(rounds.time_screened, guests.session, task, right, self._seed)
                 once_more(partial(timed, repeats))
+            guests.release()
         return [trial.verdict() for trial in trials]
 
     def compiled(self, trials: Sequence[Trial], task: Task) -> list[Trial]:
@@ -104,6 +108,12 @@ class _Guests:
         if trial.name not in self._session.tasks:
             trial.load(self._session)
         return self._session
+
+    def release(self) -> None:
+        """The guest lives on, without the memory that its last candidate took."""
+        if self._session is not None and self.rules.device.type == "cuda":
+            with suppress(Rejected, GuestLost):  # gone is gone
+                self._session.release()
 
 
 @dataclass(slots=True)
