@@ -1,8 +1,9 @@
 """A server that speaks the chat-completions protocol, run as a process of its own by tests.
 
 The model's name says how it behaves: "reply:BASE64" answers that text, "busy" and "flaky" refuse a
-few times first, "down", "locked", "slow", "nonsense", "empty" fail in their ways, "gullible" does
-what the candidate's text asks. GET /log gives all requests so far. Prints its port.
+few times first, "tires" answers three times and fails from then on, "silent" says nothing, "down",
+"locked", "slow", "half", "cut", "nonsense", "empty" fail in their ways, "gullible" does what the
+candidate's text asks. GET /log gives all requests so far. Prints its port.
 """
 
 import base64
@@ -43,6 +44,14 @@ class Handler(BaseHTTPRequestHandler):
         if model == "locked":
             is_right = self.headers["Authorization"] == "Bearer secret"
             return self.complete("in") if is_right else self.fail(401, "wrong key")
+        if model.startswith("tires"):
+            return self.fail(503, "tired") if TIMES[model] > 3 else self.complete("an answer")
+        if model == "silent":
+            return self.complete("")
+        if model == "half":
+            return self.send_text(200, '{"id": "c", "choices": [{"ind', "application/json")
+        if model == "cut":
+            return self.send_text(200, '{"id": "c", ', "application/json", {}, promised=99)
         if model == "nonsense":
             return self.send_text(200, "<html>hello</html>", "application/json")
         if model == "empty":
@@ -66,12 +75,13 @@ class Handler(BaseHTTPRequestHandler):
     def send(self, status, value, headers=None):
         self.send_text(status, json.dumps(value), "application/json", headers)
 
-    def send_text(self, status, text, kind, headers=None):
+    def send_text(self, status, text, kind, headers=None, promised=None):
+        """`promised`: another length than that of the text."""
         body = text.encode()
         self.send_response(status)
         for name, value in {"Content-Type": kind, **(headers or {})}.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(promised or len(body)))
         self.end_headers()
         self.wfile.write(body)
 

@@ -71,9 +71,18 @@ class Endpoint:
         _library()
 
     def complete(
-        self, messages: Sequence[Message], *, max_tokens: int, temperature: float = 0.0
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int | None = None,
     ) -> Completion:
         """The model's answer to a conversation.
+
+        Args:
+            top_p, seed: sent where they say anything; not every server knows them.
 
         Raises:
             UsageError: the server refuses the request: key, URL, model or parameters are wrong.
@@ -81,6 +90,9 @@ class Endpoint:
         """
         library = _library()
         key = os.environ.get(self.key_variable) or NO_KEY
+        more = {"top_p": top_p} if top_p < 1.0 else {}
+        if seed is not None and temperature:
+            more["seed"] = seed
         with library.OpenAI(
             base_url=self.url, api_key=key, timeout=self.timeout_s, max_retries=self.max_retries
         ) as client:
@@ -90,6 +102,7 @@ class Endpoint:
                     messages=[{"role": m.role, "content": m.content} for m in messages],
                     max_tokens=max_tokens,
                     temperature=temperature,
+                    **more,
                 )
             except library.APIStatusError as error:
                 raise self._refused(error) from error

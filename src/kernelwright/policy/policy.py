@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import Answer
 from kernelwright.policy.endpoint import Message
 from kernelwright.policy.prompt import Request
@@ -16,10 +17,32 @@ class Sampling:
     temperature: float = 0.0
     """0: greedy, and one sample is all there is."""
     top_p: float = 1.0
+    """The likeliest tokens are drawn from, until they hold this share of the probability."""
     max_tokens: int = 8192
     """Of one answer; a longer one is cut off."""
     seed: int = 0
     """Equal seeds, equal answers, where the policy can promise that: endpoints may not."""
+
+    def __post_init__(self) -> None:
+        if not (self.temperature >= 0.0 and 0.0 < self.top_p <= 1.0 and self.max_tokens > 0):
+            raise UsageError(
+                f"cannot sample with {self}",
+                remedy="temperature >= 0, 0 < top_p <= 1, max_tokens > 0",
+            )
+
+
+def num_samples(samples: int, sampling: Sampling) -> int:
+    """Of a model: greedy answers are all alike."""
+    return samples if sampling.temperature else min(samples, 1)
+
+
+class Interrupted(InfraError):
+    """What runs a policy failed on the way."""
+
+    def __init__(self, message: str, answers: list[list[Answer]]) -> None:
+        super().__init__(message)
+        self.answers = answers
+        """What was written until then, as `Policy.write` would return it."""
 
 
 class Policy(Protocol):
@@ -34,7 +57,7 @@ class Policy(Protocol):
 
         Raises:
             UsageError: the policy cannot be used as named.
-            InfraError: what runs it failed; nothing is said of any answer.
+            InfraError: what runs it failed; `Interrupted` where it has answers to give back.
         """
 
 

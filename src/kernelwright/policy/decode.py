@@ -1,0 +1,372 @@
+"""Tokens of many rows at once from any causal language model of Hugging Face's.
+
+A row is a prompt with a seed of its own; what it becomes does not depend on the rows beside it, but
+for rounding. Rows sit in fixed memory (`policy.slots`); one step adds a token to each, and on a GPU
+it is a CUDA graph, captured once for each size. Rows that end make room for those that wait, or the
+step gets smaller. The host looks every few steps only.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel
+
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.draw import draw, uniforms
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.slots import GROUPED, SlotCache
+
+MAX_ROWS = {"cuda": 1024, "cpu": 32}
+"""At once, where memory is no tighter limit."""
+MEMORY_SHARE = 0.6
+"""Of the free memory of a GPU: for keys and values."""
+ROW_SIZES = (1, 4, 16, 64, 256, 1024)
+"""Rows of a captured step."""
+STEPS = {"cuda": 16, "cpu": 1}
+"""Until the host looks which rows have ended."""
+BUCKET = {"cuda": 256, "cpu": 64}
+"""Slots that attention reads are a multiple of this."""
+REFILL_SHARE = 8
+"""Rows that wait are begun when one in so many is free: beginning few costs as much as many."""
+PROMPT_TOKENS = 1 << 16
+"""Read in one forward pass, at most."""
+WINDOWED, FULL = "sliding_attention", "full_attention"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    tokens: list[int]
+    """Without the one that ends the row."""
+    is_cut_off: bool
+    """No end came within the limit."""
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Per row, on the device; the first dimension is the row."""
+
+    token: torch.Tensor
+    """The last one, not read by the model yet."""
+    position: torch.Tensor
+    """Of `token`."""
+    count: torch.Tensor
+    """Tokens written."""
+    limit: torch.Tensor
+    done: torch.Tensor
+    written: torch.Tensor
+    """(rows, most tokens + 1): rows that are done write into the last column they reached."""
+    uniform: torch.Tensor
+    """As `written`: the number that each token is drawn by."""
+
+    @classmethod
+    def empty(cls, rows: int, tokens: int, device: torch.device) -> "_Rows":
+        def zeros(*shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
+            return torch.zeros((rows, *shape), dtype=dtype, device=device)
+
+        return cls(
+            token=zeros(),
+            position=zeros(),
+            count=zeros(),
+            limit=zeros(),
+            done=torch.ones(rows, dtype=torch.bool, device=device),
+            written=zeros(tokens + 1),
+            uniform=zeros(tokens + 1, dtype=torch.float32),
+        )
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def first(self, rows: int) -> "_Rows":
+        """Views of the first rows."""
+        return _Rows(*(each[:rows] for each in self.tensors()))
+
+    def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
+        """What rows `begin` hold into rows `end`."""
+        for each in self.tensors():
+            each[end] = each[begin]
+
+
+class Decoder:
+    """One model, with memory and captured steps that are kept from call to call."""
+
+    def __init__(
+        self, model: PreTrainedModel, *, stops: Collection[int], max_rows: int = 0
+    ) -> None:
+        """
+        Args:
+            stops: tokens that end a row.
+            max_rows: at once; 0: as many as memory has room for.
+
+        Raises:
+            UsageError: the model attends in a way that fixed slots cannot serve.
+        """
+        self._model, self._config = model, model.config.get_text_config()
+        self._kinds = _attention_kinds(self._config)
+        self._device = model.device
+        self._on_gpu = self._device.type == "cuda"
+        kind = "cuda" if self._on_gpu else "cpu"
+        self._steps, self._bucket_step = STEPS[kind], BUCKET[kind]
+        self._most = max_rows or MAX_ROWS[kind]
+        self._stops = torch.tensor(sorted(stops), dtype=torch.long, device=self._device)
+        self._temperature = torch.ones((), device=self._device)
+        self._top_p = torch.ones((), device=self._device)
+        self._cache = SlotCache(self._config, rows=0, length=0)
+        self._rows = _Rows.empty(0, 0, self._device)
+        self._captured: dict[tuple[int, int, bool, bool], torch.cuda.CUDAGraph] = {}
+        self._can_capture = self._on_gpu
+
+    @torch.inference_mode()
+    def decode(
+        self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
+    ) -> list[Written]:
+        """What follows each prompt; nothing follows one that fills the model's context.
+
+        Args:
+            seeds: of each prompt's draws.
+        """
+        context = self._config.max_position_embeddings
+        limits = [min(sampling.max_tokens, context - len(prompt)) for prompt in prompts]
+        found = [Written([], is_cut_off=True) for _ in prompts]
+        order = sorted(
+            (i for i, limit in enumerate(limits) if limit > 0), key=lambda i: -len(prompts[i])
+        )
+        if not order:
+            return found
+        self._temperature.fill_(sampling.temperature or 1.0)
+        self._top_p.fill_(sampling.top_p)
+        waiting = [_Waiting(i, list(prompts[i]), seeds[i], limits[i]) for i in order]
+        self._make_room(len(waiting), max(len(w.prompt) + w.limit for w in waiting))
+        is_greedy, has_nucleus = sampling.temperature == 0.0, sampling.top_p < 1.0
+        with _grouped_attention(self._model):
+            for index, written in self._all(waiting, is_greedy, has_nucleus):
+                found[index] = written
+        return found
+
+    def _all(
+        self, waiting: "list[_Waiting]", is_greedy: bool, has_nucleus: bool
+    ) -> "Iterator[tuple[int, Written]]":
+        """Every row as it ends, by its index; those last in `waiting` begin first."""
+        running: dict[int, _Waiting] = {}
+        while waiting or running:
+            free = [slot for slot in range(self._cache.rows) if slot not in running]
+            if waiting and (not running or len(free) * REFILL_SHARE >= self._cache.rows):
+                begun = {slot: waiting.pop() for slot in free[: len(waiting)]}
+                self._begin(begun)
+                running |= begun
+            rows = self._densely(running)
+            longest = max(each.length for each in running.values()) + self._steps
+            bucket = min(_round_up(longest, self._bucket_step), self._cache.length)
+            for _ in range(self._steps):
+                self._advance(rows, bucket, is_greedy, has_nucleus)
+            for each in running.values():
+                each.length += self._steps
+            yield from self._ended(running)
+
+    def _make_room(self, rows: int, length: int) -> None:
+        """Memory for so many rows of such a length, or for as many as fit."""
+        length = _round_up(length, self._bucket_step)
+        rows = min(rows, self._most, self._affordable(length))
+        if self._on_gpu:
+            rows = min(next((n for n in ROW_SIZES if n >= rows), rows), self._most)
+        if rows <= self._cache.rows and length <= self._cache.length:
+            return
+        rows, length = max(rows, self._cache.rows), max(length, self._cache.length)
+        rows = min(rows, self._affordable(length))
+        self._captured.clear()
+        self._cache = SlotCache(self._config, rows=rows, length=length)
+        self._rows = _Rows.empty(rows, length, self._device)
+
+    def _affordable(self, length: int) -> int:
+        """Rows that memory has room for."""
+        if not self._on_gpu:
+            return self._most
+        config = self._config
+        width = getattr(config, "head_dim", None) or (
+            config.hidden_size // config.num_attention_heads
+        )
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        size = 2 * config.num_hidden_layers * heads * width * self._model.dtype.itemsize * length
+        held = self._cache.rows * self._cache.length * size // length
+        free, _ = torch.cuda.mem_get_info(self._device)
+        return max(1, int(MEMORY_SHARE * (free + held) / size))
+
+    def _begin(self, begun: "dict[int, _Waiting]") -> None:
+        """Put rows into slots and read their prompts, but for the last token: the first step
+        does."""
+        slots = list(begun)
+        put = self._rows
+        for slot, each in begun.items():
+            put.uniform[slot, : each.limit] = uniforms(each.seed, each.limit).to(self._device)
+        index = self._tensor(slots)
+        put.token[index] = self._tensor([each.prompt[-1] for each in begun.values()])
+        put.position[index] = self._tensor([len(each.prompt) - 1 for each in begun.values()])
+        put.limit[index] = self._tensor([each.limit for each in begun.values()])
+        put.count[index] = 0
+        put.done[index] = False
+        slots.sort(key=lambda slot: len(begun[slot].prompt))
+        while slots:
+            width = len(begun[slots[-1]].prompt) - 1
+            few = slots[-max(1, PROMPT_TOKENS // max(width, 1)) :]
+            del slots[-len(few) :]
+            if width:
+                self._read([begun[slot].prompt[:-1] for slot in few], few, width)
+
+    def _read(self, prompts: list[list[int]], slots: list[int], width: int) -> None:
+        """Keys and values of prompts. Shorter ones are padded behind: what is read there is
+        written over before anything attends to it."""
+        padded = self._tensor([prompt + [0] * (width - len(prompt)) for prompt in prompts])
+        self._cache.aim_prompts(self._tensor(slots))
+        self._model(
+            input_ids=padded,
+            position_ids=torch.arange(width, device=self._device)[None],
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+
+    def _densely(self, running: "dict[int, _Waiting]") -> int:
+        """Rows of the next steps: all that run come first; rows behind are moved where the step
+        gets smaller by it."""
+        rows = len(running)
+        if self._on_gpu:
+            rows = next((n for n in ROW_SIZES if n >= rows), self._cache.rows)
+        rows = min(rows, self._cache.rows)
+        behind = [slot for slot in running if slot >= rows]
+        if behind:
+            free = [slot for slot in range(rows) if slot not in running][: len(behind)]
+            begin, end = self._tensor(behind), self._tensor(free)
+            self._cache.move(begin, end)
+            self._rows.move(begin, end)
+            self._rows.done[begin] = True
+            for old, new in zip(behind, free, strict=True):
+                running[new] = running.pop(old)
+        return rows
+
+    def _advance(self, rows: int, bucket: int, is_greedy: bool, has_nucleus: bool) -> None:
+        """One step, captured where it can be. The first of a kind is run as it is, which warms up
+        what capturing must not."""
+        key = (rows, bucket, is_greedy, has_nucleus)
+        if key in self._captured:
+            self._captured[key].replay()
+            return
+        self._step(*key)
+        if not self._can_capture:
+            return
+        torch.cuda.synchronize(self._device)
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self._step(*key)
+        except RuntimeError:  # the model asks the host something on its way
+            self._can_capture = False
+            return
+        self._captured[key] = graph
+
+    def _step(self, rows: int, bucket: int, is_greedy: bool, has_nucleus: bool) -> None:
+        on = self._rows.first(rows)
+        self._cache.aim_step(on.position, bucket)
+        logits = self._model(
+            input_ids=on.token[:, None],
+            position_ids=on.position[:, None],
+            attention_mask=self._mask(on.position, bucket),
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits[:, -1]
+        if is_greedy:
+            chosen = logits.argmax(dim=-1)
+        else:
+            number = on.uniform.gather(1, on.count[:, None])[:, 0]
+            top_p = self._top_p if has_nucleus else None
+            chosen = draw(logits, number, self._temperature, top_p)
+        on.written.scatter_(1, on.count[:, None], chosen[:, None])
+        runs = ~on.done
+        on.token.copy_(torch.where(runs, chosen, on.token))
+        on.count += runs
+        on.position += runs
+        on.done |= (chosen[:, None] == self._stops).any(dim=-1) | (on.count >= on.limit)
+
+    def _mask(self, position: torch.Tensor, bucket: int) -> Any:
+        """(rows, 1, 1, bucket): which slots each row attends to, for each kind of layer; for other
+        attention than our own as what is added to its scores."""
+        slot = torch.arange(bucket, device=self._device)
+        seen = slot <= position[:, None]
+        masks = {FULL: seen[:, None, None]}
+        if WINDOWED in self._kinds:
+            near = slot > position[:, None] - self._config.sliding_window
+            masks[WINDOWED] = (seen & near)[:, None, None]
+        found = {kind: masks[kind] for kind in self._kinds}
+        if self._config._attn_implementation != GROUPED:
+            dtype = self._model.dtype
+            zero, least = torch.zeros((), dtype=dtype), torch.finfo(dtype).min
+            found = {kind: torch.where(mask, zero, least) for kind, mask in found.items()}
+        return found if len(found) > 1 else next(iter(found.values()))
+
+    def _ended(self, running: "dict[int, _Waiting]") -> "Iterator[tuple[int, Written]]":
+        """Take out the rows that are done."""
+        done = self._rows.done.tolist()
+        slots = [slot for slot in running if done[slot]]
+        if not slots:
+            return
+        index = self._tensor(slots)
+        counts = self._rows.count[index].tolist()
+        written = self._rows.written[index, : max(counts)].tolist()
+        stops = set(self._stops.tolist())
+        for slot, count, tokens in zip(slots, counts, written, strict=True):
+            tokens = tokens[:count]
+            has_end = tokens[-1] in stops
+            row = running.pop(slot)
+            yield row.index, Written(tokens[:-1] if has_end else tokens, is_cut_off=not has_end)
+
+    def _tensor(self, values: list[Any]) -> torch.Tensor:
+        return torch.tensor(values, dtype=torch.long, device=self._device)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A row as the host knows it."""
+
+    index: int
+    """In what was asked."""
+    prompt: list[int]
+    seed: int
+    limit: int
+    length: int = 0
+    """Tokens in its slots, at most; also after it is done."""
+
+    def __post_init__(self) -> None:
+        self.length = len(self.prompt)
+
+
+def _round_up(number: int, step: int) -> int:
+    return -(-number // step) * step
+
+
+def _attention_kinds(config: Any) -> tuple[str, ...]:
+    """Kinds of layers the model has."""
+    layers = getattr(config, "layer_types", None)
+    if layers is None:
+        layers = [WINDOWED if getattr(config, "sliding_window", None) else FULL]
+    kinds = tuple(sorted(set(layers)))
+    if not {*kinds} <= {FULL, WINDOWED}:
+        raise UsageError(
+            f"{config.model_type} has layers ({', '.join(kinds)}) that cannot be decoded here",
+            remedy="serve it, with vLLM say, and name it as openai:URL#model",
+        )
+    return kinds
+
+
+@contextmanager
+def _grouped_attention(model: PreTrainedModel) -> Iterator[None]:
+    """What computes with `sdpa` does so by groups; other attention stays as it is."""
+    before = model.config._attn_implementation
+    if before != "sdpa":
+        yield
+        return
+    model.set_attn_implementation(GROUPED)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)

@@ -1,0 +1,46 @@
+"""The next token of each row, drawn by a number of its own: rows do not depend on their batch."""
+
+import numpy as np
+import torch
+
+UNIFORM_BITS = 23
+"""Of a drawn number: so many that it stays below 1 after multiplication in float32."""
+
+
+def uniforms(seed: int, count: int) -> torch.Tensor:
+    """(count,) float32 numbers in [0, 1) for the tokens of one row."""
+    drawn = np.random.default_rng(seed).integers(1 << UNIFORM_BITS, size=count)
+    return torch.from_numpy((drawn / (1 << UNIFORM_BITS)).astype(np.float32))
+
+
+def draw(
+    logits: torch.Tensor,
+    uniform: torch.Tensor,
+    temperature: torch.Tensor,
+    top_p: torch.Tensor | None,
+) -> torch.Tensor:
+    """One token a row, by inversion: the first whose cumulative probability exceeds the number.
+
+    Args:
+        logits: (rows, tokens).
+        uniform: (rows,), in [0, 1).
+        temperature: of no dimensions, positive.
+        top_p: of no dimensions: the likeliest tokens are kept until they hold this share of the
+            probability. None: all are.
+
+    Returns:
+        (rows,) int64.
+    """
+    share = torch.softmax(logits.float() / temperature, dim=-1)
+    if top_p is None:
+        return _invert(share, uniform)
+    share, order = share.sort(dim=-1, descending=True, stable=True)
+    before = share.cumsum(dim=-1) - share
+    kept = torch.where(before < top_p, share, 0.0)
+    return order.gather(1, _invert(kept, uniform)[:, None])[:, 0]
+
+
+def _invert(share: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    cumulative = share.cumsum(dim=-1)
+    target = uniform[:, None] * cumulative[:, -1:]
+    return (cumulative <= target).sum(dim=-1)

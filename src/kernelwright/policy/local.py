@@ -1,0 +1,128 @@
+"""A causal language model in this process, as a policy: the embedded one, or any by its path."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.policy.answer import Answer, read_answer
+from kernelwright.policy.decode import Decoder
+from kernelwright.policy.embedded import load_embedded, load_model
+from kernelwright.policy.endpoint import Message
+from kernelwright.policy.policy import Sampling, num_samples
+from kernelwright.policy.prompt import Request, conversation
+
+EMBEDDED = "embedded"
+SCHEME = "hf:"
+
+
+class LocalModel:
+    """Equal seeds, equal answers: each sample has a seed of its own, whatever is written beside."""
+
+    def __init__(
+        self,
+        name: str,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        max_rows: int = 0,
+    ) -> None:
+        """
+        Args:
+            max_rows: answers written at once; 0: as many as memory has room for.
+
+        Raises:
+            UsageError: the tokenizer has no chat template, or the model cannot be decoded here.
+        """
+        if not tokenizer.chat_template:
+            raise UsageError(
+                f"the tokenizer of {name} has no chat template",
+                remedy="name a model that was tuned to answer, or add its chat_template.jinja",
+            )
+        self._name, self._tokenizer = name, tokenizer
+        self._decoder = Decoder(model, stops=_stops(model, tokenizer), max_rows=max_rows)
+
+    @classmethod
+    def embedded(cls) -> "LocalModel":
+        """The model that ships with the package.
+
+        Raises:
+            UsageError: no weights are there.
+        """
+        device = _device()
+        # float32 on a CPU: bfloat16 takes twice as long there.
+        dtype = torch.bfloat16 if device == "cuda" else torch.float32
+        return cls(EMBEDDED, *load_embedded(device, dtype))
+
+    @classmethod
+    def of_path(cls, spec: str) -> "LocalModel":
+        """The model that "hf:PATH" names, in its own precision.
+
+        Raises:
+            UsageError: there is no such model, or it is broken.
+        """
+        return cls(spec, *load_model(Path(spec.removeprefix(SCHEME)).expanduser(), _device()))
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def write(
+        self, requests: Sequence[Request], *, samples: int, sampling: Sampling
+    ) -> list[list[Answer]]:
+        """As `Policy.write`."""
+        texts = self.chat(
+            [conversation(request) for request in requests], samples=samples, sampling=sampling
+        )
+        return [[read_answer(text, origin=self._name) for text in each] for each in texts]
+
+    def chat(
+        self, conversations: Sequence[Sequence[Message]], *, samples: int, sampling: Sampling
+    ) -> list[list[str]]:
+        """As `ChatPolicy.chat`."""
+        samples = num_samples(samples, sampling)
+        prompts, seeds = [], []
+        for messages in conversations:
+            prompt = self._prompt(messages)
+            prompts += [prompt] * samples
+            seeds += [derive(sampling.seed, *prompt, number) for number in range(samples)]
+        written = self._decoder.decode(prompts, seeds=seeds, sampling=sampling)
+        # Marks of plan and code are no special tokens to the tokenizer: they stay.
+        texts = self._tokenizer.batch_decode(
+            [each.tokens for each in written], skip_special_tokens=True
+        )
+        return [list(texts[i : i + samples]) for i in range(0, len(texts), samples)]
+
+    def _prompt(self, messages: Sequence[Message]) -> list[int]:
+        """Tokens; a template that knows no system message gets it before the first of the user."""
+        turns = [{"role": each.role, "content": each.content} for each in messages]
+        try:
+            return self._rendered(turns)
+        except jinja2.TemplateError:
+            if turns[0]["role"] != "system":
+                raise
+            told, first, *rest = turns
+            first["content"] = f"{told['content']}\n{first['content']}"
+            return self._rendered([first, *rest])
+
+    def _rendered(self, turns: list[dict[str, str]]) -> list[int]:
+        tokens: Any = self._tokenizer.apply_chat_template(
+            turns, add_generation_prompt=True, return_dict=False
+        )
+        return list(tokens)
+
+
+def _device() -> str:
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _stops(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
+    """Tokens that end an answer: the model's own word, and the tokenizer's."""
+    told = model.generation_config.eos_token_id if model.generation_config else None
+    found = set(told) if isinstance(told, list) else {told}
+    return {token for token in (*found, tokenizer.eos_token_id) if token is not None}

@@ -1,0 +1,92 @@
+"""A model behind a URL, as a policy: each answer is a request of its own, many at once."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.seed import derive
+from kernelwright.policy.answer import Answer, read_answer
+from kernelwright.policy.endpoint import SCHEME, Endpoint, Message
+from kernelwright.policy.policy import Interrupted, Sampling, num_samples
+from kernelwright.policy.prompt import Request, conversation
+
+CONCURRENCY = 16
+"""Requests at once: servers batch them."""
+MAX_SEED = 2**31
+"""What servers take."""
+
+
+class ServedModel:
+    """Nothing is asked twice that was answered: after a failure no further request begins, those
+    on their way are waited for, and `write` gives back what is there with the error."""
+
+    def __init__(self, endpoint: Endpoint, *, concurrency: int = CONCURRENCY) -> None:
+        """
+        Raises:
+            UsageError: the client library is missing.
+        """
+        endpoint.ready()
+        self._endpoint, self._concurrency = endpoint, concurrency
+
+    @property
+    def name(self) -> str:
+        return f"{SCHEME}{self._endpoint.url}#{self._endpoint.model}"
+
+    def write(
+        self, requests: Sequence[Request], *, samples: int, sampling: Sampling
+    ) -> list[list[Answer]]:
+        """As `Policy.write`."""
+        told = [conversation(request) for request in requests]
+        texts, failure = self._ask(told, num_samples(samples, sampling), sampling)
+        answers = [[read_answer(text, origin=self.name) for text in each] for each in texts]
+        if failure:
+            raise Interrupted(str(failure), answers) from failure
+        return answers
+
+    def chat(
+        self, conversations: Sequence[Sequence[Message]], *, samples: int, sampling: Sampling
+    ) -> list[list[str]]:
+        """As `ChatPolicy.chat`."""
+        texts, failure = self._ask(conversations, num_samples(samples, sampling), sampling)
+        if failure:
+            raise failure
+        return texts
+
+    def _ask(
+        self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling
+    ) -> tuple[list[list[str]], InfraError | None]:
+        """What was answered to each conversation, and the first failure.
+
+        Raises:
+            UsageError: the server refuses a request.
+        """
+        broken = Event()
+
+        def ask(messages: Sequence[Message], number: int) -> str | InfraError | UsageError | None:
+            if broken.is_set():
+                return None
+            seed = derive(sampling.seed, *(each.content for each in messages), number) % MAX_SEED
+            try:
+                return self._endpoint.complete(
+                    messages,
+                    max_tokens=sampling.max_tokens,
+                    temperature=sampling.temperature,
+                    top_p=sampling.top_p,
+                    seed=seed,
+                ).text
+            except (InfraError, UsageError) as error:
+                broken.set()
+                return error
+
+        with ThreadPoolExecutor(self._concurrency) as pool:
+            asked = [
+                [pool.submit(ask, messages, number) for number in range(samples)]
+                for messages in conversations
+            ]
+            found = [[each.result() for each in row] for row in asked]
+        failures = [each for row in found for each in row if isinstance(each, Exception)]
+        if refused := next((each for each in failures if isinstance(each, UsageError)), None):
+            raise refused
+        texts = [[each for each in row if isinstance(each, str)] for row in found]
+        return texts, next((each for each in failures if isinstance(each, InfraError)), None)

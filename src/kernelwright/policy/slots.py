@@ -1,0 +1,114 @@
+"""The keys and values of many rows, each at its own position, in memory that does not move.
+
+Transformers' static cache has all rows at one position and lets attention read all of it. Here a
+step writes each row where it is and reads the first slots alone, as many as the longest row needs.
+"""
+
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
+from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+GROUPED = "kernelwright_grouped"
+"""Attention implementation: `grouped_attention`."""
+
+
+class SlotCache(Cache):
+    """`aim_prompts` or `aim_step` says what the next forward pass of the model is for."""
+
+    def __init__(self, config: PreTrainedConfig, *, rows: int, length: int) -> None:
+        self.rows, self.length = rows, length
+        self.target = torch.empty(0, dtype=torch.long)
+        """Of prompts: the row of each; of a step: the position of each row."""
+        self.bucket = 0
+        """Slots that a step reads; 0: prompts are read."""
+        self.slots = [_Layer(self) for _ in range(config.num_hidden_layers)]
+        super().__init__(layers=list(self.slots))
+
+    def aim_prompts(self, rows: torch.Tensor) -> None:
+        """Prompts go into the rows, from the first slot on."""
+        self.target, self.bucket = rows, 0
+
+    def aim_step(self, position: torch.Tensor, bucket: int) -> None:
+        """One token goes into each of the first rows, at its position; `bucket` slots are read."""
+        self.target, self.bucket = position, bucket
+
+    def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
+        """What rows `begin` hold into rows `end`."""
+        for layer in self.slots:
+            for kept in (layer.keys, layer.values):
+                kept[end] = kept[begin]
+
+
+class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
+    """Keys and values of one layer: (rows, heads, length, width of a head)."""
+
+    keys: torch.Tensor
+    values: torch.Tensor
+
+    def __init__(self, cache: SlotCache) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._cache = cache
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        rows, length = self._cache.rows, self._cache.length
+        # Zeros: what is masked is multiplied by 0, which is no number where garbage is none.
+        self.keys = key_states.new_zeros((rows, key_states.shape[1], length, key_states.shape[3]))
+        self.values = value_states.new_zeros((*self.keys.shape[:3], value_states.shape[3]))
+        self.is_initialized = True
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+        target, bucket = self._cache.target, self._cache.bucket
+        if not bucket:
+            width = key_states.shape[2]
+            self.keys[target, :, :width] = key_states
+            self.values[target, :, :width] = value_states
+            return key_states, value_states
+        rows = torch.arange(len(target), device=target.device)
+        self.keys[rows, :, target] = key_states[:, :, 0]
+        self.values[rows, :, target] = value_states[:, :, 0]
+        return self.keys[: len(target), :, :bucket], self.values[: len(target), :, :bucket]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        return 0
+
+    def get_max_length(self) -> int:
+        return self._cache.length
+
+
+def grouped_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """`sdpa`, but one query a row does not repeat keys and values for each head that shares them:
+    the heads of a group are asked as if they were queries of one head.
+
+    Args:
+        query: (rows, heads, queries, width); key, value: (rows, heads of keys, slots, width).
+    """
+    rows, heads, queries, width = query.shape
+    if queries > 1:
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **options)
+    packed = query.reshape(rows, key.shape[1], heads // key.shape[1], width)
+    found = torch.nn.functional.scaled_dot_product_attention(
+        packed, key, value, attn_mask=attention_mask, scale=options.get("scaling")
+    )
+    return found.reshape(rows, 1, heads, value.shape[3]), None
+
+
+AttentionInterface.register(GROUPED, grouped_attention)
+AttentionMaskInterface.register(GROUPED, sdpa_mask)

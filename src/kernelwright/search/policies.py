@@ -1,0 +1,63 @@
+"""Policies by the names that users give them; the teacher as one of them."""
+
+from collections.abc import Sequence
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.policy.answer import Answer, answer_text
+from kernelwright.policy.policy import Policy, Sampling
+from kernelwright.policy.prompt import Request
+from kernelwright.programs.text import to_text
+
+TEACHER, EMBEDDED, PATH, URL = "teacher", "embedded", "hf:", "openai:"
+FORMS = "teacher, embedded, hf:PATH or openai:URL#model"
+
+
+class Teacher:
+    """The rule-based writer: whole programs with cuts and schedules drawn by chance."""
+
+    name = TEACHER
+
+    def write(
+        self, requests: Sequence[Request], *, samples: int, sampling: Sampling
+    ) -> list[list[Answer]]:
+        """Distinct candidates: fewer than `samples` where there are no more, none where some call
+        has no form. Of `sampling` the seed alone matters."""
+        return [self._answers(request, samples, sampling.seed) for request in requests]
+
+    def _answers(self, request: Request, samples: int, seed: int) -> list[Answer]:
+        from kernelwright.teacher.whole import write_whole
+
+        program = request.program
+        found = write_whole(
+            program,
+            limit=samples,
+            seed=derive(seed, to_text(program)),
+            precision=request.precision,
+        )
+        return [_as_answer(candidate) for candidate in found]
+
+
+def policy(spec: str) -> Policy:
+    """The policy that a user names; a model is loaded.
+
+    Raises:
+        UsageError: no policy has that name, or it cannot be used.
+    """
+    if spec == TEACHER:
+        return Teacher()
+    if spec == EMBEDDED or spec.startswith(PATH):
+        from kernelwright.policy.local import LocalModel
+
+        return LocalModel.embedded() if spec == EMBEDDED else LocalModel.of_path(spec)
+    if spec.startswith(URL):
+        from kernelwright.policy.endpoint import Endpoint
+        from kernelwright.policy.served import ServedModel
+
+        return ServedModel(Endpoint.parse(spec))
+    raise UsageError(f"no policy {spec!r}", remedy=f"one of {FORMS}")
+
+
+def _as_answer(candidate: Candidate) -> Answer:
+    return Answer(text=answer_text(candidate), candidate=candidate)
