@@ -54,6 +54,28 @@ def cut_torn_line(path: Path) -> bool:
     return True
 
 
+def check_same(recorded: Record, wanted: Record, path: str, *, remedy: str) -> None:
+    """Refuse to go on with a file that was begun otherwise.
+
+    Raises:
+        UsageError: names the first field of `wanted` that differs, at any depth.
+    """
+    wanted = json.loads(json.dumps(wanted))
+    for key, value in wanted.items():
+        if recorded.get(key) != value:
+            message = f"this file was begun with {_difference(key, recorded.get(key), value)}"
+            raise UsageError(message, file=path, line=1, remedy=remedy)
+
+
+def _difference(name: str, recorded: object, wanted: object) -> str:
+    """The first field that differs: `recipe.width = 3, not 2`."""
+    if isinstance(recorded, dict) and isinstance(wanted, dict):
+        for key in {**recorded, **wanted}:
+            if recorded.get(key) != wanted.get(key):
+                return _difference(f"{name}.{key}", recorded.get(key), wanted.get(key))
+    return f"{name} = {json.dumps(recorded)}, not {json.dumps(wanted)}"
+
+
 def version_of(package: str) -> str | None:
     """Installed version of a distribution, without importing it."""
     try:

@@ -8,7 +8,6 @@ Nothing in it names a machine or a time of day: recipe, seed and versions decide
 runs that take reference times hold what was measured, and the name of the GPU in the header.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -43,7 +42,8 @@ class ProgramFile:
             record.append(path, [header])
             return
         check_header(first, str(path))
-        _check_same(first, json.loads(json.dumps(header)), str(path))
+        remedy = "give the recipe, levels and seed it was begun with, or another --out file"
+        record.check_same(first, header, str(path), remedy=remedy)
         for line, place in zip(lines, places, strict=False):
             self.num += 1
             if _place(line) != place:
@@ -77,26 +77,6 @@ def check_header(header: Record, path: str) -> None:
             line=1,
             remedy="give another file",
         )
-
-
-def _check_same(recorded: Record, wanted: Record, path: str) -> None:
-    for key, value in wanted.items():
-        if recorded.get(key) != value:
-            raise UsageError(
-                f"this file was begun with {_difference(key, recorded.get(key), value)}",
-                file=path,
-                line=1,
-                remedy="give the recipe, levels and seed it was begun with, or another --out file",
-            )
-
-
-def _difference(name: str, recorded: object, wanted: object) -> str:
-    """The first field that differs, at any depth: `recipe.width = 3, not 2`."""
-    if isinstance(recorded, dict) and isinstance(wanted, dict):
-        for key in {**recorded, **wanted}:
-            if recorded.get(key) != wanted.get(key):
-                return _difference(f"{name}.{key}", recorded.get(key), wanted.get(key))
-    return f"{name} = {json.dumps(recorded)}, not {json.dumps(wanted)}"
 
 
 def fingerprints(path: Path) -> set[str]:

@@ -1,6 +1,7 @@
 """Files of programs as Parquet, for readers of data sets."""
 
 import json
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,15 +41,30 @@ def write_parquet(programs: Path, out: Path) -> None:
     Raises:
         UsageError: pyarrow is not installed.
     """
+    lines = record.read(programs)
+    schema = _schema(next(lines))
+    write_rows((_row(line) for line in lines if line["record"] == "program"), out, schema)
+
+
+def write_rows(rows: Iterator[Record], out: Path, schema: "pyarrow.Schema | None" = None) -> None:
+    """A Parquet file of these rows; none where there are none and no schema.
+
+    Args:
+        schema: where it is not given, what the first rows hold.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
     check_pyarrow()
     import pyarrow.parquet
 
-    lines = record.read(programs)
-    schema = _schema(next(lines))
-    rows = (_row(line) for line in lines if line["record"] == "program")
-    with pyarrow.parquet.ParquetWriter(out, schema) as writer:
+    first = pyarrow.Table.from_pylist(list(islice(rows, ROWS_AT_ONCE)), schema)
+    if not first.num_columns:
+        return
+    with pyarrow.parquet.ParquetWriter(out, first.schema) as writer:
+        writer.write_table(first)
         while some := list(islice(rows, ROWS_AT_ONCE)):
-            writer.write_table(pyarrow.Table.from_pylist(some, schema))
+            writer.write_table(pyarrow.Table.from_pylist(some, first.schema))
 
 
 def _schema(header: Record) -> "pyarrow.Schema":

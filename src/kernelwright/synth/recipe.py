@@ -4,11 +4,12 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
+from kernelwright.core import toml
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.forms.form import Space
 from kernelwright.ops.registry import FAMILIES, operators
@@ -124,14 +125,7 @@ class Recipe:
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
         """
-        try:
-            values = tomllib.loads(path.read_text())
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(str(error), file=str(path), remedy="give a recipe in TOML") from error
-        try:
-            return cls.of(values)
-        except UsageError as error:
-            raise UsageError(error.message, file=str(path), remedy=error.remedy) from error
+        return toml.load(path, cls.of)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -152,13 +146,7 @@ class Recipe:
 
 
 def _read(kind: Any, values: Mapping[str, Any], prefix: str) -> Any:
-    known = {f.name for f in fields(kind)}
-    if unknown := sorted(values.keys() - known):
-        _refuse(f"no field {prefix}{unknown[0]!r}", f"choose from {', '.join(sorted(known))}")
-    try:
-        return kind(**{name: _tuples(value) for name, value in values.items()})
-    except TypeError as error:
-        return _refuse(f"{prefix.rstrip('.') or 'recipe'}: {error}", "see docs/csp-dag.md")
+    return toml.strictly(kind, values, prefix, see="docs/csp-dag.md")
 
 
 def _shipped_weights(name: str) -> Any:
@@ -166,14 +154,6 @@ def _shipped_weights(name: str) -> Any:
         _refuse(f"no weights {name!r}", 'give "balanced" or a table of operators')
     text = files("kernelwright.synth").joinpath("balanced.toml").read_text()
     return tomllib.loads(text)["weights"]
-
-
-def _tuples(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(map(_tuples, value))
-    if isinstance(value, Mapping):
-        return {key: _tuples(item) for key, item in value.items()}
-    return value
 
 
 def _refuse(message: str, remedy: str) -> Any:

@@ -23,13 +23,15 @@ class Finding:
     is_hint: bool = False
 
 
-def findings(text: str, mode: str, entry: str) -> tuple[Finding, ...]:
+def findings(text: str, mode: str, entry: str, *, hints: bool = True) -> tuple[Finding, ...]:
     """What the text alone shows, refusals first, each group by line. Takes any text.
 
-    `entry` is the name the candidate must define: "fused_operator" or "ModelNew".
+    Args:
+        entry: the name the candidate must define: "fused_operator" or "ModelNew".
+        hints: look for them too; what only wants to know of refusals saves half the time.
     """
     try:
-        return _check(parse(text, entry), mode)
+        return _check(parse(text, entry), mode, hints)
     except SyntaxError as error:
         message, line = f"not Python: {error.msg}", error.lineno or 1
     except (ValueError, RecursionError, MemoryError) as error:
@@ -38,10 +40,10 @@ def findings(text: str, mode: str, entry: str) -> tuple[Finding, ...]:
     return (Finding("syntax", Code.SYNTAX_ERROR, line, message, remedy),)
 
 
-def _check(source: Source, mode: str) -> tuple[Finding, ...]:
+def _check(source: Source, mode: str, hints: bool) -> tuple[Finding, ...]:
     rules = [rule for rule in RULES if mode == "pure" or not rule.is_pure_only]
     refusing = [rule for rule in rules if rule.severity is Severity.REFUSE]
-    hinting = [rule for rule in rules if rule.severity is Severity.HINT]
+    hinting = [rule for rule in rules if rule.severity is Severity.HINT and hints]
     return (*_required(source), *_apply(refusing, source), *_apply(hinting, source))
 
 

@@ -1,0 +1,79 @@
+"""Verdicts on the pairs that a recipe wants judged."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kernelwright.core.errors import InfraError
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.data.pairs.pair import chance
+from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.select import Selection
+from kernelwright.data.pairs.shard import read_shard
+from kernelwright.policy.answer import read_answer
+from kernelwright.verify.jobs import Job
+from kernelwright.verify.many import judge_many
+from kernelwright.verify.pools import local_pools
+from kernelwright.verify.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.run_folder import RunFolder
+
+Say = Callable[[str], None]
+Rules = tuple[str, str]
+"""Precision and mode: a run of the judge has one of each."""
+
+
+def judged(
+    paths: Iterable[Path],
+    selection: Selection,
+    recipe: Recipe,
+    out: Path,
+    num_workers: int,
+    say: Say,
+) -> dict[str, Verdict | None]:
+    """Id -> verdict, of the pairs that are drawn to be judged; None where the program is no task
+    that can be judged by. Correctness only.
+
+    Raises:
+        InfraError: some could not be judged, by a failure of ours; a later run tries again.
+    """
+    if not recipe.verify.share:
+        return {}
+    verdicts: dict[str, Verdict | None] = {}
+    for (precision, mode), jobs in sorted(_jobs(paths, selection, recipe).items()):
+        how = JudgeRecipe(
+            device=recipe.verify.device,
+            precision=precision,
+            mode=mode,
+            grade=recipe.verify.grade,
+            timing=False,
+            seed=recipe.seed,
+        ).resolved()
+        folder = out / f"{precision}-{mode}"
+        summary = judge_many(jobs, how, folder, local_pools(how, num_workers).judges, None, say)
+        if summary["infra"]:
+            raise InfraError(f"{summary['infra']} pairs could not be judged; run it again")
+        settled = RunFolder(folder, how).by_id
+        verdicts |= {job.id: _verdict(settled[job.id]) for job in jobs}
+    return verdicts
+
+
+def _jobs(paths: Iterable[Path], selection: Selection, recipe: Recipe) -> dict[Rules, list[Job]]:
+    jobs: dict[Rules, list[Job]] = defaultdict(list)
+    for path in paths:
+        for pair in read_shard(path)[0]:
+            wanted = chance(recipe.seed, "verify", pair["id"]) < recipe.verify.share
+            if wanted and pair["id"] in selection.kept:
+                jobs[pair["precision"], pair["mode"]].append(_job(pair))
+    return jobs
+
+
+def _job(pair: Record) -> Job:
+    """What a reader of the answer would be judged by: the text is read as a model's is."""
+    answer = read_answer(pair["completion"][0]["content"], origin=pair["source"])
+    assert answer.candidate is not None, "shards hold what can be read"
+    return Job(id=pair["id"], reference=pair["program"], candidate=answer.candidate.source)
+
+
+def _verdict(settled: Record) -> Verdict | None:
+    return Verdict.from_json(settled["verdict"]) if "verdict" in settled else None

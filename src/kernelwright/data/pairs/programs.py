@@ -1,0 +1,176 @@
+"""The programs of a recipe's part: drawn, or read from a file, and kept clear of benchmarks."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Protocol
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.data.pairs.recipe import Part, Recipe
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import parse
+from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmarks import is_benchmark, task_fingerprint
+from kernelwright.synth.draws import Drawer, Found, Group, Search
+from kernelwright.synth.tasks import TaskSampler
+
+PROJECT_LICENCE = "Apache-2.0"
+MOST_ATTEMPTS = 2_000
+"""At one program, before it is given up."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """A program, and where it is from."""
+
+    program: Program
+    canonical: str
+    """Its fingerprint."""
+    origin: str
+    licence: str
+    provenance: Record
+
+
+class Programs(Protocol):
+    """Those of one part, by their number in it."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Origin | None:
+        """None: it was given up."""
+
+
+def programs_of(recipe: Recipe, part: Part) -> Programs:
+    """The part's programs.
+
+    Raises:
+        UsageError: its file cannot be read, or holds no programs.
+    """
+    return FilePrograms(part) if part.file else DrawnPrograms(recipe, part)
+
+
+class DrawnPrograms:
+    """Drawn one by one, each from a stream of its own, so that any process can draw any of them.
+    The same program may come twice."""
+
+    def __init__(self, recipe: Recipe, part: Part) -> None:
+        self.part = part
+        self.seed = derive(recipe.seed, "programs", part.name)
+        group = Group(
+            name=part.name,
+            level=part.level,
+            num=part.programs,
+            most_attempts=MOST_ATTEMPTS,
+            may_lack=True,
+        )
+        self._drawer = Drawer(recipe.drawn_by(part), self.seed, (group,), TaskSampler)
+
+    def __len__(self) -> int:
+        return self.part.programs
+
+    def __getitem__(self, index: int) -> Origin | None:
+        found = self._drawer.draw(Search(0, index))
+        if found.fingerprint is None:
+            return None
+        return self._origin(found, found.fingerprint)
+
+    def _origin(self, found: Found, fingerprint: str) -> Origin:
+        drawn = json.loads(found.line)["drawn"]
+        return Origin(
+            program=parse(json.loads(found.line)["text"]),
+            canonical=fingerprint,
+            origin="synth",
+            licence=PROJECT_LICENCE,
+            provenance={
+                "seed": self.seed,
+                "index": found.search.index,
+                "attempt": found.search.attempt,
+                "uniform": drawn["uniform"],
+            },
+        )
+
+
+class FilePrograms:
+    """The programs of a JSONL file of `kernelwright synth` or `data collect`."""
+
+    def __init__(self, part: Part) -> None:
+        self.part, self.path = part, Path(part.file)
+        if not self.path.is_file():
+            raise UsageError("no such file", file=part.file, remedy="give a JSONL of programs")
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @cached_property
+    def _head(self) -> Record:
+        return next(record.read(self.path), {})
+
+    @cached_property
+    def _places(self) -> list[int]:
+        """Where the lines of its programs begin, in bytes."""
+        wanted, places = self.part.levels, []
+        for place, line in _lines(self.path):
+            values = json.loads(line)
+            if values.get("record") == "program" and (not wanted or values["level"] in wanted):
+                places.append(place)
+        if not places:
+            raise UsageError("holds no program of these levels", file=str(self.path))
+        return places[: self.part.programs or None]
+
+    def __getitem__(self, index: int) -> Origin:
+        with self.path.open("rb") as file:
+            file.seek(self._places[index])
+            values = json.loads(file.readline())
+        collected = values.get("provenance")
+        licence = self._head.get("licence") or "unknown"
+        return Origin(
+            program=parse(values["text"]),
+            canonical=values["fingerprint"],
+            origin=(self._head.get("target") or self.path.name) if collected else "synth",
+            licence=licence if collected else PROJECT_LICENCE,
+            provenance={"file": self.path.name} | (collected or {"drawn": values["drawn"]}),
+        )
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    place = 0
+    with path.open("rb") as file:
+        for line in file:
+            yield place, line
+            place += len(line)
+
+
+@cache
+def _held_out() -> tuple[frozenset[str], frozenset[str]]:
+    """Of synthetic-v1: fingerprints, and those of what programs of several calls compute, whatever
+    their sizes."""
+    lines = synthetic_v1()
+    graphs = (task_fingerprint(parse(line["text"])) for line in lines if line["level"] > 1)
+    return (
+        frozenset(line["fingerprint"] for line in lines),
+        frozenset(name for name, num_calls in graphs if num_calls > 1),
+    )
+
+
+def contaminates(found: Origin, avoid: tuple[str, ...]) -> str:
+    """The benchmark that the program is a task of; empty where it is none's.
+
+    Of one call only synthetic-v1's own programs count, at their own sizes: operators are
+    vocabulary (`synth.benchmarks.is_benchmark`).
+
+    Args:
+        avoid: files of fingerprints, beside the benchmarks that are shipped.
+
+    Raises:
+        UsageError: such a file cannot be read.
+    """
+    programs, graphs = _held_out()
+    graph, num_calls = task_fingerprint(found.program)
+    if found.canonical in programs or (num_calls > 1 and graph in graphs):
+        return "synthetic-v1"
+    return "benchmark" if is_benchmark(found.program, avoid) else ""

@@ -1,0 +1,158 @@
+"""What a data set is made of: a recipe in TOML (docs/data.md), checked and recorded."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from kernelwright.core import toml
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.data.pairs.answers import SOURCES
+from kernelwright.synth.recipe import Recipe as SynthRecipe
+
+SEE = "docs/data.md"
+CALLS_A_SHARD = 320
+MOST_IN_SHARD = 160
+"""Programs of a shard: fewer of larger ones, so that shards take about as long as each other."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Programs from one place, answered by one source."""
+
+    name: str
+    source: str = "teacher"
+    """Who answers: a name in `answers.SOURCES`."""
+    level: int = 0
+    """Programs of so many calls are drawn; 0 where they come from a file."""
+    programs: int = 0
+    """How many; of a file's, all where 0."""
+    draw: str = ""
+    """Name of the table under [draw] by which they are drawn; balanced weights where empty."""
+    file: str = ""
+    """JSONL of `kernelwright synth` or `data collect`, in place of drawing."""
+    levels: tuple[int, ...] = ()
+    """Those of the file's programs that are taken; all where empty."""
+    answers: int = 1
+    """Wanted of each program; there may be fewer."""
+    precision: str = "strict"
+    mode: str = "pure"
+    share: float = 0.0
+    """Among the pairs of all parts that have one: what is too much is left out. 0: all are kept."""
+    licence: str = ""
+    """Of the pairs; where empty the project's for what is drawn, and what the file says of
+    programs that were collected."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What the source wants to know besides."""
+
+    def __post_init__(self) -> None:
+        where = f"part {self.name!r}"
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", self.name):
+            _refuse(f"{where}: names are of a-z, 0-9 and -", "rename it")
+        if self.source not in SOURCES:
+            _refuse(f"{where}: no source {self.source!r}", f"choose from {', '.join(SOURCES)}")
+        if bool(self.level) == bool(self.file):
+            _refuse(f"{where}: programs are drawn or read", "give either a level or a file")
+        if self.level and (self.level < 0 or self.programs < 1 or self.levels):
+            _refuse(f"{where}: what is drawn has a level, and a number of programs", f"see {SEE}")
+        if self.file and self.draw:
+            _refuse(f"{where}: a file's programs are not drawn", "leave `draw` out")
+        if self.answers < 1 or self.share < 0:
+            _refuse(f"{where}: answers are at least 1, a share at least 0", f"see {SEE}")
+
+    @property
+    def programs_a_shard(self) -> int:
+        """Whatever the number of workers, so that a run goes on with another."""
+        return max(1, min(MOST_IN_SHARD, CALLS_A_SHARD // max(self.level, 2)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verification:
+    """Which pairs are judged, and how."""
+
+    share: float = 0.0
+    """Of all pairs, drawn by chance; 1: every one. The others say "unverified"."""
+    device: str = "auto"
+    grade: str = "recycled"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            _refuse("verify.share is from 0 to 1", f"see {SEE}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """Plain data; the same recipe, code and versions give the same pairs."""
+
+    part: tuple[Part, ...]
+    title: str = ""
+    """Of the data card."""
+    seed: int = 0
+    validation: float = 0.02
+    """Share of programs, by chance, that nothing is to be trained on."""
+    device: str = "sm_90"
+    """The requests'."""
+    avoid: tuple[str, ...] = ()
+    """Files of `kernelwright data fingerprints`, beside the benchmarks that are shipped."""
+    draw: Mapping[str, SynthRecipe] = field(default_factory=dict)
+    """Name -> how programs are drawn, as recipes of `kernelwright synth` have it."""
+    verify: Verification = Verification()
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.part]
+        if not names or len(set(names)) < len(names):
+            _refuse("a recipe has parts, each with a name of its own", "write [[part]] tables")
+        for part in self.part:
+            if part.draw and part.draw not in self.draw:
+                _refuse(f"part {part.name!r}: no table [draw.{part.draw}]", "write one")
+        if not 0 <= self.validation < 1:
+            _refuse("validation is from 0 to below 1", f"see {SEE}")
+
+    def drawn_by(self, part: Part) -> SynthRecipe:
+        return self.draw[part.draw] if part.draw else SynthRecipe.of({"weights": "balanced"})
+
+    def to_json(self) -> Record:
+        return asdict(self)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """From a TOML file; the files it names lie beside it.
+
+        Raises:
+            UsageError: it cannot be read, or says what a recipe does not know.
+        """
+        made: Self = toml.load(path, lambda values: cls.of(_beside(path, values)))
+        return made
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """From plain data, as TOML or JSON has it.
+
+        Raises:
+            UsageError: a field it does not know, or a value of the wrong type.
+        """
+        read = dict(values)
+        read["part"] = [
+            toml.strictly(Part, part, f"part {i + 1}.", see=SEE)
+            for i, part in enumerate(values.get("part", ()))
+        ]
+        read["draw"] = {n: SynthRecipe.of(draw) for n, draw in values.get("draw", {}).items()}
+        read["verify"] = toml.strictly(Verification, values.get("verify", {}), "verify.", see=SEE)
+        made: Self = toml.strictly(cls, read, "", see=SEE)
+        return made
+
+
+def _beside(path: Path, values: Mapping[str, Any]) -> Record:
+    """With paths of files as seen from where the recipe lies."""
+    folder = path.parent
+    parts = [
+        {**part, "file": str(folder / part["file"])} if part.get("file") else part
+        for part in values.get("part", ())
+    ]
+    return {**values, "part": parts, "avoid": [str(folder / f) for f in values.get("avoid", ())]}
+
+
+def _refuse(message: str, remedy: str) -> None:
+    raise UsageError(message, remedy=remedy)

@@ -1,0 +1,64 @@
+"""Which pairs are kept: no answer twice, and parts in the recipe's proportions."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.core.record import Record
+from kernelwright.data.pairs.pair import chance, digest
+from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.shard import read_shard
+
+DUPLICATE, OVER_SHARE = "duplicate", "more than its share"
+
+
+@dataclass(slots=True)
+class Selection:
+    kept: set[str] = field(default_factory=set)
+    """Ids."""
+    tallies: dict[str, Record] = field(default_factory=dict)
+    """Part -> programs, answers, and what was dropped of them, by reason."""
+
+
+def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
+    """What is kept of these shards, which depends on their pairs and the recipe alone.
+
+    Of the same source text for the same program, the first is kept.
+    """
+    selection = Selection()
+    ids: dict[str, list[str]] = {part.name: [] for part in recipe.part}
+    dropped: dict[str, Counter[str]] = defaultdict(Counter)
+    numbers: dict[str, Counter[str]] = defaultdict(Counter)
+    seen: set[tuple[str, str]] = set()
+    for path in paths:
+        part = path.stem.rpartition("-")[0]
+        pairs, tally = read_shard(path)
+        numbers[part].update(programs=tally["programs"], answers=tally["answers"])
+        dropped[part].update(tally["dropped"])
+        for pair in pairs:
+            key = pair["canonical"], digest(pair["completion"][0]["content"])
+            if key in seen:
+                dropped[part][DUPLICATE] += 1
+            else:
+                seen.add(key)
+                ids[part].append(pair["id"])
+    for name, kept in _mixed(ids, recipe).items():
+        if left_out := len(ids[name]) - len(kept):
+            dropped[name][OVER_SHARE] = left_out
+        selection.kept |= kept
+        selection.tallies[name] = dict(numbers[name]) | {"dropped": dict(dropped[name])}
+    return selection
+
+
+def _mixed(ids: dict[str, list[str]], recipe: Recipe) -> dict[str, set[str]]:
+    """Of parts with a share, as many as leave the proportions right, chosen by chance."""
+    shares = {part.name: part.share for part in recipe.part if part.share}
+    unit = min((len(ids[name]) / share for name, share in shares.items()), default=0.0)
+    kept = {}
+    for name, those in ids.items():
+        if name in shares:
+            by_chance = sorted(those, key=lambda each: (chance(recipe.seed, "mix", each), each))
+            those = by_chance[: round(unit * shares[name])]
+        kept[name] = set(those)
+    return kept

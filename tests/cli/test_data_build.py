@@ -1,0 +1,94 @@
+"""`kernelwright data build` as a whole."""
+
+import json
+
+import pytest
+
+from kernelwright.cli.main import main
+from kernelwright.core import record
+
+RECIPE = """
+title = "Two parts"
+validation = 0.4
+
+[draw.few]
+operators = ["relu", "exp", "tanh", "sum"]
+quality = { lint = false }
+bounds = { bytes = [1, 4096] }
+
+[[part]]
+name = "level-1"
+level = 1
+draw = "few"
+programs = 6
+answers = 2
+
+[[part]]
+name = "level-2"
+level = 2
+draw = "few"
+programs = 4
+"""
+
+
+def data_build(recipe, out, *argv):
+    """The exit code."""
+    try:
+        main(["data", "build", str(recipe), "--out", str(out), *argv])
+    except SystemExit as ended:
+        return ended.code or 0
+    return 0
+
+
+def files(out):
+    names = ("train.jsonl", "validation.jsonl", "README.md")
+    return {name: (out / name).read_bytes() for name in names}
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def test_a_run_that_was_cut_goes_on_to_the_same_data_set(recipe, tmp_path, capsys):
+    out = tmp_path / "set"
+    assert data_build(recipe, out, "--workers", "2", "--json") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["pairs"] == sum(summary["level"].values()) == sum(summary["split"].values())
+    before = files(out)
+    shards = sorted((out / "shards").iterdir())
+    assert [shard.name for shard in shards] == ["level-1-00000.jsonl", "level-2-00000.jsonl"]
+    shards[0].unlink()
+    (out / "shards" / "level-1-00000.partial").write_text('{"half": ')
+    (out / "train.jsonl").unlink()
+    assert data_build(recipe, out, "--workers", "1") == 0
+    assert files(out) == before
+    assert "level 1" in capsys.readouterr().out
+
+    recipe.write_text(RECIPE.replace("programs = 6", "programs = 7"))
+    assert data_build(recipe, out) == 2
+    assert "this file was begun with recipe.part" in capsys.readouterr().err
+    assert files(out) == before
+
+
+def test_it_loads_as_a_data_set(recipe, tmp_path, monkeypatch):
+    datasets = pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
+    out = tmp_path / "set"
+    assert data_build(recipe, out, "--workers", "1", "--parquet") == 0
+    loaded = datasets.load_dataset(str(out), cache_dir=str(tmp_path / "cache"))
+    lines = list(record.read(out / "train.jsonl"))
+    assert loaded["train"].num_rows == len(lines)
+    assert loaded["train"][0]["prompt"] == lines[0]["prompt"]
+    assert set(loaded["validation"]["split"]) == {"validation"}
+    rows = datasets.Dataset.from_parquet(str(out / "train.parquet"), cache_dir=str(tmp_path))
+    assert rows[0] == loaded["train"][0]
+
+
+def test_a_recipe_that_says_nonsense_leaves_no_folder(recipe, tmp_path, capsys):
+    recipe.write_text(RECIPE.replace("answers", "anwsers"))
+    assert data_build(recipe, tmp_path / "set") == 2
+    assert "recipe.toml: no field part 1.'anwsers'" in capsys.readouterr().err
+    assert not (tmp_path / "set").exists()

@@ -1,0 +1,74 @@
+from dataclasses import replace
+
+import pytest
+from pairs_data import PROGRAMS, program_file, recipe, text
+
+from kernelwright.core.errors import UsageError
+from kernelwright.data.pairs.programs import Origin, contaminates, programs_of
+from kernelwright.programs.fingerprint import fingerprint
+from kernelwright.programs.text import parse, to_text
+from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmarks import task_fingerprint
+
+
+def origin_of(source):
+    program = parse(source)
+    facts = {"origin": "", "licence": "", "provenance": {}}
+    return Origin(program=program, canonical=fingerprint(program), **facts)
+
+
+def held_out(level):
+    """A program of so many calls, none of which only relabels."""
+    programs = ((line["text"], parse(line["text"])) for line in synthetic_v1())
+    return next(t for t, p in programs if len(p.calls) == task_fingerprint(p)[1] == level)
+
+
+def test_a_file_s_programs_say_where_they_are_from(tmp_path):
+    made = recipe({"name": "a", "file": str(program_file(tmp_path / "p.jsonl"))})
+    programs = programs_of(made, made.part[0])
+    assert [to_text(programs[i].program) for i in range(len(programs))] == list(PROGRAMS)
+    found = programs[1]
+    assert (found.origin, found.licence) == ("pack", "MIT")
+    assert found.provenance["file"] == "pack/a.py"
+
+
+def test_levels_and_numbers_of_a_file_s_programs(tmp_path):
+    path = str(program_file(tmp_path / "p.jsonl"))
+    made = recipe(
+        {"name": "a", "file": path, "levels": [2]},
+        {"name": "b", "file": path, "programs": 3},
+        {"name": "c", "file": path, "levels": [7]},
+    )
+    assert len(programs_of(made, made.part[0])) == 2
+    assert len(programs_of(made, made.part[1])) == 3
+    with pytest.raises(UsageError, match="no program of these levels"):
+        len(programs_of(made, made.part[2]))
+
+
+def test_drawn_programs_are_the_same_in_any_order():
+    draw = {"few": {"operators": ["relu", "exp", "sum"], "quality": {"lint": False}}}
+    made = recipe({"name": "a", "level": 2, "programs": 4, "draw": "few"}, draw=draw)
+    forth, back = programs_of(made, made.part[0]), programs_of(made, made.part[0])
+    found = {i: back[i].canonical for i in (3, 1, 0, 2)}
+    assert found == {i: forth[i].canonical for i in range(4)}
+    assert len(set(found.values())) > 1
+
+
+@pytest.mark.parametrize("level", [1, 2, 5])
+def test_programs_of_the_held_out_set_are_known(level):
+    assert contaminates(origin_of(held_out(level)), ()) == "synthetic-v1"
+
+
+@pytest.mark.parametrize(("level", "known"), [(1, ""), (2, "synthetic-v1"), (5, "synthetic-v1")])
+def test_at_other_sizes_those_of_several_calls_are(level, known):
+    elsewhere = replace(origin_of(held_out(level)), canonical="another size")
+    assert contaminates(elsewhere, ()) == known
+
+
+def test_tasks_of_benchmarks_are_known_and_single_calls_are_vocabulary():
+    # KernelBench level 2 has a matrix product, then a mish, then another.
+    shapes = ((8, 16), (4, 16), (4,))
+    body = ["t0 = F.linear(x0, x1, x2)", "t1 = F.mish(t0)", "t2 = F.mish(t1)"]
+    task = origin_of(text(body, shapes, returned="t2"))
+    assert contaminates(task, ()) == "benchmark"
+    assert contaminates(origin_of(text(["t0 = torch.relu(x0)"])), ()) == ""

@@ -1,0 +1,64 @@
+import json
+
+import pytest
+from pairs_data import recipe
+
+from kernelwright.core.errors import UsageError
+from kernelwright.data.pairs.recipe import Recipe
+
+DRAWN = {"name": "one", "level": 2, "programs": 10}
+
+
+def test_it_travels_as_json_and_comes_back():
+    made = recipe(
+        DRAWN | {"draw": "small", "answers": 3},
+        {"name": "two", "file": "programs.jsonl", "levels": [1, 2]},
+        draw={"small": {"weights": "balanced", "sizes": {"high": 64}}},
+        verify={"share": 0.5},
+    )
+    assert Recipe.of(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_files_lie_beside_the_recipe(tmp_path):
+    path = tmp_path / "recipe.toml"
+    path.write_text('avoid = ["more.json"]\n[[part]]\nname = "a"\nfile = "programs.jsonl"\n')
+    made = Recipe.load(path)
+    assert made.part[0].file == str(tmp_path / "programs.jsonl")
+    assert made.avoid == (str(tmp_path / "more.json"),)
+
+
+@pytest.mark.parametrize(
+    ("part", "fields", "said"),
+    [
+        (DRAWN | {"anwsers": 3}, {}, "no field part 1.'anwsers'"),
+        (DRAWN, {"validaton": 0.1}, "no field 'validaton'"),
+        (DRAWN, {"verify": {"shar": 1}}, "no field verify.'shar'"),
+        (DRAWN | {"source": "oracle"}, {}, "no source 'oracle'"),
+        (DRAWN | {"file": "x.jsonl"}, {}, "drawn or read"),
+        ({"name": "one", "programs": 3}, {}, "drawn or read"),
+        (DRAWN | {"draw": "gone"}, {}, "[draw.gone]"),
+        (DRAWN | {"name": "a/b"}, {}, "names are of"),
+        (DRAWN | {"answers": 0}, {}, "at least 1"),
+        (DRAWN, {"validation": 1.0}, "validation"),
+        (DRAWN, {"draw": {"x": {"operators": ["no_such"]}}}, "no operator"),
+    ],
+)
+def test_what_it_does_not_know_is_refused_by_name(part, fields, said):
+    with pytest.raises(UsageError) as refused:
+        recipe(part, **fields)
+    assert said in str(refused.value)
+
+
+def test_parts_have_names_of_their_own():
+    with pytest.raises(UsageError, match="name of its own"):
+        recipe(DRAWN, DRAWN)
+    with pytest.raises(UsageError, match="has parts"):
+        recipe()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, 5, 20, 500])
+def test_shards_of_large_programs_are_smaller(level):
+    where = {"level": level, "programs": 9} if level else {"file": "x.jsonl"}
+    (part,) = recipe({"name": "a", **where}).part
+    assert 1 <= part.programs_a_shard <= 160
+    assert part.programs_a_shard * level <= max(320, level)

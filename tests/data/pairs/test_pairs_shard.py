@@ -1,0 +1,84 @@
+from dataclasses import dataclass, replace
+
+import pytest
+from pairs_data import PROGRAMS, program_file, recipe
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.data.pairs import answers
+from kernelwright.data.pairs.answers import Written
+from kernelwright.data.pairs.shard import ShardWorker, read_shard, shards_of
+from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.teacher.whole import write_whole
+
+
+@pytest.fixture
+def made(tmp_path):
+    held_out = next(line["text"] for line in synthetic_v1() if line["level"] == 2)
+    path = program_file(tmp_path / "p.jsonl", (*PROGRAMS, held_out))
+    return recipe({"name": "a", "file": str(path), "answers": 3}, validation=0.5)
+
+
+def written(made, folder):
+    folder.mkdir()
+    (shard,) = shards_of(made)
+    worker = ShardWorker(made, folder)
+    tally = worker.run({name: getattr(shard, name) for name in shard.__slots__})
+    return folder / shard.name, tally
+
+
+def test_a_shard_is_the_same_whoever_writes_it(made, tmp_path):
+    one, _ = written(made, tmp_path / "one")
+    other, _ = written(made, tmp_path / "other")
+    assert one.read_bytes() == other.read_bytes()
+    assert list((tmp_path / "one").iterdir()) == [one]
+
+
+def test_what_is_held_out_is_dropped_and_counted(made, tmp_path):
+    path, tally = written(made, tmp_path / "out")
+    pairs, told = read_shard(path)
+    assert told == tally
+    assert tally["programs"] == 5
+    assert tally["dropped"] == {"program of synthetic-v1": 1}
+    assert {pair["id"].split("/")[1] for pair in pairs} == {"0", "1", "2", "3"}
+    assert tally["answers"] == len(pairs)
+    assert all(pair["licence"] == "MIT AND Apache-2.0" for pair in pairs)
+    sides = {pair["canonical"]: set() for pair in pairs}
+    for pair in pairs:
+        sides[pair["canonical"]].add(pair["split"])
+    assert all(len(found) == 1 for found in sides.values())
+
+
+@dataclass(frozen=True)
+class Careless:
+    """Answers that a look at their text refuses."""
+
+    licence = "MIT"
+
+    @classmethod
+    def of(cls, _options):
+        return cls()
+
+    def answers(self, request, *, limit, seed):
+        (good,) = write_whole(request.program, limit=1, seed=seed)
+        reads_files = f"import subprocess\n{good.source}"
+        return [
+            Written(candidate=None, refused="no form"),
+            Written(candidate=Candidate(source="def f(:\n", plan=good.plan)),
+            Written(candidate=replace(good, source=reads_files)),
+            Written(candidate=replace(good, plan=())),
+            Written(candidate=good, reasoning="because", provenance={"turn": 2}),
+        ]
+
+
+def test_flaws_of_the_text_alone_are_counted_by_reason(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(answers.SOURCES, "teacher", f"{__name__}:Careless")
+    path, tally = written(made, tmp_path / "out")
+    pairs, _ = read_shard(path)
+    assert len(pairs) == 4
+    assert {pair["reasoning"] for pair in pairs} == {"because"}
+    assert all('"turn": 2' in pair["provenance"] for pair in pairs)
+    del tally["dropped"]["program of synthetic-v1"]
+    assert sum(tally["dropped"].values()) == 16
+    assert tally["dropped"]["no form"] == 4
+    assert any(reason.startswith("static rule") for reason in tally["dropped"])
+    assert any(reason.startswith("unreadable") for reason in tally["dropped"])
