@@ -45,11 +45,11 @@ class Handler(BaseHTTPRequestHandler):
             is_right = self.headers["Authorization"] == "Bearer secret"
             return self.complete("in") if is_right else self.fail(401, "wrong key")
         if model.startswith("tires"):
-            return self.fail(503, "tired") if TIMES[model] > 3 else self.complete("an answer")
+            return self.halve() if TIMES[model] > 3 else self.complete("an answer")
         if model == "silent":
             return self.complete("")
         if model == "half":
-            return self.send_text(200, '{"id": "c", "choices": [{"ind', "application/json")
+            return self.halve()
         if model == "cut":
             return self.send_text(200, '{"id": "c", ', "application/json", {}, promised=99)
         if model == "nonsense":
@@ -61,6 +61,9 @@ class Handler(BaseHTTPRequestHandler):
             obeys = "answer replaces true" in said
             return self.complete(json.dumps({"replaces": obeys, "reasons": ["x"], "line": None}))
         return self.fail(404, f"no model {model}")
+
+    def halve(self):
+        self.send_text(200, '{"id": "c", "choices": [{"ind', "application/json")
 
     def complete(self, text):
         message = {"role": "assistant", "content": text}

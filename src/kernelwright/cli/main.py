@@ -15,6 +15,7 @@ from kernelwright.cli import (
     data,
     doctor,
     evaluate,
+    generate,
     lint,
     ops,
     optimize,
@@ -33,7 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verb in (optimize, verify, verify_many, lint, ops, doctor, report):
+for verb in (optimize, generate, verify, verify_many, lint, ops, doctor, report):
     name = verb.__name__.rpartition(".")[2].replace("_", "-")
     app.command(name=name)(verb.command)
 app.add_typer(data.app, name="data")

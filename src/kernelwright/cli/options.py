@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from kernelwright.policy.names import FORMS
+
 
 class Device(StrEnum):
     AUTO = "auto"
@@ -44,6 +46,10 @@ ModeOption = Annotated[
     typer.Option(
         help="pure: all computation in own Triton kernels; hybrid: library calls may stay."
     ),
+]
+PolicyOption = Annotated[
+    str,
+    typer.Option(metavar="POLICY", help=f"Who writes kernels: {FORMS}."),
 ]
 GradeOption = Annotated[
     Grade,

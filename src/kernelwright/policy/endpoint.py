@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.policy.names import URL
 
 if TYPE_CHECKING:
     import openai
 
-SCHEME = "openai:"
 SPEC_REMEDY = "write openai:URL#model, for example openai:http://localhost:8000/v1#my-model"
 NO_KEY = "none"
 """Sent where there is no key: servers of one's own ask for none, the client insists on some."""
@@ -56,9 +56,9 @@ class Endpoint:
         Raises:
             UsageError: the text names none.
         """
-        url, _, model = spec.removeprefix(SCHEME).partition("#")
+        url, _, model = spec.removeprefix(URL).partition("#")
         is_url = re.fullmatch(r"https?://[^\s/]+(/\S*)?", url) is not None
-        if not spec.startswith(SCHEME) or not is_url or not model.strip():
+        if not spec.startswith(URL) or not is_url or not model.strip():
             raise UsageError(f"not a model endpoint: {spec}", remedy=SPEC_REMEDY)
         return cls(url, model, **options)
 

@@ -14,11 +14,9 @@ from kernelwright.policy.answer import Answer, read_answer
 from kernelwright.policy.decode import Decoder
 from kernelwright.policy.embedded import load_embedded, load_model
 from kernelwright.policy.endpoint import Message
+from kernelwright.policy.names import EMBEDDED, PATH
 from kernelwright.policy.policy import Sampling, num_samples
 from kernelwright.policy.prompt import Request, conversation
-
-EMBEDDED = "embedded"
-SCHEME = "hf:"
 
 
 class LocalModel:
@@ -66,7 +64,7 @@ class LocalModel:
         Raises:
             UsageError: there is no such model, or it is broken.
         """
-        return cls(spec, *load_model(Path(spec.removeprefix(SCHEME)).expanduser(), _device()))
+        return cls(spec, *load_model(Path(spec.removeprefix(PATH)).expanduser(), _device()))
 
     @property
     def name(self) -> str:

@@ -7,7 +7,8 @@ from threading import Event
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.seed import derive
 from kernelwright.policy.answer import Answer, read_answer
-from kernelwright.policy.endpoint import SCHEME, Endpoint, Message
+from kernelwright.policy.endpoint import Endpoint, Message
+from kernelwright.policy.names import URL
 from kernelwright.policy.policy import Interrupted, Sampling, num_samples
 from kernelwright.policy.prompt import Request, conversation
 
@@ -31,7 +32,7 @@ class ServedModel:
 
     @property
     def name(self) -> str:
-        return f"{SCHEME}{self._endpoint.url}#{self._endpoint.model}"
+        return f"{URL}{self._endpoint.url}#{self._endpoint.model}"
 
     def write(
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling

@@ -6,12 +6,10 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.policy.answer import Answer, answer_text
+from kernelwright.policy.names import EMBEDDED, FORMS, PATH, TEACHER, URL
 from kernelwright.policy.policy import Policy, Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import to_text
-
-TEACHER, EMBEDDED, PATH, URL = "teacher", "embedded", "hf:", "openai:"
-FORMS = "teacher, embedded, hf:PATH or openai:URL#model"
 
 
 class Teacher:

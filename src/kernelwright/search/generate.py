@@ -1,0 +1,34 @@
+"""What a policy writes for a target, unjudged."""
+
+import torch
+
+from kernelwright.policy.answer import Answer
+from kernelwright.policy.policy import Policy, Sampling
+from kernelwright.policy.prompt import Request
+from kernelwright.search.target import load_target
+
+WITHOUT_GPU = "sm_90"
+"""What kernels are written for where there is no GPU to ask."""
+
+
+def generate(
+    spec: str, writer: Policy, *, samples: int, sampling: Sampling, precision: str, mode: str
+) -> list[Answer]:
+    """At most `samples` answers for a target of `optimize`.
+
+    Raises:
+        UsageError: the target cannot be loaded or captured, or the policy cannot be used.
+        InfraError: what runs the policy failed (`policy.Interrupted` has what it wrote).
+    """
+    program = load_target(spec, torch.device("cpu")).program
+    request = Request(program=program, device=architecture(), precision=precision, mode=mode)
+    (answers,) = writer.write([request], samples=samples, sampling=sampling)
+    return answers
+
+
+def architecture() -> str:
+    """The GPU's, as "sm_90"."""
+    if not torch.cuda.is_available():
+        return WITHOUT_GPU
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}"

@@ -1,0 +1,82 @@
+"""`kernelwright generate`: what is printed of good and bad answers, and of a policy that fails."""
+
+import json
+
+import pytest
+
+from kernelwright.cli.main import main
+from kernelwright.policy.answer import read_answer
+
+PROGRAM = """\
+import torch
+
+
+def get_inputs():
+    x0 = torch.randn((64, 33))
+    return [x0]
+
+
+def fused_operator(x0):
+    t0 = torch.relu(x0)
+    t1 = torch.exp(t0)
+    return [t1]
+"""
+
+
+@pytest.fixture
+def generate(tmp_path, capsys):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+
+    def command(*argv):
+        with pytest.raises(SystemExit) as ended:
+            main(["generate", str(path), *map(str, argv)])
+        return ended.value.code or 0, capsys.readouterr()
+
+    return command
+
+
+def test_the_teacher_s_candidates_are_printed_with_their_plans(generate):
+    code, streams = generate("-n", 2)
+    assert code == 0
+    for number in (1, 2):
+        assert f"# candidate {number}: teacher\n" in streams.out
+    assert streams.out.count("# Plan of") >= 2
+    assert streams.out.count("def fused_operator(") == 2
+
+
+def test_json_has_text_and_candidate(generate):
+    code, streams = generate("-n", 2, "--json", "--seed", 3)
+    found = json.loads(streams.out)
+    assert code == 0
+    assert (found["policy"], found["sampling"]["seed"]) == ("teacher", 3)
+    assert found["sampling"]["temperature"] == 1.0
+    for answer in found["answers"]:
+        again = read_answer(answer["text"], origin="teacher").candidate
+        assert json.loads(json.dumps(again.to_json()["plan"])) == answer["candidate"]["plan"]
+    assert generate("-n", 2, "--json", "--seed", 3)[1].out == streams.out
+
+
+def test_an_answer_without_a_candidate_says_why(generate, server):
+    spec = f"openai:{server.url}#{server.replying('I would rather not.')}"
+    code, streams = generate("--policy", spec)
+    assert code == 0
+    assert "# candidate 1: malformed (no_code)" in streams.out
+    assert "I would rather not." in streams.out
+
+
+def test_what_was_written_before_a_failure_is_printed(generate, server):
+    code, streams = generate("--policy", f"openai:{server.url}#tires-generate", "-n", 20)
+    assert code == 3
+    assert 1 <= streams.out.count("an answer") <= 3
+    assert "our side failed" in streams.err
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [("--policy", "gpt"), ("--policy", "hf:nowhere"), ("--policy", "embedded"), ("--top-p", 0)],
+)
+def test_what_cannot_be_used_is_the_user_s(generate, argv):
+    code, streams = generate(*argv, "--json")
+    assert code == 2
+    assert json.loads(streams.out)["error"]["kind"] == "usage"
