@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.core.scores import as_used, fast_p, geometric_mean, pass_at_k
+from kernelwright.core.scores import as_used, fast_p, gap, geometric_mean, mean_share, pass_at_k
 
 RATIOS = st.floats(0.01, 100.0)
 SPEEDUPS = st.lists(st.none() | RATIOS, min_size=1, max_size=30)
@@ -78,3 +78,38 @@ def test_pass_at_k_counts_the_draws_with_a_correct_one(num, data):
 def test_impossible_counts_are_refused(num, correct, k):
     with pytest.raises(ValueError, match="samples"):
         pass_at_k(num, correct, k)
+
+
+SHARES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=40)
+
+
+@given(SHARES)
+def test_a_mean_share_lies_in_its_interval_which_has_a_width_at_the_ends_too(shares):
+    found = mean_share(shares)
+    assert 0.0 <= found.low <= found.value + 1e-12
+    assert found.value - 1e-12 <= found.high <= 1.0
+    assert found.high - found.low > 0.0
+    assert found.num == len(shares)
+
+
+def test_wilsons_interval_is_the_published_one():
+    found = mean_share([1.0] * 81 + [0.0] * 182)  # Newcombe 1998, 81 of 263
+    assert (round(found.low, 4), round(found.high, 4)) == (0.2553, 0.3662)
+
+
+def test_newcombes_interval_is_the_published_one():
+    one, other = mean_share([1.0] * 56 + [0.0] * 14), mean_share([1.0] * 48 + [0.0] * 32)
+    found = gap(one, other)  # Newcombe 1998, 56 of 70 against 48 of 80, method 10
+    assert (round(found.low, 4), round(found.high, 4)) == (0.0524, 0.3339)
+
+
+@given(SHARES, SHARES)
+def test_a_gap_turns_its_sign_with_its_sides(one, other):
+    there, back = gap(mean_share(one), mean_share(other)), gap(mean_share(other), mean_share(one))
+    assert there.value == -back.value
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low))
+
+
+def test_no_shares_have_no_mean():
+    with pytest.raises(ValueError, match="no tasks"):
+        mean_share([])

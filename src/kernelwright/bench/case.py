@@ -19,7 +19,7 @@ import torch
 from kernelwright.bench.footprint import footprint
 from kernelwright.bench.serving import serve
 from kernelwright.bench.side_by_side import MESSAGE_LIMIT, side_by_side
-from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure
+from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
@@ -93,7 +93,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         verdict, kernel = Verdict.from_json(result["slower"]), folder / SLOWER
     if not (verdict.accepted or job["alone"]) and (why := _ran_out(lines)):
         return failure(MEMORY, f"beside other cases: {why}")
-    found = _of_verdict(verdict) | {
+    found = found_of(verdict) | {
         "kept": is_kept,
         "algebra": result["algebra"],
         "rewrites": result["rewrites"],
@@ -139,31 +139,10 @@ def _judged_candidate(job: Record, say: Say) -> Record:
     begin_s = time.monotonic()
     options = {key: job["options"][key] for key in ("device", "precision", "mode")}
     verdict = verify(job["spec"], Path(job["candidate"]), progress=say, **options)
-    return _of_verdict(verdict) | {
+    return found_of(verdict) | {
         "candidates": 1,
         "seconds": time.monotonic() - begin_s,
     }
-
-
-def _of_verdict(verdict: Verdict) -> Record:
-    """Times too, where it was accepted on a GPU."""
-    found: Record = {
-        "correct": verdict.accepted,
-        "kept": verdict.accepted,
-        "has_triton": verdict.accepted,
-        "code": verdict.code,
-        "message": verdict.message,
-        "errors": asdict(verdict.errors) if verdict.errors else None,
-        "eager": None,
-        "compiled": None,
-        "optimized": None,
-        "speedup_intervals": {},
-    }
-    if verdict.accepted and verdict.times:
-        found["eager"] = asdict(verdict.times["reference"])
-        found["optimized"] = asdict(verdict.times["candidate"])
-        found["speedup_intervals"] = {"eager": verdict.speedup_interval}
-    return found
 
 
 def _timed(job: Record, kernel: Path | None, precision: str) -> Record:

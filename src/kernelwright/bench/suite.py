@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -14,6 +14,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Verdict
 from kernelwright.timing.clock import gpus
 
 RECORDS = "records.jsonl"
@@ -204,6 +205,27 @@ def failure(code: str, message: str) -> Record:
         "code": code,
         "message": message,
     }
+
+
+def found_of(verdict: Verdict) -> Record:
+    """What is found of a case by a verdict on it; times too, where it was accepted on a GPU."""
+    found: Record = {
+        "correct": verdict.accepted,
+        "kept": verdict.accepted,
+        "has_triton": verdict.accepted,
+        "code": verdict.code,
+        "message": verdict.message,
+        "errors": asdict(verdict.errors) if verdict.errors else None,
+        "eager": None,
+        "compiled": None,
+        "optimized": None,
+        "speedup_intervals": {},
+    }
+    if verdict.accepted and verdict.times:
+        found["eager"] = asdict(verdict.times["reference"])
+        found["optimized"] = asdict(verdict.times["candidate"])
+        found["speedup_intervals"] = {"eager": verdict.speedup_interval}
+    return found
 
 
 def describe(line: Record) -> str:

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli import eval_kernelbench
+from kernelwright.cli import eval_kernelbench, eval_synthetic
 from kernelwright.cli.console import out, progress
 from kernelwright.cli.eval_options import BudgetOption, JobsOption, TimeoutOption, search_options
 from kernelwright.cli.options import (
@@ -26,6 +26,7 @@ app = typer.Typer(no_args_is_help=True, help="Run benchmark suites; results are 
 
 
 app.command("kernelbench")(eval_kernelbench.command)
+app.command("synthetic")(eval_synthetic.command)
 
 
 @app.command("modules")

@@ -12,14 +12,18 @@ from kernelwright.core.errors import UsageError
 from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
 from kernelwright.report.run import read_run
-from kernelwright.report.suite_page import LINT, PAGE, write_suite
+from kernelwright.report.suite_page import LINT, PAGE, RECORDS, write_suite
 from kernelwright.report.summary import write_summary
+from kernelwright.report.synthetic_page import is_examination, write_examination
 
 MATRIX = Path("docs", "verifier-matrix.md")
 
 FoldersArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[DIR]...", help="Folders that `optimize` or `eval kernelbench` wrote."),
+    typer.Argument(
+        metavar="[DIR]...",
+        help="Folders that `optimize`, `eval kernelbench` or `eval synthetic` wrote.",
+    ),
 ]
 SummaryOption = Annotated[
     Path | None,
@@ -60,7 +64,12 @@ def command(
     for folder in suites:
         write_suite(folder)
         err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
-    paths = [_records_of(folder) for folder in folders or () if folder not in suites]
+    examinations = [f for f in folders or () if is_examination(f / RECORDS)]
+    for folder in examinations:
+        write_examination(folder)
+        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
+    rest = [f for f in folders or () if f not in (*suites, *examinations)]
+    paths = [_records_of(folder) for folder in rest]
     runs = [read_run(path) for path in paths]
     for path in paths:
         render(path, path.with_name("report.html"))

@@ -9,11 +9,13 @@ import numpy as np
 from kernelwright.core.seed import derive
 
 NUM_RESAMPLES = 10_000
+NORMAL_975 = 1.959964
+"""Quantile of the normal distribution."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A geometric mean with its 95% bootstrap interval over tasks."""
+    """A mean over tasks, or a difference of two, with its 95% interval."""
 
     value: float
     low: float
@@ -39,7 +41,7 @@ def fast_p(speedups: Sequence[float | None], p: float) -> float:
 
 
 def geometric_mean(ratios: Sequence[float], *seed_words: str) -> Mean:
-    """With an interval that is a function of the ratios and the seed's words alone.
+    """With a bootstrap interval over tasks, which the ratios and the seed's words decide.
 
     Raises:
         ValueError: there are no ratios, or one is not above 0.
@@ -69,3 +71,30 @@ def pass_at_k(num: int, correct: int, k: int) -> float:
     if not (0 <= correct <= num and 1 <= k <= num):
         raise ValueError(f"no {k} of {num} samples, {correct} of them correct")
     return 1.0 - math.comb(num - correct, k) / math.comb(num, k)
+
+
+def mean_share(shares: Sequence[float]) -> Mean:
+    """Mean of shares, one a task, with Wilson's interval: it has a width at 0 and 1 too.
+
+    The interval takes tasks as single trials: too wide where shares are of several samples.
+
+    Raises:
+        ValueError: there are no shares.
+    """
+    if not shares:
+        raise ValueError("no tasks")
+    num = len(shares)
+    value = sum(shares) / num
+    z2 = NORMAL_975**2 / num
+    middle = (value + z2 / 2) / (1 + z2)
+    half = math.sqrt(value * (1 - value) * z2 + z2 * z2 / 4) / (1 + z2)
+    return Mean(value, max(0.0, middle - half), min(1.0, middle + half), num)
+
+
+def gap(one: Mean, other: Mean) -> Mean:
+    """How far one mean share lies above another of other tasks, with Newcombe's interval from
+    theirs (Newcombe 1998, method 10); over as many tasks as the smaller of the two."""
+    value = one.value - other.value
+    below = math.hypot(one.value - one.low, other.high - other.value)
+    above = math.hypot(one.high - one.value, other.value - other.low)
+    return Mean(value, value - below, value + above, min(one.num, other.num))

@@ -59,6 +59,13 @@ def request_text(request: Request) -> str:
     )
 
 
+def requested_text(message: str) -> str | None:
+    """The canonical text of the program that a user's message asks for; None where it has none."""
+    _, begin, rest = message.partition(f"{CODE_BEGIN}\n")
+    text, end, _ = rest.partition(f"\n{CODE_END}")
+    return f"{text}\n" if begin and end else None
+
+
 def conversation(request: Request) -> list[Message]:
     """What a model that was not trained to the form is sent."""
     return [Message("system", SYSTEM), Message("user", request_text(request))]

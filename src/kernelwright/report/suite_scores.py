@@ -113,7 +113,7 @@ def _scores(level: str, cases: Sequence[Record]) -> Scores:
         roofline=geometric_mean(shares, "roofline", level) if shares else None,
         seconds=sum(case.get("seconds", 0.0) for case in cases),
         candidates=sum(case.get("candidates", 0) for case in cases),
-        pass_at=_pass_at(list(samples.values())),
+        pass_at=pass_at_ks(cases),
     )
 
 
@@ -197,9 +197,15 @@ def _names(cases: Sequence[Record], key: str) -> dict[str, int]:
     return dict(Counter(name for case in cases for name in case.get(key, ())))
 
 
-def _pass_at(samples: Sequence[Sequence[Record]]) -> dict[int, float]:
-    """For 1 and the powers of two up to the samples that every task has."""
-    least = min(map(len, samples))
-    counts = [(len(each), sum(case["correct"] for case in each)) for each in samples]
+def pass_at_ks(cases: Iterable[Record]) -> dict[int, float]:
+    """Mean of pass@k over tasks, for 1 and the powers of two up to the samples that every task has;
+    nothing where some task has one sample."""
+    samples: dict[int, list[bool]] = defaultdict(list)
+    for case in cases:
+        samples[case["id"]].append(case["correct"])
+    least = min(map(len, samples.values()))
     ks = [1 << i for i in range(least.bit_length())] if least > 1 else []
-    return {k: sum(pass_at_k(n, c, k) for n, c in counts) / len(counts) for k in ks}
+    return {
+        k: sum(pass_at_k(len(each), sum(each), k) for each in samples.values()) / len(samples)
+        for k in ks
+    }

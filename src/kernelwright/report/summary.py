@@ -1,20 +1,23 @@
 """`results/summary.json` and the README's table, from the benchmark records in `results/`.
 
 A records file holds one run record, then one `benchmark_case` record a problem. Cases of one suite,
-level, policy, mode and precision are one row; a later file or line replaces an earlier case.
+level, policy, mode and precision are one row; a later line replaces an earlier case, a later file
+all samples of its task.
 """
 
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.core.scores import geometric_mean
+from kernelwright.core.scores import Mean, geometric_mean
+from kernelwright.report.suite_scores import pass_at_ks
+from kernelwright.report.synthetic_scores import diversity, is_malformed
 
 KEY = ("suite", "level", "policy", "mode", "precision")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
@@ -28,10 +31,19 @@ class Group:
     """All cases of one row of the table."""
 
     cases: tuple[Record, ...]
+    """All samples; the first one stands for its task where nothing else is said."""
     files: tuple[str, ...]
     """Records files they come from."""
     commit: str | None
     device: str
+
+
+@dataclass(slots=True)
+class _Task:
+    """The cases of one task in the last file that has any."""
+
+    file: str
+    samples: dict[int, Record] = field(default_factory=dict)
 
 
 def write_summary(results: Path, readme: Path) -> dict[str, Any]:
@@ -58,28 +70,32 @@ def write_summary(results: Path, readme: Path) -> dict[str, Any]:
 
 def read_groups(results: Path) -> dict[Key, Group]:
     """Benchmark cases in every JSONL file under a folder, by row, rows sorted."""
-    cases: dict[Key, dict[Any, tuple[Record, str]]] = {}
+    tasks: dict[Key, dict[Any, _Task]] = {}
     runs: dict[Key, Record] = {}
     for path in sorted(results.rglob("*.jsonl")):
+        file = str(path.relative_to(results))
         run: Record | None = None
         for item in record.read(path):
             if item.get("record") == "run":
                 run = item
-            if item.get("record") != "benchmark_case" or item.get("sample", 0):
-                continue  # the first sample stands for its task
+            if item.get("record") != "benchmark_case":
+                continue
             if run is None:
                 raise UsageError("a case before any run record", file=str(path))
             key = tuple(str(item[name]) for name in KEY)
-            cases.setdefault(key, {})[item["id"]] = (item, str(path.relative_to(results)))
+            task = tasks.setdefault(key, {}).get(item["id"])
+            if task is None or task.file != file:
+                task = tasks[key][item["id"]] = _Task(file)
+            task.samples[item.get("sample", 0)] = item
             runs[key] = run
     return {
         key: Group(
-            cases=tuple(case for case, _ in cases[key].values()),
-            files=tuple(sorted({file for _, file in cases[key].values()})),
+            cases=tuple(case for task in found.values() for case in task.samples.values()),
+            files=tuple(sorted({task.file for task in found.values()})),
             commit=runs[key]["environment"].get("commit"),
             device=str(runs[key]["environment"]["gpu"]).split(",")[0],
         )
-        for key in sorted(cases)
+        for key, found in sorted(tasks.items())
     }
 
 
@@ -93,33 +109,51 @@ def summarize(groups: dict[Key, Group]) -> dict[str, Any]:
 
 
 def metrics(cases: Sequence[Record]) -> dict[str, Record]:
-    """Metric -> value, of (number of cases it is out of), ci (95%, None for plain counts).
+    """Metric -> value, of (number of tasks it is out of), ci (95%, None for plain counts).
 
+    Everything is over the first sample of each task, but for what is said of several.
     A case beats a rival when its median is lower; `_significant` asks that the 95% interval of the
     speed-up excludes 1, in older records that the two intervals of the medians do not overlap.
     Geometric means are over the correct cases that were timed. A rival that was
     never timed has no figures.
     """
+    sampled = _of_samples(cases)
+    cases = [case for case in cases if not case.get("sample", 0)]
     num = len(cases)
     correct = [case for case in cases if case["correct"]]
     found = {
         "correct": _count(len(correct), num),
         "correct_with_triton": _count(sum(bool(c["has_triton"]) for c in correct), num),
     }
-    for rival, field in (("eager", "eager"), ("compile", "compiled")):
-        if not any(case.get(field) for case in cases):
+    for rival, name in (("eager", "eager"), ("compile", "compiled")):
+        if not any(case.get(name) for case in cases):
             continue
-        timed = [case for case in correct if case.get(field) and case.get("optimized")]
-        wins = sum(c["optimized"]["median_ms"] < c[field]["median_ms"] for c in timed)
+        timed = [case for case in correct if case.get(name) and case.get("optimized")]
+        wins = sum(c["optimized"]["median_ms"] < c[name]["median_ms"] for c in timed)
         found[f"beats_{rival}"] = _count(wins, num)
-        significant = sum(_is_significant(case, field) for case in timed)
+        significant = sum(_is_significant(case, name) for case in timed)
         found[f"beats_{rival}_significant"] = _count(significant, num)
         if timed:
-            found[f"geomean_over_{rival}"] = _geomean(timed, field)
+            found[f"geomean_over_{rival}"] = _geomean(timed, name)
+    return found | sampled
+
+
+def _of_samples(cases: Sequence[Record]) -> dict[str, Record]:
+    """pass@k where tasks have several samples; of answers of a policy, how many hold no candidate
+    and how much those of one program differ."""
+    num = len({case["id"] for case in cases})
+    found = {f"pass_at_{k}": _count(_short(x), num) for k, x in pass_at_ks(cases).items()}
+    answers = [case for case in cases if "malformed" in case]
+    if answers:
+        found["malformed"] = _count(sum(map(is_malformed, answers)), len(answers))
+    if (differ := diversity(answers)) is not None:
+        found["distinct_schedules"] = _count(_short(differ.schedules), differ.programs)
+        if differ.spread:
+            found["spread"] = _mean(differ.spread)
     return found
 
 
-def _count(value: int, of: int) -> Record:
+def _count(value: float, of: int) -> Record:
     return {"value": value, "of": of, "ci": None}
 
 
@@ -133,7 +167,10 @@ def _is_significant(case: Record, rival: str) -> bool:
 def _geomean(cases: Sequence[Record], rival: str) -> Record:
     """Geometric mean speedup, with the 95% bootstrap interval over cases."""
     ratios = [case[rival]["median_ms"] / case["optimized"]["median_ms"] for case in cases]
-    mean = geometric_mean(ratios, "geomean", rival)
+    return _mean(geometric_mean(ratios, "geomean", rival))
+
+
+def _mean(mean: Mean) -> Record:
     return {
         "value": _short(mean.value),
         "of": mean.num,

@@ -1,0 +1,144 @@
+"""What a policy answers to problems, kept in a file as it comes: nothing is asked twice.
+
+    {"record": "run", ...}        who is asked and how answers are drawn; the environment
+    {"record": "answers", ...}    a line a problem: "problem", "digest" of its text, "answers"
+
+An answer is {"source", "schedule"}, or {"malformed", "message", "text"}. Those that a policy did
+not give, though it was asked for so many, are `UNANSWERED`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kernelwright.bench.problems import Problem
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.record import Record
+from kernelwright.policy.answer import Answer
+from kernelwright.policy.policy import Policy, Sampling
+from kernelwright.policy.prompt import Request
+
+UNANSWERED = "unanswered"
+"""In place of a `Malformed` reason."""
+ROWS = 1024
+"""Answers asked for at once: what decoding in batches needs to be fast, and what is lost at most
+when a run is cut short."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asking:
+    """Who is asked, and how."""
+
+    policy: Policy
+    label: str
+    """What the policy is called in records."""
+    samples: int
+    """Answers to each problem."""
+    sampling: Sampling
+    precision: str
+    mode: str
+
+    @property
+    def name(self) -> str:
+        """Of the policy as it is asked: figures of greedy and of drawn answers are kept apart."""
+        temperature = self.sampling.temperature
+        return f"{self.label} T={temperature:g}" if temperature else self.label
+
+    def head(self) -> Record:
+        """What all answers rest on: the same whenever the run is resumed."""
+        return {
+            "record": "run",
+            "command": "eval synthetic",
+            "policy": self.name,
+            "options": {
+                "samples": self.samples,
+                **asdict(self.sampling),
+                "precision": self.precision,
+                "mode": self.mode,
+            },
+        }
+
+
+def ask(
+    asking: Asking, problems: Sequence[Problem], path: Path, say: Say
+) -> tuple[Record, dict[str, list[Record]]]:
+    """The run's head, and the answers to every problem by its name; what the file has is not asked
+    again.
+
+    Raises:
+        UsageError: the file holds answers of another policy, drawn otherwise or to other problems,
+            or the policy cannot be used.
+        InfraError: the policy failed; what it answered before is in the file.
+    """
+    head, found = _begin(asking, problems, path)
+    left = [problem for problem in problems if problem.name not in found]
+    step = max(1, ROWS // asking.samples)
+    for first in range(0, len(left), step):
+        batch = left[first : first + step]
+        say(f"{first} of {len(left)} programs answered")
+        lines = list(_asked(asking, batch))
+        record.append(path, lines)
+        found |= {line["problem"]: line["answers"] for line in lines}
+    return head, found
+
+
+def _asked(asking: Asking, batch: Sequence[Problem]) -> Iterator[Record]:
+    requests = [
+        Request(program=problem.program, precision=asking.precision, mode=asking.mode)
+        for problem in batch
+    ]
+    written = asking.policy.write(requests, samples=asking.samples, sampling=asking.sampling)
+    if len(written) != len(batch):
+        raise InfraError(f"{asking.label} answers {len(written)} of {len(batch)} requests")
+    for problem, answers in zip(batch, written, strict=True):
+        yield {
+            "record": "answers",
+            "problem": problem.name,
+            "digest": problem.digest,
+            "answers": [_answer(each) for each in answers],
+        }
+
+
+def _answer(answer: Answer) -> Record:
+    if answer.candidate is None:
+        return {"malformed": answer.malformed, "message": answer.message, "text": answer.text}
+    return {"source": answer.candidate.source, "schedule": answer.candidate.schedule}
+
+
+def _begin(
+    asking: Asking, problems: Sequence[Problem], path: Path
+) -> tuple[Record, dict[str, list[Record]]]:
+    """What the file holds; begins it where there is none."""
+    record.cut_torn_line(path)
+    lines = list(record.read(path)) if path.exists() else []
+    head = asking.head()
+    if not lines:
+        head |= {"environment": record.environment()}
+        record.append(path, [head])
+        return head, {}
+    begun, *answered = lines
+    _check_same(begun, head, str(path))
+    digests = {problem.name: problem.digest for problem in problems}
+    for line in answered:
+        if digests.get(line["problem"], line["digest"]) != line["digest"]:
+            raise UsageError(
+                f"{line['problem']} was another program when it was answered",
+                file=str(path),
+                remedy="give another --out folder",
+            )
+    return begun, {line["problem"]: line["answers"] for line in answered}
+
+
+def _check_same(begun: Record, head: Record, file: str) -> None:
+    flat, wanted = ({**each, **each.get("options", {})} for each in (begun, head))
+    for key, value in wanted.items():
+        if key != "options" and flat.get(key) != value:
+            raise UsageError(
+                f"this run was begun with {key} = {flat.get(key)!r}, not {value!r}",
+                file=file,
+                line=1,
+                remedy="resume it as it was begun, or give another --out folder",
+            )

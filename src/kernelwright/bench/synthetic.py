@@ -1,0 +1,139 @@
+"""A policy on programs, without search: it answers, all answers are judged, cases are recorded.
+
+The folder of a run has `answers.jsonl`, which costs most and is gone on with, the judge's records
+under `judged/`, gone on with too, and `records.jsonl`: a case an answer, written anew from both.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from kernelwright.bench.answers import UNANSWERED, Asking, ask
+from kernelwright.bench.problems import Problem
+from kernelwright.bench.suite import RECORDS, failure, found_of
+from kernelwright.core import record
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.sandbox.executor import Executor
+from kernelwright.verify.jobs import Job
+from kernelwright.verify.many import judge_many
+from kernelwright.verify.many_audit import audit_many
+from kernelwright.verify.pools import local_pools
+from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.run_folder import RunFolder
+
+ANSWERS, JUDGED = "answers.jsonl", "judged"
+
+Say = Callable[[str], None]
+Answers = Mapping[str, Sequence[Record]]
+"""Problem's name -> what was answered, at most as often as was asked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is run."""
+
+    asking: Asking
+    recipe: Recipe
+    """Resolved."""
+    out: Path
+    workers: int | None = None
+    """Judges at once; None: one a core."""
+
+
+def examine(plan: Plan, problems: Sequence[Problem], say: Say) -> Record:
+    """Ask, judge, and write the cases; resumes what is in the folder.
+
+    Returns:
+        The judge's summary: `infra` answers could not be judged, for which the same command is run
+        again, nor could `usage`, whose program the judge cannot use. Neither has a case.
+
+    Raises:
+        UsageError: the folder holds a run that was begun otherwise, or the policy cannot be used.
+        InfraError: the policy failed, or no judge can be started; what is there is kept.
+    """
+    head, answers = ask(plan.asking, problems, plan.out / ANSWERS, say)
+    jobs = list(jobs_of(problems, answers))
+    judged = plan.out / JUDGED
+    pools = local_pools(plan.recipe, plan.workers)
+    summary = judge_many(jobs, plan.recipe, judged, pools.judges, pools.clock, say)
+    if plan.recipe.grade == "recycled":
+        say("judging some of what was accepted again, fresh")
+        summary |= audit_many(jobs, plan.recipe, judged, partial(_judges, plan.workers), say)
+    verdicts = verdicts_in(judged, plan.recipe)
+    judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
+    head = head | {"options": head["options"] | judging}
+    write_cases(plan.out / RECORDS, head, cases_of(plan.asking, problems, answers, verdicts))
+    return summary
+
+
+def _judges(workers: int | None, recipe: Recipe) -> Executor:
+    return local_pools(recipe, workers).judges
+
+
+def jobs_of(problems: Sequence[Problem], answers: Answers) -> Iterator[Job]:
+    """One for each candidate; ids are PROBLEM/SAMPLE."""
+    for problem in problems:
+        for sample, answer in enumerate(answers[problem.name]):
+            if "source" in answer:
+                yield Job(
+                    id=f"{problem.name}/{sample}",
+                    reference=problem.text,
+                    candidate=answer["source"],
+                )
+
+
+def verdicts_in(folder: Path, recipe: Recipe) -> dict[str, tuple[str, Verdict]]:
+    """Job's id -> digest of what was judged, and the verdict on it."""
+    return {
+        name: (line["content"], Verdict.from_json(dict(line["verdict"])))
+        for name, line in RunFolder(folder, recipe).by_id.items()
+        if line["record"] == "verdict"
+    }
+
+
+def cases_of(
+    asking: Asking,
+    problems: Sequence[Problem],
+    answers: Answers,
+    verdicts: Mapping[str, tuple[str, Verdict]],
+) -> Iterator[Record]:
+    """A record for every sample that was asked for, but for those that could not be judged."""
+    for problem in problems:
+        given = list(answers[problem.name])
+        given += [{"malformed": UNANSWERED, "message": ""}] * (asking.samples - len(given))
+        for sample, answer in enumerate(given):
+            line = _line(asking, problem, sample)
+            if "malformed" in answer:
+                found = failure(answer["malformed"], answer["message"])
+                yield line | found | {"malformed": answer["malformed"]}
+            elif (name := f"{problem.name}/{sample}") in verdicts:
+                content, verdict = verdicts[name]
+                about = {"malformed": None, "schedule": answer["schedule"], "content": content}
+                yield line | found_of(verdict) | about
+
+
+def _line(asking: Asking, problem: Problem, sample: int) -> Record:
+    return {
+        "record": "benchmark_case",
+        "suite": problem.suite,
+        "level": problem.level,
+        "policy": asking.name,
+        "mode": asking.mode,
+        "precision": asking.precision,
+        "id": problem.id,
+        "sample": sample,
+        "name": problem.name,
+        "operators": problem.operators,
+        "num_calls": len(problem.program.calls),
+    }
+
+
+def write_cases(path: Path, head: Record, cases: Iterator[Record]) -> None:
+    """Head and cases, whole or not at all."""
+    beside = path.with_suffix(".new")
+    beside.unlink(missing_ok=True)
+    record.append(beside, [head])
+    record.append(beside, cases)
+    beside.replace(path)

@@ -1,0 +1,173 @@
+"""`kernelwright eval synthetic`: what a policy writes without search, judged, as a page."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.cli.console import err, out, print_json, progress
+from kernelwright.cli.options import (
+    Device,
+    DeviceOption,
+    Grade,
+    GradeOption,
+    JsonOption,
+    Mode,
+    ModeOption,
+    Precision,
+    PrecisionOption,
+)
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.report.suite_page import PAGE
+from kernelwright.report.synthetic_page import (
+    Examination,
+    answers,
+    gap_rows,
+    reasons,
+    speeds,
+    write_examination,
+)
+
+ProgramsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="JSONL",
+        help="Programs, or pairs for training; several are compared.",
+        show_default="synthetic-v1",
+    ),
+]
+SplitOption = Annotated[
+    str, typer.Option(help="Of pairs, e.g. train,validation: a suite each, compared.")
+]
+LevelsOption = Annotated[
+    str, typer.Option(help="E.g. 1,2,5,20,operators.", show_default="all there are")
+]
+LimitOption = Annotated[
+    int | None,
+    typer.Option(min=1, help="Programs of each suite and level.", show_default="all there are"),
+]
+OutOption = Annotated[
+    Path,
+    typer.Option("--out", help="Folder of answers, records and page; the same command resumes it."),
+]
+PolicyOption = Annotated[
+    str, typer.Option(metavar="SPEC", help="Who writes: teacher, hf:PATH, openai:URL#model ...")
+]
+LabelOption = Annotated[
+    str | None,
+    typer.Option(help="The policy's name in records and tables.", show_default="as it is called"),
+]
+SamplesOption = Annotated[int, typer.Option("-n", min=1, help="Answers to each program.")]
+TemperatureOption = Annotated[float, typer.Option(min=0.0, help="0: greedy.")]
+TopPOption = Annotated[float, typer.Option("--top-p", min=0.0, max=1.0)]
+TokensOption = Annotated[int, typer.Option("--max-tokens", min=1, help="Of one answer.")]
+SeedOption = Annotated[int, typer.Option(help="Of the draws of answers.")]
+TimingOption = Annotated[bool, typer.Option(help="Time what is accepted (GPU only).")]
+WorkersOption = Annotated[
+    int | None, typer.Option(min=1, help="Judges at once.", show_default="one a core")
+]
+
+
+def command(
+    policy: PolicyOption,
+    folder: OutOption = Path("out/synthetic"),
+    programs: ProgramsOption = None,
+    split: SplitOption = "",
+    levels: LevelsOption = "",
+    limit: LimitOption = None,
+    label: LabelOption = None,
+    samples: SamplesOption = 1,
+    temperature: TemperatureOption = 0.0,
+    top_p: TopPOption = 1.0,
+    max_tokens: TokensOption = 8192,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.AUTO,
+    precision: PrecisionOption = Precision.STRICT,
+    mode: ModeOption = Mode.PURE,
+    grade: GradeOption = Grade.FRESH,
+    timing: TimingOption = True,
+    workers: WorkersOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Have a policy answer programs, judge every answer, and write a page: exit code 3 where
+    failures of ours are left (run it again)."""
+    from kernelwright.bench.answers import Asking
+    from kernelwright.bench.problems import Selection, problems_of
+    from kernelwright.bench.synthetic import Plan, examine
+    from kernelwright.policy.policy import Sampling
+    from kernelwright.search.policies import policy as policy_named
+    from kernelwright.verify.recipe import Recipe
+
+    if samples > 1 and temperature == 0.0:
+        raise UsageError("greedy answers are all the same", remedy="give --temperature, e.g. 1.0")
+    selection = Selection(levels=parse_levels(levels), splits=_names(split), limit=limit)
+    problems = problems_of(programs or [], selection)
+    recipe = Recipe(
+        device=device.value,
+        precision=precision.value,
+        mode=mode.value,
+        grade=grade.value,
+        timing=timing,
+    )
+    asking = Asking(
+        policy=policy_named(policy),
+        label=label or policy,
+        samples=samples,
+        sampling=Sampling(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed),
+        precision=precision.value,
+        mode=mode.value,
+    )
+    plan = Plan(asking=asking, recipe=recipe.resolved(), out=folder, workers=workers)
+    with progress("synthetic") as say:
+        summary = examine(plan, problems, say)
+    found = write_examination(folder)
+    if json:
+        suites = {name: [asdict(each) for each in own] for name, own in found.levels.items()}
+        gaps = {name: [asdict(each) for each in own] for name, own in found.gaps}
+        print_json({"suites": suites, "gaps": gaps, "left": left(summary)})
+    else:
+        _print(found)
+        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
+    if left(summary):
+        err.print(f"{left(summary)} answers could not be judged", markup=False)
+    raise typer.Exit(3 if summary["infra"] else 0)
+
+
+def parse_levels(text: str) -> list[str]:
+    """Names of levels from "1,2,operators".
+
+    Raises:
+        UsageError: it is no such list.
+    """
+    names = _names(text)
+    if not all(name == "operators" or name.isdecimal() for name in names):
+        raise UsageError(f"--levels {text!r} names no levels", remedy="write e.g. 1,2,operators")
+    return [f"L{name}" if name.isdecimal() else name for name in names]
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def left(summary: Record) -> int:
+    return int(summary["infra"] + summary["usage"])
+
+
+def _print(found: Examination) -> None:
+    """Reasons and speeds, then differences between suites, then pass@1, last."""
+    for name, levels in found.levels.items():
+        for rows in (reasons(levels), speeds(levels), answers(levels)):
+            if len(rows) > 1:
+                out.print(_table(name, rows))
+    for name, gaps in found.gaps:
+        out.print(_table(name, gap_rows(gaps)))
+
+
+def _table(title: str, rows: list[tuple[str, ...]]) -> Table:
+    table = Table(*rows[0], title=title, box=None, pad_edge=False, header_style="bold")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table

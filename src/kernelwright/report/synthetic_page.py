@@ -1,0 +1,192 @@
+"""The page of a policy's answers to programs, from the records in a run's folder."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.scores import Mean
+from kernelwright.report.format import factor
+from kernelwright.report.rendering import asset, template
+from kernelwright.report.suite_page import PAGE, RECORDS
+from kernelwright.report.synthetic_scores import (
+    Gap,
+    LevelScores,
+    OperatorScores,
+    by_suite,
+    gaps,
+    level_scores,
+    operator_scores,
+)
+
+COMMAND = "eval synthetic"
+PUBLISHED = {"L1": (86.8, 32.1), "L2": (75.0, 54.0), "L5": (15.0, 10.0), "L20": (0.0, 0.0)}
+"""DRTriton-7B without search on its own synthetic set: percent correct, faster than eager."""
+
+Rows = list[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Examination:
+    run: Record
+    suites: dict[str, list[Record]]
+    """Name -> its cases."""
+
+    @property
+    def levels(self) -> dict[str, list[LevelScores]]:
+        return {name: level_scores(cases) for name, cases in self.suites.items()}
+
+    @property
+    def gaps(self) -> Iterator[tuple[str, list[Gap]]]:
+        """Every two suites that have a level in common."""
+        for (name, cases), (other, others) in combinations(self.suites.items(), 2):
+            if found := gaps(cases, others):
+                yield f"{name} above {other}", found
+
+
+def is_examination(records: Path) -> bool:
+    """Whether a file is one that `eval synthetic` wrote."""
+    first = next(record.read(records), {}) if records.is_file() else {}
+    return first.get("command") == COMMAND
+
+
+def read_examination(folder: Path) -> Examination:
+    """The run in a folder that `eval synthetic` wrote.
+
+    Raises:
+        UsageError: it has no run, or no case.
+    """
+    path = folder / RECORDS
+    run, *cases = list(record.read(path)) if is_examination(path) else [{}]
+    if not cases:
+        raise UsageError("no cases of a run", file=str(path))
+    return Examination(run=run, suites=by_suite(cases))
+
+
+def write_examination(folder: Path) -> Examination:
+    """Write `report.html` into the folder."""
+    found = read_examination(folder)
+    (folder / PAGE).write_text(page(found), encoding="utf-8")
+    return found
+
+
+def page(found: Examination) -> str:
+    """HTML text."""
+    return template("synthetic.html").render(
+        run=found.run,
+        facts=_facts(found.run),
+        gaps=[(name, gap_rows(each)) for name, each in found.gaps],
+        suites=[
+            {
+                "name": name,
+                "answers": answers(scores),
+                "speeds": speeds(scores),
+                "diversity": diversity(scores),
+                "reasons": reasons(scores),
+                "operators": operators(operator_scores(found.suites[name])),
+            }
+            for name, scores in found.levels.items()
+        ],
+        style=asset("style.css"),
+    )
+
+
+def _facts(run: Record) -> list[str]:
+    """What all figures rest on."""
+    options, environment = run["options"], run["environment"]
+    is_greedy = options["temperature"] == 0
+    drawn = f"temperature {options['temperature']:g}, top-p {options['top_p']:g}"
+    on_gpu = options["device"] == "cuda"
+    return [
+        f"policy {run['policy']}",
+        f"{options['samples']} a program, {'greedy' if is_greedy else drawn}",
+        options["mode"],
+        options["precision"],
+        f"judged {options['grade']}",
+        str(environment["gpu"]).split(",")[0] if on_gpu else "CPU interpreter, no times",
+        f"torch {environment['versions']['torch']}",
+        f"commit {environment['commit']}",
+    ]
+
+
+def answers(levels: Sequence[LevelScores]) -> Rows:
+    """A heading, then for each level pass@k, and how many first samples are correct."""
+    head = ("level", "programs", "samples", "pass@1, %", "pass@k, %", "correct", "malformed, %")
+    rows: Rows = [(*head, "published, %")]
+    for level in levels:
+        several = [
+            f"k = {k}: {100 * share:.1f}" for k, share in level.first.pass_at.items() if k > 1
+        ]
+        numbers = (level.level, str(level.first.tasks), str(level.samples))
+        malformed = f"{100 * level.malformed / level.samples:.1f}"
+        theirs = " / ".join(f"{share:g}" for share in PUBLISHED.get(level.level, ()))
+        correct = str(level.first.correct)
+        rows.append(
+            (*numbers, points(level.pass_1), ", ".join(several), correct, malformed, theirs)
+        )
+    return rows
+
+
+def speeds(levels: Sequence[LevelScores]) -> Rows:
+    """How many first samples are faster than eager, and by how much; no rows without times."""
+    rows: Rows = [("level", "programs", "faster", "mean of correct ones")]
+    for level in levels:
+        for each in level.first.against:
+            mean = f"{_interval(each.correct)}, n = {each.correct.num}"
+            rows.append((level.level, str(level.first.tasks), str(each.beats), mean))
+    return rows if len(rows) > 1 else []
+
+
+def diversity(levels: Sequence[LevelScores]) -> Rows:
+    """How much samples differ; no rows with one sample a program."""
+    rows: Rows = [
+        ("level", "programs", "distinct schedules", "distinct texts", "slowest over fastest")
+    ]
+    for level in levels:
+        if (found := level.diversity) is not None:
+            spread = f"{_interval(found.spread)}, n = {found.spread.num}" if found.spread else ""
+            num = str(found.programs)
+            rows.append((level.level, num, f"{found.schedules:.2f}", f"{found.texts:.2f}", spread))
+    return rows if len(rows) > 1 else []
+
+
+def _interval(mean: Mean) -> str:
+    return f"{factor(mean.value)} ({mean.low:.2f} to {mean.high:.2f})"
+
+
+def reasons(levels: Sequence[LevelScores]) -> Rows:
+    """A row for each reason, the most frequent first: percent of all samples of each level."""
+    rows: Rows = [("reason", *(level.level for level in levels))]
+    total = sum((Counter(level.reasons) for level in levels), Counter[str]())
+    for reason, _ in total.most_common():
+        shares = [level.reasons.get(reason, 0) / level.samples for level in levels]
+        rows.append((reason, *(f"{100 * share:.1f}" if share else "" for share in shares)))
+    return rows
+
+
+def operators(scores: Sequence[OperatorScores]) -> Rows:
+    """A row for each operator, the least often correct first."""
+    rows: Rows = [("operator", "alone, %", "n", "among others, %", "n", "alone: why not")]
+    for each in scores:
+        alone = (f"{100 * each.alone.value:.0f}", str(each.alone.num)) if each.alone else ("", "")
+        among = (f"{100 * each.among.value:.0f}", str(each.among.num))
+        why = ", ".join(f"{code} {count}" for code, count in each.reasons.items())
+        rows.append((each.operator, *alone, *among, why))
+    return rows
+
+
+def gap_rows(found: Sequence[Gap]) -> Rows:
+    rows: Rows = [("level", "pass@1, %", "other, %", "points")]
+    for each in found:
+        rows.append((each.level, points(each.one), points(each.other), points(each.above)))
+    return rows
+
+
+def points(mean: Mean) -> str:
+    """A share in percent, or a difference of two in points."""
+    low, high = 100 * mean.low, 100 * mean.high
+    return f"{100 * mean.value:.1f} ({low:.1f} to {high:.1f}), n = {mean.num}"

@@ -1,0 +1,187 @@
+"""What the answers of a policy to programs add up to: by level, by operator, one suite beside
+another.
+
+Where a policy was asked for several samples, pass@k is over all of them; what `suite_scores` counts
+(correct, faster, mean speed-up) is the first one's.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.record import Record
+from kernelwright.core.scores import Mean, gap, geometric_mean, mean_share
+from kernelwright.report.suite_scores import Scores, scores_by_level, speedup
+
+Samples = Sequence[Record]
+"""The cases of one program."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Diversity:
+    """How much the candidates of a program differ, over programs with several."""
+
+    programs: int
+    schedules: float
+    """Share of distinct ones among the candidates of a program, meaned over programs."""
+    texts: float
+    """As `schedules`, of whole candidates."""
+    spread: Mean | None
+    """Slowest over fastest correct candidate of a program, geometric mean over programs where two
+    were timed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LevelScores:
+    level: str
+    samples: int
+    """Answers judged or malformed, over all programs."""
+    first: Scores
+    """Of the first sample of each program."""
+    pass_1: Mean
+    """Share of correct samples, meaned over programs."""
+    malformed: int
+    """Samples that hold no candidate."""
+    reasons: dict[str, int]
+    """Why samples are not correct: the judge's code, or "answer: " and why there is no candidate;
+    the most frequent first."""
+    diversity: Diversity | None
+    """None with one sample a program."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OperatorScores:
+    operator: str
+    alone: Mean | None
+    """pass@1 of the programs of this one call; None where there are none."""
+    among: Mean
+    """pass@1 of all programs that it is in."""
+    reasons: dict[str, int]
+    """Of the programs of this one call: why samples are not correct."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Gap:
+    """pass@1 of one suite above another's, at a level that both have."""
+
+    level: str
+    one: Mean
+    other: Mean
+    above: Mean
+
+
+def by_suite(cases: Iterable[Record]) -> dict[str, list[Record]]:
+    suites: dict[str, list[Record]] = defaultdict(list)
+    for case in cases:
+        suites[case["suite"]].append(case)
+    return dict(suites)
+
+
+def level_scores(cases: Sequence[Record]) -> list[LevelScores]:
+    """One for each level of a suite, in the order of first appearance."""
+    levels: dict[str, list[Record]] = defaultdict(list)
+    for case in cases:
+        levels[case["level"]].append(case)
+    first = {scores.level: scores for scores in scores_by_level(cases)}
+    return [_of_level(level, found, first[level]) for level, found in levels.items()]
+
+
+def _of_level(level: str, cases: Sequence[Record], first: Scores) -> LevelScores:
+    return LevelScores(
+        level=level,
+        samples=len(cases),
+        first=first,
+        pass_1=pass_1(cases),
+        malformed=sum(map(is_malformed, cases)),
+        reasons=_reasons(cases),
+        diversity=diversity(cases),
+    )
+
+
+def is_malformed(case: Record) -> bool:
+    """Whether the answer holds no candidate."""
+    return case["malformed"] is not None
+
+
+def _reasons(cases: Iterable[Record]) -> dict[str, int]:
+    """The most frequent first."""
+    wrong = [case for case in cases if not case["correct"]]
+    said = [f"answer: {c['malformed']}" if is_malformed(c) else c["code"] for c in wrong]
+    return dict(Counter(said).most_common())
+
+
+def pass_1(cases: Iterable[Record]) -> Mean:
+    """Share of correct samples of each program, and its mean over them."""
+    return mean_share([_share(each["correct"] for each in one) for one in _by_program(cases)])
+
+
+def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
+    """One for each operator of a suite, the least often correct first."""
+    among: dict[str, list[Record]] = defaultdict(list)
+    for case in cases:
+        for operator in case["operators"]:
+            among[operator].append(case)
+    found = [_of_operator(operator, own) for operator, own in among.items()]
+    return sorted(found, key=lambda each: ((each.alone or each.among).value, each.among.value))
+
+
+def _of_operator(operator: str, cases: Sequence[Record]) -> OperatorScores:
+    alone = [case for case in cases if case["num_calls"] == 1]
+    return OperatorScores(
+        operator=operator,
+        alone=pass_1(alone) if alone else None,
+        among=pass_1(cases),
+        reasons=_reasons(alone),
+    )
+
+
+def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[Gap]:
+    """How far pass@1 of one suite lies above another's, level by level."""
+    found, others = (
+        {scores.level: scores.pass_1 for scores in level_scores(cases)} for cases in (one, other)
+    )
+    return [
+        Gap(level=level, one=mean, other=others[level], above=gap(mean, others[level]))
+        for level, mean in found.items()
+        if level in others
+    ]
+
+
+def _by_program(cases: Iterable[Record]) -> list[Samples]:
+    programs: dict[str, list[Record]] = defaultdict(list)
+    for case in cases:
+        programs[case["name"]].append(case)
+    return list(programs.values())
+
+
+def _share(found: Iterable[bool]) -> float:
+    each = list(found)
+    return sum(each) / len(each)
+
+
+def diversity(cases: Iterable[Record]) -> Diversity | None:
+    """None where no program has two candidates."""
+    written = _by_program(case for case in cases if not is_malformed(case))
+    several = [samples for samples in written if len(samples) > 1]
+    if not several:
+        return None
+    spreads = [spread for samples in several if (spread := _spread(samples)) is not None]
+    return Diversity(
+        programs=len(several),
+        schedules=_distinct(several, "schedule"),
+        texts=_distinct(several, "content"),
+        spread=geometric_mean(spreads, "spread") if spreads else None,
+    )
+
+
+def _distinct(programs: Sequence[Samples], key: str) -> float:
+    shares = [len({case[key] for case in samples}) / len(samples) for samples in programs]
+    return sum(shares) / len(shares)
+
+
+def _spread(samples: Samples) -> float | None:
+    """The largest speed-up over eager of distinct candidates by the smallest; None of fewer than
+    two."""
+    found = {case["content"]: speedup(case, "eager") for case in samples}
+    timed = [each for each in found.values() if each is not None]
+    return max(timed) / min(timed) if len(timed) > 1 else None

@@ -1,0 +1,80 @@
+"""Programs to be examined on, from the frozen set and from files."""
+
+from collections import Counter
+
+import pytest
+from asked import problem
+
+from kernelwright.bench.problems import Selection, problems_of
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.prompt import Request, request_text
+from kernelwright.programs.record import program_record
+from kernelwright.synth.benchmark import NAME
+
+CALLS = ["relu", "exp", "tanh", "sigmoid", "sin", "cos"]
+
+
+def programs(tmp_path, name="drawn"):
+    path = tmp_path / f"{name}.jsonl"
+    made = [problem(f"torch.{call}(x0)").program for call in CALLS]
+    record.append(path, [{"record": "synth"}])
+    record.append(path, ({"record": "program", **program_record(each)} for each in made))
+    return path
+
+
+def pairs(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    for number, call in enumerate(CALLS):
+        request = Request(program=problem(f"torch.{call}(x0)").program)
+        prompt = [{"role": "user", "content": request_text(request)}]
+        split = "validation" if number == 0 else "train"
+        record.append(path, [{"prompt": prompt, "level": 1, "split": split}] * 2)
+    return path
+
+
+def test_the_frozen_set_has_its_levels_and_two_programs_an_operator():
+    found = problems_of([], Selection(limit=3))
+    assert {each.suite for each in found} == {NAME}
+    counts = Counter(each.level for each in found)
+    assert counts == dict.fromkeys(("L1", "L2", "L5", "L20", "operators"), 3)
+    assert {len(each.program.calls) for each in found if each.level == "L20"} == {20}
+    assert len({each.name for each in found}) == len(found)
+
+
+def test_a_limit_takes_the_same_programs_every_time_and_a_larger_one_adds_to_them():
+    few, more = (problems_of([], Selection(levels=["L5"], limit=n)) for n in (4, 9))
+    assert few == problems_of([], Selection(levels=["L5"], limit=4))
+    assert set(few) < set(more)
+    assert [each.id for each in few] != [1, 2, 3, 4]
+
+
+def test_a_file_of_programs_is_a_suite(tmp_path):
+    found = problems_of([programs(tmp_path)], Selection())
+    assert [(each.name, *each.operators) for each in found] == [
+        (f"drawn/L1/{n}", call) for n, call in enumerate(CALLS, 1)
+    ]
+
+
+def test_splits_of_pairs_are_suites_with_every_program_once(tmp_path):
+    found = problems_of([pairs(tmp_path)], Selection(splits=["train", "validation"]))
+    assert Counter(each.suite for each in found) == {"pairs-train": 5, "pairs-validation": 1}
+    assert found[-1].operators == ["relu"]
+    assert len(problems_of([pairs(tmp_path)], Selection())) == 6
+
+
+def test_two_files_are_two_suites(tmp_path):
+    files = [programs(tmp_path, "one"), programs(tmp_path, "other")]
+    assert {each.suite for each in problems_of(files, Selection(limit=1))} == {"one", "other"}
+
+
+def test_files_that_cannot_be_used_are_refused(tmp_path):
+    with pytest.raises(UsageError, match="no such file"):
+        problems_of([tmp_path / "gone.jsonl"], Selection())
+    with pytest.raises(UsageError, match="no programs of these levels"):
+        problems_of([programs(tmp_path)], Selection(levels=["L20"]))
+    with pytest.raises(UsageError, match="one suite"):
+        problems_of([tmp_path / "x" / "a.jsonl", tmp_path / "y" / "a.jsonl"], Selection())
+    (tmp_path / "bad.jsonl").write_text('{"text": "import os\\n", "level": 1}\n')
+    with pytest.raises(UsageError, match=r"bad\.jsonl:1: not a program"):
+        problems_of([tmp_path / "bad.jsonl"], Selection())

@@ -1,0 +1,72 @@
+"""A policy examined as a whole, in the interpreter."""
+
+from dataclasses import replace
+
+import pytest
+from asked import NO_KERNEL, Saying, Teacher, asking, problem
+
+from kernelwright.bench.answers import UNANSWERED
+from kernelwright.bench.synthetic import Plan, cases_of, examine
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError
+from kernelwright.verify.recipe import Recipe
+
+
+def told(_):
+    pass
+
+
+@pytest.fixture(scope="module")
+def recipe():
+    return Recipe(device="cpu").resolved()
+
+
+def cases(folder):
+    head, *lines = record.read(folder / "records.jsonl")
+    assert head["command"] == "eval synthetic"
+    return lines
+
+
+def test_the_teacher_is_examined_and_a_second_call_asks_and_judges_nothing(tmp_path, recipe):
+    programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)]
+    plan = Plan(asking=asking(Teacher()), recipe=recipe, out=tmp_path, workers=1)
+    summary = examine(plan, programs, told)
+    assert (summary["judged_now"], summary["infra"], summary["usage"]) == (2, 0, 0)
+    found = cases(tmp_path)
+    assert [case["correct"] for case in found] == [True, True]
+    assert [case["operators"] for case in found] == [["relu"], ["sum"]]
+    assert all(case["optimized"] is None for case in found)  # the interpreter's speed is none
+    before = (tmp_path / "records.jsonl").read_bytes()
+    silent = Saying(error=AssertionError("asked"), lasts=0)
+    silent.name = "teacher"
+    again = examine(replace(plan, asking=asking(silent)), programs, told)
+    assert again["judged_now"] == 0
+    assert (tmp_path / "records.jsonl").read_bytes() == before
+
+
+def test_samples_are_cases_each_with_its_own_reason(tmp_path, recipe):
+    policy = Saying(NO_KERNEL, "no", NO_KERNEL)
+    asked = asking(policy, samples=4, temperature=1.0)
+    plan = Plan(asking=asked, recipe=recipe, out=tmp_path, workers=1)
+    examine(plan, [problem()], told)
+    found = cases(tmp_path)
+    assert [case["sample"] for case in found] == [0, 1, 2, 3]
+    codes = ["no_kernel", "no_code", "no_kernel", UNANSWERED]
+    assert [case["code"] for case in found] == codes
+    assert [case["malformed"] for case in found] == [None, "no_code", None, UNANSWERED]
+    assert {case["policy"] for case in found} == {"saying T=1"}
+    assert found[0]["content"] == found[2]["content"]
+
+
+def test_an_answer_that_could_not_be_judged_is_no_case():
+    given = {"set/L1/1": [{"source": "x", "schedule": ""}, {"malformed": "empty", "message": ""}]}
+    found = list(cases_of(asking(Saying(), samples=2), [problem()], given, verdicts={}))
+    assert [(case["sample"], case["code"]) for case in found] == [(1, "empty")]
+
+
+def test_a_policy_that_fails_leaves_no_records(tmp_path, recipe):
+    policy = Saying(error=InfraError("no connection"), lasts=0)
+    plan = Plan(asking=asking(policy), recipe=recipe, out=tmp_path, workers=1)
+    with pytest.raises(InfraError, match="no connection"):
+        examine(plan, [problem()], told)
+    assert [path.name for path in tmp_path.iterdir()] == ["answers.jsonl"]
