@@ -2,10 +2,9 @@
 
 from kernelwright.bench.answers import Asking
 from kernelwright.bench.problems import Problem
-from kernelwright.policy.answer import Answer, answer_text, read_answer
+from kernelwright.policy.answer import read_answer
 from kernelwright.policy.policy import Sampling
 from kernelwright.programs.text import parse
-from kernelwright.teacher.whole import write_whole
 
 TEXT = (
     "import torch\nimport torch.nn.functional as F\n\n\n"
@@ -34,21 +33,6 @@ class Saying:
             raise self.error
         self.asked.append((len(requests), samples, sampling))
         return [[read_answer(text, origin="saying") for text in self.answers] for _ in requests]
-
-
-class Teacher:
-    """Writes right answers."""
-
-    name = "teacher"
-
-    def write(self, requests, *, samples, sampling):
-        return [
-            [
-                Answer(text=answer_text(candidate), candidate=candidate)
-                for candidate in write_whole(request.program, limit=samples, seed=sampling.seed)
-            ]
-            for request in requests
-        ]
 
 
 def asking(policy, samples=1, **options):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from asked import NO_KERNEL, Saying, Teacher, asking, problem
+from asked import NO_KERNEL, Saying, asking, problem
 
 from kernelwright.bench.answers import UNANSWERED
 from kernelwright.bench.synthetic import Plan, cases_of, examine
@@ -27,18 +27,14 @@ def cases(folder):
     return lines
 
 
-def test_the_teacher_is_examined_and_a_second_call_asks_and_judges_nothing(tmp_path, recipe):
+def test_a_second_call_asks_and_judges_nothing_and_writes_the_same(tmp_path, recipe):
     programs = [problem("torch.relu(x0)", 1), problem("torch.sum(x0, dim=1)", 2)]
-    plan = Plan(asking=asking(Teacher()), recipe=recipe, out=tmp_path, workers=1)
+    plan = Plan(asking=asking(Saying(NO_KERNEL)), recipe=recipe, out=tmp_path, workers=1)
     summary = examine(plan, programs, told)
     assert (summary["judged_now"], summary["infra"], summary["usage"]) == (2, 0, 0)
-    found = cases(tmp_path)
-    assert [case["correct"] for case in found] == [True, True]
-    assert [case["operators"] for case in found] == [["relu"], ["sum"]]
-    assert all(case["optimized"] is None for case in found)  # the interpreter's speed is none
+    assert [case["operators"] for case in cases(tmp_path)] == [["relu"], ["sum"]]
     before = (tmp_path / "records.jsonl").read_bytes()
     silent = Saying(error=AssertionError("asked"), lasts=0)
-    silent.name = "teacher"
     again = examine(replace(plan, asking=asking(silent)), programs, told)
     assert again["judged_now"] == 0
     assert (tmp_path / "records.jsonl").read_bytes() == before

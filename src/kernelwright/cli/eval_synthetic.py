@@ -123,16 +123,7 @@ def command(
     plan = Plan(asking=asking, recipe=recipe.resolved(), out=folder, workers=workers)
     with progress("synthetic") as say:
         summary = examine(plan, problems, say)
-    found = write_examination(folder)
-    if json:
-        suites = {name: [asdict(each) for each in own] for name, own in found.levels.items()}
-        gaps = {name: [asdict(each) for each in own] for name, own in found.gaps}
-        print_json({"suites": suites, "gaps": gaps, "left": left(summary)})
-    else:
-        _print(found)
-        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
-    if left(summary):
-        err.print(f"{left(summary)} answers could not be judged", markup=False)
+    _show(write_examination(folder), folder, summary, json=json)
     raise typer.Exit(3 if summary["infra"] else 0)
 
 
@@ -152,8 +143,17 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def left(summary: Record) -> int:
-    return int(summary["infra"] + summary["usage"])
+def _show(found: Examination, folder: Path, summary: Record, *, json: bool) -> None:
+    left = summary["infra"] + summary["usage"]
+    if json:
+        suites = {name: [asdict(each) for each in own] for name, own in found.levels.items()}
+        gaps = {name: [asdict(each) for each in own] for name, own in found.gaps}
+        print_json({"suites": suites, "gaps": gaps, "left": left})
+    else:
+        _print(found)
+        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
+    if left:
+        err.print(f"{left} answers could not be judged", markup=False)
 
 
 def _print(found: Examination) -> None:

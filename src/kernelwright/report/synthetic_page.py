@@ -144,7 +144,7 @@ def speeds(levels: Sequence[LevelScores]) -> Rows:
 def diversity(levels: Sequence[LevelScores]) -> Rows:
     """How much samples differ; no rows with one sample a program."""
     rows: Rows = [
-        ("level", "programs", "distinct schedules", "distinct texts", "slowest over fastest")
+        ("level", "programs", "distinct schedules", "distinct texts", "fastest over slowest")
     ]
     for level in levels:
         if (found := level.diversity) is not None:

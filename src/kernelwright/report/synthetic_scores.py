@@ -27,8 +27,8 @@ class Diversity:
     texts: float
     """As `schedules`, of whole candidates."""
     spread: Mean | None
-    """Slowest over fastest correct candidate of a program, geometric mean over programs where two
-    were timed."""
+    """Speed of the fastest over that of the slowest correct candidate of a program, geometric mean
+    over programs where two were timed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

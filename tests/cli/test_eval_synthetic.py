@@ -1,0 +1,68 @@
+"""`kernelwright eval synthetic` from programs to the page, in the interpreter."""
+
+import json
+
+import pytest
+
+from kernelwright.cli.eval_synthetic import parse_levels
+from kernelwright.cli.main import main
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.programs.record import program_record
+from kernelwright.programs.text import parse
+
+TEXT = (
+    "import torch\nimport torch.nn.functional as F\n\n\n"
+    "def get_inputs():\n    x0 = torch.randn((4, 8), dtype=torch.float32)\n    return [x0]\n\n\n"
+    "def fused_operator(x0):\n{}"
+)
+BODIES = {
+    1: "    t0 = torch.relu(x0)\n    return [t0]\n",
+    2: "    t0 = torch.exp(x0)\n    t1 = torch.sum(t0, dim=1)\n    return [t1]\n",
+}
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("programs") / "drawn.jsonl"
+    made = (parse(TEXT.format(body)) for body in BODIES.values())
+    record.append(path, ({"record": "program", **program_record(each)} for each in made))
+    return path
+
+
+def evaluate(capsys, programs, folder, *argv):
+    fixed = ("--policy", "teacher", "--programs", programs, "--out", folder, "--device", "cpu")
+    with pytest.raises(SystemExit) as ended:
+        main(["eval", "synthetic", *map(str, (*fixed, "--workers", "1", *argv))])
+    return ended.value.code or 0, capsys.readouterr()
+
+
+def test_the_teacher_answers_programs_and_the_same_command_resumes(programs, tmp_path, capsys):
+    code, streams = evaluate(capsys, programs, tmp_path, "--json")
+    assert code == 0
+    found = json.loads(streams.out)
+    levels = {level["level"]: level for level in found["suites"]["drawn"]}
+    assert {name: level["first"]["correct"] for name, level in levels.items()} == {"L1": 1, "L2": 1}
+    assert not levels["L1"]["first"]["against"]  # the interpreter's speed is no speed
+    assert found["left"] == 0
+    assert "no times" in (tmp_path / "report.html").read_text()
+    (tmp_path / "report.html").unlink()
+    code, streams = evaluate(capsys, programs, tmp_path)
+    assert code == 0
+    assert "pass@1" in streams.out
+    main(["report", str(tmp_path)])
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_several_greedy_answers_are_refused_before_anything_is_written(programs, tmp_path, capsys):
+    code, streams = evaluate(capsys, programs, tmp_path / "run", "-n", "4")
+    assert code == 2
+    assert "--temperature" in streams.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_levels_are_numbers_or_operators():
+    assert parse_levels("1, 20,operators") == ["L1", "L20", "operators"]
+    assert parse_levels("") == []
+    with pytest.raises(UsageError, match="names no levels"):
+        parse_levels("1,first")
