@@ -190,3 +190,47 @@ def test_aligned_variants_of_a_large_program_are_smaller():
 
 def test_sizes_without_room_stay_as_they_are():
     assert aligned_variants(parse(ROW_SUM.format(rows=2, columns=3)), 1, seed=3) == []
+
+
+def stretch_of(program):
+    """Sizes of both operands of the last call, dimension by dimension from the last."""
+    shapes = [program.type_of(name).shape for name in program.calls[-1].refs()]
+    return list(zip(*(reversed(shape) for shape in shapes), strict=False))
+
+
+def test_operands_that_were_not_stretched_are_not_stretched_in_a_variant():
+    builder = Builder()
+    x, bias = builder.input(TensorType((5, 631))), builder.input(TensorType((31, 4, 630)))
+    (spread,) = builder.call("std", input=x, dim=1)
+    (padded,) = builder.call("pad", input=bias, pad=(0, 1, 0, 1))
+    (least,) = builder.call("minimum", input=x, other=padded)
+    program = builder.program([spread, least])
+    for seed in range(40):
+        for made in shape_variants(program, 2, seed):
+            assert all(one == other for one, other in stretch_of(made))
+
+
+def test_the_added_input_of_a_product_is_not_stretched_in_a_variant():
+    builder = Builder()
+    a, b = builder.input(TensorType((64, 30))), builder.input(TensorType((30, 13)))
+    (b,) = builder.call("relu", input=b)
+    (wide,) = builder.call("pad", input=builder.input(TensorType((12,))), pad=(0, 1))
+    (made,) = builder.call("addmm", input=wide, mat1=a, mat2=b)
+    program = builder.program([made])
+    variants = [made for seed in range(40) for made in shape_variants(program, 2, seed)]
+    assert variants
+    for made in variants:
+        (added,) = made.type_of(made.calls[1].outputs[0]).shape
+        assert added == made.calls[2].types[0].shape[1]
+
+
+def test_sizes_may_become_one_together_and_stretched_operands_stay_stretched():
+    builder = Builder()
+    x, row, column = (builder.input(TensorType(shape)) for shape in ((8, 12), (12,), (8, 1)))
+    (added,) = builder.call("add", input=x, other=row)
+    (scaled,) = builder.call("mul", input=added, other=column)
+    program = builder.program([scaled])
+    variants = [made for seed in range(60) for made in shape_variants(program, 2, seed)]
+    shapes = {made.inputs[0].type.shape for made in variants}
+    assert any(1 in shape for shape in shapes)
+    assert {made.inputs[2].type.shape[1] for made in variants} == {1}

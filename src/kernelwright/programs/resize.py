@@ -3,7 +3,8 @@
 Sizes of inputs are mapped value by value, so equal sizes stay equal; an input is sized when the
 first call reads it, from the operands that call has already: sizes that a computation made
 (a convolution's height, a flattened product) are taken as they come out. Attributes that name
-sizes follow; kernel sizes, strides and other constants of the computation stay.
+sizes follow; kernel sizes, strides and other constants of the computation stay, and so does which
+operands broadcasting stretches.
 """
 
 import itertools
@@ -17,6 +18,7 @@ from kernelwright.programs.build import typed_call
 from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
+from kernelwright.programs.stretch import stretched
 
 Pick = Callable[[int], int]
 Shape = tuple[int, ...]
@@ -227,6 +229,15 @@ class _Resizing:
             old, new = self.program.type_of(name).shape, self.types[name].shape
             values |= (rule or _conv)(call, old, new, self.sizes)
         args, types = typed_call(call.op, values, self.types.__getitem__)
+        now, before = (
+            stretched(call, [type_of(name).shape for name in call.refs()], made[0].shape)
+            for type_of, made in (
+                (self.types.__getitem__, types),
+                (self.program.type_of, call.types),
+            )
+        )
+        if now - before:
+            raise ValueError(f"{call.op} would stretch operands that it takes as they are")
         if len(types) != len(call.types):
             raise ValueError(f"{call.op} returns {len(types)} tensors instead of {len(call.types)}")
         return args, types
