@@ -37,7 +37,7 @@ class Saying:
 
 def asking(policy, samples=1, **options):
     return Asking(
-        policy=policy,
+        policy=lambda: policy,
         label=policy.name,
         samples=samples,
         sampling=Sampling(**options),

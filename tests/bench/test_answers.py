@@ -1,5 +1,7 @@
 """What is asked, and what is not asked twice."""
 
+from dataclasses import replace
+
 import pytest
 from asked import NO_KERNEL, Saying, asking, problem
 
@@ -7,6 +9,8 @@ from kernelwright.bench import answers
 from kernelwright.bench.answers import ask
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.policy.answer import read_answer
+from kernelwright.policy.policy import Interrupted
 
 PROBLEMS = [problem("torch.relu(x0)", 1), problem("torch.exp(x0)", 2)]
 
@@ -40,6 +44,25 @@ def test_a_policy_that_fails_loses_what_it_was_asked_last_alone(tmp_path, monkey
         ask(asking(policy), PROBLEMS, tmp_path / "a.jsonl", told)
     lines = list(record.read(tmp_path / "a.jsonl"))
     assert [line.get("problem") for line in lines] == [None, "set/L1/1"]
+
+
+def test_what_a_policy_gives_back_as_it_fails_is_kept_where_it_is_whole(tmp_path):
+    given = [[read_answer(NO_KERNEL, origin="x")], []]
+    policy = Saying(error=Interrupted("no connection", given), lasts=0)
+    with pytest.raises(InfraError, match="no connection"):
+        ask(asking(policy), PROBLEMS, tmp_path / "a.jsonl", told)
+    again = Saying(NO_KERNEL)
+    ask(asking(again), PROBLEMS, tmp_path / "a.jsonl", told)
+    assert [num for num, *_ in again.asked] == [1]
+
+
+def test_a_policy_that_cannot_be_used_leaves_nothing(tmp_path):
+    def gone():
+        raise UsageError("no such policy")
+
+    with pytest.raises(UsageError, match="no such policy"):
+        ask(replace(asking(Saying()), policy=gone), PROBLEMS, tmp_path / "a.jsonl", told)
+    assert not (tmp_path / "a.jsonl").exists()
 
 
 def test_several_samples_share_a_call_and_its_size(tmp_path, monkeypatch):

@@ -25,11 +25,10 @@ def programs(tmp_path, name="drawn"):
 
 def pairs(tmp_path):
     path = tmp_path / "pairs.jsonl"
-    for number, call in enumerate(CALLS):
+    for call in CALLS:
         request = Request(program=problem(f"torch.{call}(x0)").program)
         prompt = [{"role": "user", "content": request_text(request)}]
-        split = "validation" if number == 0 else "train"
-        record.append(path, [{"prompt": prompt, "level": 1, "split": split}] * 2)
+        record.append(path, [{"prompt": prompt, "level": 1}] * 2)
     return path
 
 
@@ -56,11 +55,9 @@ def test_a_file_of_programs_is_a_suite(tmp_path):
     ]
 
 
-def test_splits_of_pairs_are_suites_with_every_program_once(tmp_path):
-    found = problems_of([pairs(tmp_path)], Selection(splits=["train", "validation"]))
-    assert Counter(each.suite for each in found) == {"pairs-train": 5, "pairs-validation": 1}
-    assert found[-1].operators == ["relu"]
-    assert len(problems_of([pairs(tmp_path)], Selection())) == 6
+def test_pairs_give_every_program_once(tmp_path):
+    found = problems_of([pairs(tmp_path)], Selection())
+    assert [each.operators for each in found] == [[call] for call in CALLS]
 
 
 def test_two_files_are_two_suites(tmp_path):
@@ -71,7 +68,7 @@ def test_two_files_are_two_suites(tmp_path):
 def test_files_that_cannot_be_used_are_refused(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
         problems_of([tmp_path / "gone.jsonl"], Selection())
-    with pytest.raises(UsageError, match="no programs of these levels"):
+    with pytest.raises(UsageError, match="no programs of level L20"):
         problems_of([programs(tmp_path)], Selection(levels=["L20"]))
     with pytest.raises(UsageError, match="one suite"):
         problems_of([tmp_path / "x" / "a.jsonl", tmp_path / "y" / "a.jsonl"], Selection())

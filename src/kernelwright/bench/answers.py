@@ -16,14 +16,14 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.policy.answer import Answer
-from kernelwright.policy.policy import Policy, Sampling
+from kernelwright.policy.policy import Interrupted, Policy, Sampling
 from kernelwright.policy.prompt import Request
 
 UNANSWERED = "unanswered"
 """In place of a `Malformed` reason."""
-ROWS = 1024
+ROWS = 4096
 """Answers asked for at once: what decoding in batches needs to be fast, and what is lost at most
-when a run is cut short."""
+when a run is killed."""
 
 Say = Callable[[str], None]
 
@@ -32,7 +32,8 @@ Say = Callable[[str], None]
 class Asking:
     """Who is asked, and how."""
 
-    policy: Policy
+    policy: Callable[[], Policy]
+    """Makes it, once there is something to ask; it is let go of when all is answered."""
     label: str
     """What the policy is called in records."""
     samples: int
@@ -71,35 +72,49 @@ def ask(
     Raises:
         UsageError: the file holds answers of another policy, drawn otherwise or to other problems,
             or the policy cannot be used.
-        InfraError: the policy failed; what it answered before is in the file.
+        InfraError: the policy failed; what it answered is in the file.
     """
-    head, found = _begin(asking, problems, path)
+    record.cut_torn_line(path)
+    head, found = _held(asking, problems, path)
     left = [problem for problem in problems if problem.name not in found]
+    if not left:
+        return head, found
+    policy = asking.policy()
+    if not path.exists():
+        record.append(path, [head])
     step = max(1, ROWS // asking.samples)
     for first in range(0, len(left), step):
         batch = left[first : first + step]
         say(f"{first} of {len(left)} programs answered")
-        lines = list(_asked(asking, batch))
-        record.append(path, lines)
-        found |= {line["problem"]: line["answers"] for line in lines}
+        for line in _asked(asking, policy, batch):
+            record.append(path, [line])
+            found[line["problem"]] = line["answers"]
     return head, found
 
 
-def _asked(asking: Asking, batch: Sequence[Problem]) -> Iterator[Record]:
+def _asked(asking: Asking, policy: Policy, batch: Sequence[Problem]) -> Iterator[Record]:
     requests = [
         Request(program=problem.program, precision=asking.precision, mode=asking.mode)
         for problem in batch
     ]
-    written = asking.policy.write(requests, samples=asking.samples, sampling=asking.sampling)
+    try:
+        written = policy.write(requests, samples=asking.samples, sampling=asking.sampling)
+    except Interrupted as interrupted:
+        whole = zip(batch, interrupted.answers, strict=True)
+        yield from (_line(*each) for each in whole if len(each[1]) == asking.samples)
+        raise
     if len(written) != len(batch):
         raise InfraError(f"{asking.label} answers {len(written)} of {len(batch)} requests")
-    for problem, answers in zip(batch, written, strict=True):
-        yield {
-            "record": "answers",
-            "problem": problem.name,
-            "digest": problem.digest,
-            "answers": [_answer(each) for each in answers],
-        }
+    yield from map(_line, batch, written)
+
+
+def _line(problem: Problem, answers: Sequence[Answer]) -> Record:
+    return {
+        "record": "answers",
+        "problem": problem.name,
+        "digest": problem.digest,
+        "answers": [_answer(each) for each in answers],
+    }
 
 
 def _answer(answer: Answer) -> Record:
@@ -108,17 +123,14 @@ def _answer(answer: Answer) -> Record:
     return {"source": answer.candidate.source, "schedule": answer.candidate.schedule}
 
 
-def _begin(
+def _held(
     asking: Asking, problems: Sequence[Problem], path: Path
 ) -> tuple[Record, dict[str, list[Record]]]:
-    """What the file holds; begins it where there is none."""
-    record.cut_torn_line(path)
+    """The run's head, and what the file holds, if there is one."""
     lines = list(record.read(path)) if path.exists() else []
     head = asking.head()
     if not lines:
-        head |= {"environment": record.environment()}
-        record.append(path, [head])
-        return head, {}
+        return head | {"environment": record.environment()}, {}
     begun, *answered = lines
     _check_same(begun, head, str(path))
     digests = {problem.name: problem.digest for problem in problems}

@@ -1,15 +1,15 @@
-"""The programs a kernel writer is examined on: synthetic-v1, or those of a JSONL file.
+"""The programs a kernel writer is examined on: synthetic-v1, or those of JSONL files, a suite each.
 
 Any file whose lines hold programs will do: what `synth` and `data collect` write ("text"), or pairs
-for training ("prompt"), of which one a program is taken. Programs of several files, or of several
-splits of a file, are suites of their own and compared with each other.
+for training ("prompt"), of which one a program is taken.
 """
 
 import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -56,73 +56,62 @@ class Selection:
 
     levels: Collection[str] = ()
     """None of them: all."""
-    splits: Sequence[str] = ()
-    """Of pairs for training, a suite each; none: whatever their split, in one suite."""
     limit: int | None = None
     """Of each suite and level, at most: a draw that is the same for every run, and that a larger
     limit only adds to."""
 
 
 def problems_of(files: Sequence[Path], wanted: Selection) -> list[Problem]:
-    """The programs wanted of some files; of synthetic-v1 where there are none.
+    """The programs wanted of some files; of synthetic-v1 where none are given.
 
     Raises:
         UsageError: a file cannot be read or holds no program that is wanted, or two have one name.
     """
     if len({path.stem for path in files}) < len(files):
         raise UsageError("two files of one name would be one suite", remedy="rename one of them")
-    found = []
-    for file, suite, split in _suites(files, wanted.splits):
-        lines = synthetic_v1() if file is None else record.read(file)
-        named = None if file is None else str(file)
-        own = list(_of_suite(suite, split, lines, named, wanted))
-        if not own:
-            raise UsageError(
-                f"{suite} has no programs of these levels",
-                file=named,
-                remedy="ask for other levels or splits",
-            )
-        found += own
-    return found
-
-
-def _suites(files: Sequence[Path], splits: Sequence[str]) -> Iterator[tuple[Path | None, str, str]]:
-    """(file, suite's name, split of its lines); every line is of the split ""."""
     if not files:
-        yield None, NAME, ""
+        return list(_of_suite(NAME, synthetic_v1(), None, wanted))
+    found = []
     for path in files:
         if not path.is_file():
             raise UsageError("no such file", file=str(path), remedy="give a JSONL file of programs")
-        for split in splits or [""]:
-            yield path, f"{path.stem}-{split}" if split else path.stem, split
+        found += _of_suite(path.stem, record.read(path), str(path), wanted)
+    return found
 
 
 def _of_suite(
-    suite: str, split: str, lines: Iterable[Record], file: str | None, wanted: Selection
-) -> Iterator[Problem]:
+    suite: str, lines: Iterable[Record], file: str | None, wanted: Selection
+) -> list[Problem]:
     """Distinct programs in the order of the lines; parsed only where they are taken."""
-    by_level: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    seen: set[str] = set()
-    numbers: Counter[str] = Counter()
-    for number, line in enumerate(lines, 1):
-        text = _text(line)
-        if text is None or (split and line.get("split") != split) or text in seen:
-            continue
-        seen.add(text)
-        level = level_of(line)
-        numbers[level] += 1
-        if not wanted.levels or level in wanted.levels:
-            by_level[level].append((number, numbers[level], text))
-    for level, programs in by_level.items():
-        drawn = sorted(programs, key=lambda each: derive(0, "problem", each[2]))
-        for number, identity, text in sorted(drawn[: wanted.limit]):
-            try:
-                program = parse(text)
-            except UsageError as error:
-                raise UsageError(
-                    f"not a program: {error.message}", file=file, line=number
-                ) from error
-            yield Problem(suite=suite, level=level, id=identity, text=text, program=program)
+    by_level: dict[str, dict[str, _Place]] = defaultdict(dict)
+    for line, values in enumerate(lines, 1):
+        if (text := _text(values)) is not None:
+            level = by_level[level_of(values)]
+            level.setdefault(text, _Place(len(level) + 1, line))
+    found = []
+    for name, level in by_level.items():
+        if not wanted.levels or name in wanted.levels:
+            drawn = sorted(level, key=lambda text: derive(0, "problem", text))[: wanted.limit]
+            for text in sorted(drawn, key=level.__getitem__):
+                id, line = level[text]
+                program = _parsed(text, file, line)
+                found.append(Problem(suite=suite, level=name, id=id, text=text, program=program))
+    if not found:
+        levels = f" of level {', '.join(wanted.levels)}" if wanted.levels else ""
+        raise UsageError(f"{suite} has no programs{levels}", file=file)
+    return found
+
+
+class _Place(NamedTuple):
+    id: int
+    line: int
+
+
+def _parsed(text: str, file: str | None, line: int) -> Program:
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise UsageError(f"not a program: {error.message}", file=file, line=line) from error
 
 
 def _text(line: Record) -> str | None:

@@ -4,10 +4,13 @@ The folder of a run has `answers.jsonl`, which costs most and is gone on with, t
 under `judged/`, gone on with too, and `records.jsonl`: a case an answer, written anew from both.
 """
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import torch
 
 from kernelwright.bench.answers import UNANSWERED, Asking, ask
 from kernelwright.bench.problems import Problem
@@ -54,6 +57,7 @@ def examine(plan: Plan, problems: Sequence[Problem], say: Say) -> Record:
         InfraError: the policy failed, or no judge can be started; what is there is kept.
     """
     head, answers = ask(plan.asking, problems, plan.out / ANSWERS, say)
+    _leave_the_gpu()
     jobs = list(jobs_of(problems, answers))
     judged = plan.out / JUDGED
     pools = local_pools(plan.recipe, plan.workers)
@@ -66,6 +70,12 @@ def examine(plan: Plan, problems: Sequence[Problem], say: Say) -> Record:
     head = head | {"options": head["options"] | judging}
     write_cases(plan.out / RECORDS, head, cases_of(plan.asking, problems, answers, verdicts))
     return summary
+
+
+def _leave_the_gpu() -> None:
+    """What a model in this process held is the judges' now."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 def _judges(workers: int | None, recipe: Recipe) -> Executor:

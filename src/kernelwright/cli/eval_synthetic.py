@@ -1,6 +1,7 @@
 """`kernelwright eval synthetic`: what a policy writes without search, judged, as a page."""
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -35,12 +36,9 @@ ProgramsOption = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="JSONL",
-        help="Programs, or pairs for training; several are compared.",
+        help="Programs, or pairs for training; several files are compared.",
         show_default="synthetic-v1",
     ),
-]
-SplitOption = Annotated[
-    str, typer.Option(help="Of pairs, e.g. train,validation: a suite each, compared.")
 ]
 LevelsOption = Annotated[
     str, typer.Option(help="E.g. 1,2,5,20,operators.", show_default="all there are")
@@ -75,7 +73,6 @@ def command(
     policy: PolicyOption,
     folder: OutOption = Path("out/synthetic"),
     programs: ProgramsOption = None,
-    split: SplitOption = "",
     levels: LevelsOption = "",
     limit: LimitOption = None,
     label: LabelOption = None,
@@ -103,7 +100,7 @@ def command(
 
     if samples > 1 and temperature == 0.0:
         raise UsageError("greedy answers are all the same", remedy="give --temperature, e.g. 1.0")
-    selection = Selection(levels=parse_levels(levels), splits=_names(split), limit=limit)
+    selection = Selection(levels=parse_levels(levels), limit=limit)
     problems = problems_of(programs or [], selection)
     recipe = Recipe(
         device=device.value,
@@ -113,7 +110,7 @@ def command(
         timing=timing,
     )
     asking = Asking(
-        policy=policy_named(policy),
+        policy=partial(policy_named, policy),
         label=label or policy,
         samples=samples,
         sampling=Sampling(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed),
@@ -133,14 +130,10 @@ def parse_levels(text: str) -> list[str]:
     Raises:
         UsageError: it is no such list.
     """
-    names = _names(text)
+    names = [name.strip() for name in text.split(",") if name.strip()]
     if not all(name == "operators" or name.isdecimal() for name in names):
         raise UsageError(f"--levels {text!r} names no levels", remedy="write e.g. 1,2,operators")
     return [f"L{name}" if name.isdecimal() else name for name in names]
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _show(found: Examination, folder: Path, summary: Record, *, json: bool) -> None:
