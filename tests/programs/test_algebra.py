@@ -17,6 +17,7 @@ from kernelwright.programs.algebra.table import RULES
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.variants import shape_variants
 
 BY_NAME = {rule.__name__: rule for rule in RULES}
 
@@ -64,6 +65,33 @@ def test_a_rule_leaves_alone_what_only_looks_like_it(name, program):
     found = simplified(program, [BY_NAME[name]])
     assert found.rewrites == ()
     assert found.program == program
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_what_is_wanted_at_other_sizes_holds_there(seed):
+    held = set()
+    for name, program in REWRITTEN[seed % 2 :: 2]:
+        found = simplified(program, [BY_NAME[name]], at_other_sizes=True)
+        held.update(found.rewrites)
+        for moved in shape_variants(program, 2, seed, max_flops=1 << 20):
+            if [c.args for c in moved.calls] == [c.args for c in program.calls]:
+                there = Program(moved.inputs, found.program.calls, found.program.outputs)
+                inputs = make_inputs(moved, seed)
+                exact = run(moved, inputs, dtype=torch.float64)
+                assert worst(run(there, inputs, dtype=torch.float64), exact) < 1e-10
+    assert {"sum_of_product", "folded_scale", "cancelled_shift"} <= held
+
+
+def test_rules_that_spell_sizes_are_left_out_where_other_sizes_are_wanted():
+    spelled = [
+        program
+        for name, program in REWRITTEN
+        if name == "sum_of_convolution" and program.calls[0].op == "conv_transpose3d"
+    ]
+    assert spelled
+    for program in spelled:
+        assert simplified(program).rewrites
+        assert simplified(program, at_other_sizes=True).program == program
 
 
 def test_every_rule_has_both_kinds_of_samples():

@@ -5,7 +5,12 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.search.forms import at_cpu_size, forms
-from kernelwright.search.optimize import optimize_target
+from kernelwright.search.optimize import (
+    MAX_CANDIDATES,
+    MIN_CANDIDATES,
+    _candidates_each,
+    optimize_target,
+)
 
 
 def summed(rows: int = 64) -> Program:
@@ -38,6 +43,24 @@ def test_the_rewritten_form_comes_first_and_the_original_last():
     assert first.algebra == ("sum_of_product",)
     assert first.name == "contiguous, rewritten"
     assert last.program == last.original == first.original == summed()
+
+
+def test_what_is_judged_at_other_sizes_too_is_not_searched_in_forms_that_fail_there():
+    b = Builder()
+    x, w = b.input(TensorType((2, 4, 22, 22))), b.input(TensorType((4, 6, 3, 3)))
+    (y,) = b.call("conv_transpose2d", input=x, weight=w, stride=(2, 2))
+    (y,) = b.call("mean", input=y, dim=(2, 3))
+    program = b.program(b.call("tanh", input=y))
+    assert "sum_of_convolution" in forms(program, on_gpu=False)[0].algebra
+    (form,) = forms(program, on_gpu=False, at_other_sizes=True)
+    assert form.program == program
+    assert forms(summed(), on_gpu=False, at_other_sizes=True)[0].algebra == ("sum_of_product",)
+
+
+def test_forms_share_the_time_that_candidates_are_planned_by():
+    assert _candidates_each(180.0, 10) == 6
+    assert _candidates_each(90.0, 10) == MIN_CANDIDATES
+    assert _candidates_each(180.0, 0) == _candidates_each(180.0, 1) == MAX_CANDIDATES
 
 
 def test_each_is_searched_in_both_layouts_and_records_tell_the_kinds_apart():

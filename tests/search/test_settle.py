@@ -15,6 +15,7 @@ from kernelwright.search.optimize import Search
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Wholes
+from kernelwright.verify.program_task import program_task
 
 KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
@@ -197,7 +198,9 @@ def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]
     for module in (optimize, partition):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
     search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
-    return {each.layout: len(each.tuned) for each in search.variants(program)}
+    return {
+        each.layout: len(each.tuned) for each in search.variants(program, program_task(program))
+    }
 
 
 def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():

@@ -20,6 +20,7 @@ from kernelwright.search.optimize import Search
 from kernelwright.search.variant import Variant
 from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
 from kernelwright.verify.task import Task
 
 LEVEL = 20
@@ -82,7 +83,7 @@ def split(program: Program) -> Variant:
     """The program split as the search does, in the form that it has."""
     with _Trusting("cpu", mode="pure") as judge:
         search = Search(judge, begin_s=time.monotonic(), budget_s=BUDGET_S, say=lambda _: None)
-        *_, plain = search.variants(program)
+        *_, plain = search.variants(program, program_task(program))
     return plain
 
 

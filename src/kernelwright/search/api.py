@@ -63,8 +63,8 @@ def optimize(
     with Judge(device=kind, precision=precision, mode=mode, budget_s=judging_s) as judge:
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
         wholes = Wholes(judge, say=lambda _: None)
-        variants = wholes.ranked(search.variants(lowered.program))
         task = program_task(lowered.program, name=name)
+        variants = wholes.ranked(search.variants(lowered.program, task))
         variant, source, verdict = wholes.settle(variants, task, lambda composed: composed)
     record = result_record(name, variant, verdict, source, search.spent())
     record["forms"] = wholes.forms

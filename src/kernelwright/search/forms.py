@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from kernelwright.ops.operator import TensorType
-from kernelwright.programs.algebra.simplify import simplified
+from kernelwright.programs.algebra.simplify import Simplified, simplified
 from kernelwright.programs.build import canonical, rename
 from kernelwright.programs.program import Program
 from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
@@ -44,18 +44,23 @@ class Form:
         return f"{self.layout}, rewritten" if self.algebra else self.layout
 
 
-def forms(program: Program, *, on_gpu: bool) -> list[Form]:
+def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> list[Form]:
     """The rewritten ones first, the original in its own layout last.
 
     Where algebra only drops pointwise operators, which a fused kernel does for next to nothing, the
     rewritten ones alone: there is nothing to compare. Without a GPU only the layout it has, since
     which is faster would be a guess; and rewritten only if that can be judged at a small size (see
     `at_cpu_size`).
+
+    Args:
+        at_other_sizes: the whole is judged there too, so that only rewrites which hold there are
+            worth trying.
     """
-    found = _in_layouts(program, with_algebra=True, on_gpu=on_gpu)
-    if not found[0].algebra:
+    made = simplified(program, at_other_sizes=at_other_sizes)
+    found = _in_layouts(program, made, on_gpu=on_gpu)
+    if not made.rewrites:
         return found
-    plain = _in_layouts(program, with_algebra=False, on_gpu=on_gpu)
+    plain = _in_layouts(program, Simplified(program, ()), on_gpu=on_gpu)
     if not on_gpu and at_cpu_size(found[0]) is None:
         return plain
     is_same_work = _heavy_calls(found[-1].program) == _heavy_calls(plain[-1].program)
@@ -97,18 +102,16 @@ def _side_by_side(first: Program, second: Program) -> Program:
     return Program(first.inputs, first.calls + other.calls, first.outputs + other.outputs)
 
 
-def _in_layouts(program: Program, *, with_algebra: bool, on_gpu: bool) -> list[Form]:
-    plain = _form(program, CONTIGUOUS, with_algebra=with_algebra)
+def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[Form]:
+    plain = _form(program, base, CONTIGUOUS)
     has_convolutions = any(call.op.startswith("conv") for call in plain.program.calls)
     if not (on_gpu and has_convolutions):
         return [plain]
-    return [_form(program, CHANNELS_LAST, with_algebra=with_algebra), plain]
+    return [_form(program, base, CHANNELS_LAST), plain]
 
 
-def _form(program: Program, layout: str, *, with_algebra: bool) -> Form:
-    found = simplified(program) if with_algebra else None
-    base = found.program if found else program
-    made, rewrites = base, []
+def _form(program: Program, base: Simplified, layout: str) -> Form:
+    made, rewrites = base.program, []
     for rewrite in (split_conv_bias, spell_out_attention):
         longer = rewrite(made)
         if len(longer.calls) > len(made.calls):
@@ -121,6 +124,6 @@ def _form(program: Program, layout: str, *, with_algebra: bool) -> Form:
         original=program,
         program=made,
         layout=layout,
-        algebra=found.rewrites if found else (),
+        algebra=base.rewrites,
         rewrites=tuple(rewrites),
     )

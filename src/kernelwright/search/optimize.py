@@ -36,7 +36,9 @@ from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Say, Wholes
 from kernelwright.teacher.writer import family
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.room import Hold
+from kernelwright.verify.task import Task
 
 TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
 """Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
@@ -88,7 +90,7 @@ def optimize_target(
             target = load_target(spec, judge.rules.device)
         search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
         wholes = Wholes(judge, say)
-        variants = wholes.ranked(search.variants(target.program))
+        variants = wholes.ranked(search.variants(target.program, target.task))
         say("judging the whole against the original")
         variant, source, verdict = wholes.settle(variants, target.task, target.write)
         slower = None
@@ -150,24 +152,31 @@ class Search:
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
         return Spent(time.monotonic() - self._begin_s, num_candidates)
 
-    def variants(self, program: Program) -> list[Variant]:
+    def variants(self, program: Program, task: Task) -> list[Variant]:
         """The program searched in its forms, each in an equal share of the time and in what those
-        before it left."""
-        found = forms(program, on_gpu=self._judge.on_gpu)
+        before it left.
+
+        Args:
+            task: what the whole is judged by.
+        """
+        is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
+        found = forms(program, on_gpu=self._judge.on_gpu, at_other_sizes=is_moved)
         now_s = time.monotonic()
         end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
         share_s = (end_s - now_s) / len(found)
+        planned_s = self._tuning_s / len(found)
         return [
-            self._search(form, now_s + share_s * number) for number, form in enumerate(found, 1)
+            self._search(form, planned_s, now_s + share_s * number)
+            for number, form in enumerate(found, 1)
         ]
 
-    def _search(self, form: Form, until_s: float) -> Variant:
+    def _search(self, form: Form, planned_s: float, until_s: float) -> Variant:
         program = form.program
         every = self._judge.rules.mode == "pure"
         now_s = time.monotonic()
         cut_s = now_s + PROPOSING_SHARE * (until_s - now_s)
         proposals = covering_first(propose(program, family, every=every, until_s=cut_s))
-        limit = self._candidates_each(len(proposals))
+        limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
             is_late = bool(tuned) and time.monotonic() > until_s
@@ -207,11 +216,6 @@ class Search:
                 return True
         return False
 
-    def _candidates_each(self, num_proposals: int) -> int:
-        """By the time there was in the beginning: what is written never depends on the clock."""
-        affordable = self._tuning_s / (CANDIDATE_S * max(num_proposals, 1))
-        return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
-
     def _tune(self, program: Program, calls: frozenset[int], limit: int) -> Tuned:
         fragment = extract(program, calls)
         text = to_text(fragment.program)
@@ -227,6 +231,12 @@ class Search:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
+
+
+def _candidates_each(planned_s: float, num_proposals: int) -> int:
+    """By the time that a form was to have: what is written never depends on the clock."""
+    affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
+    return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
 
 
 def _gaps(program: Program, tuned: Sequence[Tuned], chosen: Sequence[int]) -> list[frozenset[int]]:

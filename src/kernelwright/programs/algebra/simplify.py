@@ -5,9 +5,10 @@ rewriting is kept if memory traffic and arithmetic together fall, or stay and th
 So every step is strictly cheaper, which is why there is an end to them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from kernelwright.programs.algebra.elsewhere import Elsewhere
 from kernelwright.programs.algebra.site import Rule, Site
 from kernelwright.programs.algebra.table import RULES
 from kernelwright.programs.build import dead_code, map_refs
@@ -20,6 +21,8 @@ FLOPS_A_BYTE = 16
 
 UNUSED = "unused_call"
 
+Test = Callable[[Program], bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Simplified:
@@ -28,14 +31,20 @@ class Simplified:
     """Names of the rules that were used, each once, in order of first use."""
 
 
-def simplified(program: Program, rules: Sequence[Rule] = RULES) -> Simplified:
+def simplified(
+    program: Program, rules: Sequence[Rule] = RULES, *, at_other_sizes: bool = False
+) -> Simplified:
     """The program with every rewrite applied that makes it cheaper, until none does.
 
     Inputs, their order and the types of the outputs stay.
+
+    Args:
+        at_other_sizes: leave out rewrites that do not hold at other sizes of the program.
     """
+    may_be: Test = Elsewhere(program).agrees if at_other_sizes else lambda _: True
     current = dead_code(program)
     names = [UNUSED] if len(current.calls) < len(program.calls) else []
-    while found := _sweep(current, rules):
+    while found := _sweep(current, rules, may_be):
         current, used = found
         names += used
     return Simplified(current, tuple(dict.fromkeys(names)))
@@ -58,7 +67,9 @@ def _work(program: Program, call: Call) -> int:
     return flops + FLOPS_A_BYTE * call.operator.bytes_moved(bound, call.types)
 
 
-def _sweep(program: Program, rules: Sequence[Rule]) -> tuple[Program, list[str]] | None:
+def _sweep(
+    program: Program, rules: Sequence[Rule], may_be: Test
+) -> tuple[Program, list[str]] | None:
     """The program after each rule in turn has looked at every call; None where nothing was
     rewritten."""
     used: list[str] = []
@@ -67,7 +78,7 @@ def _sweep(program: Program, rules: Sequence[Rule]) -> tuple[Program, list[str]]
         i = 0
         while i < len(flow.program.calls):
             made = _applied(flow, i, rule)
-            if made is not None and (price := cost(made)) < least:
+            if made is not None and (price := cost(made)) < least and may_be(made):
                 flow, least = Dataflow(made), price
                 used.append(rule.__name__)
             else:

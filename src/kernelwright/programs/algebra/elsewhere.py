@@ -1,0 +1,69 @@
+"""Whether what a program was rewritten to computes the same at other sizes too.
+
+Some rules spell sizes out (how many positions a mean is over, where ranges end). What they make
+fits the sizes it was made for, and no other.
+"""
+
+from functools import cached_property
+
+import torch
+
+from kernelwright.programs.program import Program
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.variants import shape_variants
+
+NUM_SHAPES = 3
+MAX_FLOPS = 1 << 20
+"""Of a program at such sizes: it is run for every rewriting."""
+TOLERANCE = 1e-6
+"""Of double results, on the scale of each; a size that does not fit is off by far more."""
+
+Tensors = list[torch.Tensor]
+
+
+class Elsewhere:
+    """A program at a few other sizes, with what it returns there."""
+
+    def __init__(self, program: Program, seed: int = 0) -> None:
+        self._program, self._seed = program, seed
+
+    def agrees(self, rewritten: Program) -> bool:
+        """Whether a program of the same inputs returns the same there; True where the program has
+        no other sizes."""
+        return all(self._agrees(rewritten, *case) for case in self._cases)
+
+    @cached_property
+    def _cases(self) -> list[tuple[Program, Tensors, Tensors]]:
+        """(the program at other sizes, its inputs, what it returns)."""
+        found = []
+        for made in shape_variants(self._program, NUM_SHAPES, self._seed, max_flops=MAX_FLOPS):
+            if [call.args for call in made.calls] == [call.args for call in self._program.calls]:
+                inputs = make_inputs(made, self._seed)
+                found.append((made, inputs, _results(made, inputs, self._seed)))
+        return found
+
+    def _agrees(
+        self, rewritten: Program, made: Program, inputs: Tensors, expected: Tensors
+    ) -> bool:
+        moved = Program(made.inputs, rewritten.calls, rewritten.outputs)
+        try:
+            found = _results(moved, inputs, self._seed)
+        except (RuntimeError, ValueError, IndexError):  # PyTorch refuses the sizes
+            return False
+        return all(map(_is_same, found, expected))
+
+
+def _results(program: Program, inputs: Tensors, seed: int) -> Tensors:
+    torch.manual_seed(seed)
+    return run(program, inputs, torch.float64)
+
+
+def _is_same(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    if found.shape != expected.shape:
+        return False
+    if not expected.is_floating_point():
+        return torch.equal(found, expected)
+    scale = expected.nan_to_num(0.0, 0.0, 0.0).abs().amax().item() if expected.numel() else 0.0
+    return torch.allclose(
+        found, expected, rtol=TOLERANCE, atol=TOLERANCE * (1 + scale), equal_nan=True
+    )
