@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from asked import NO_KERNEL, Saying, asking, problem
 
+from kernelwright.bench import synthetic
 from kernelwright.bench.answers import UNANSWERED
 from kernelwright.bench.synthetic import Plan, cases_of, examine
 from kernelwright.core import record
@@ -52,6 +53,20 @@ def test_samples_are_cases_each_with_its_own_reason(tmp_path, recipe):
     assert [case["malformed"] for case in found] == [None, "no_code", None, UNANSWERED]
     assert {case["policy"] for case in found} == {"saying T=1"}
     assert found[0]["content"] == found[2]["content"]
+
+
+def test_a_run_that_is_cut_short_has_the_cases_that_are_settled(tmp_path, recipe, monkeypatch):
+    plan = Plan(asking=asking(Saying(NO_KERNEL, "no"), samples=2, temperature=1.0),
+                recipe=recipe, out=tmp_path, workers=1)  # fmt: skip
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(synthetic, "judge_many", stop)
+    with pytest.raises(KeyboardInterrupt):
+        examine(plan, [problem()], told)
+    assert next(record.read(tmp_path / "records.jsonl"))["left"] == 1
+    assert [case["code"] for case in cases(tmp_path)] == ["no_code"]
 
 
 def test_an_answer_that_could_not_be_judged_is_no_case():

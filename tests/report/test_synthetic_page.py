@@ -26,6 +26,7 @@ RUN = {
     "record": "run",
     "command": "eval synthetic",
     "policy": "embedded",
+    "left": 3,
     "options": {
         "samples": 1,
         "temperature": 0.0,
@@ -163,6 +164,7 @@ def test_the_page_names_every_suite_and_their_difference(tmp_path):
     assert "<b>other" not in text
     assert "NVIDIA H200" in text
     assert "greedy" in text
+    assert "3 answers not judged" in text
 
 
 def test_a_folder_without_cases_is_refused(tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.build import Builder
+from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import synthetic_v1
@@ -68,6 +69,22 @@ def test_equal_fragments_are_one_kernel_and_others_have_names_of_their_own():
             assert len(set(names)) == len(names)
             verdict = judge.verify(program_task(chain()), candidate)
             assert verdict.accepted, verdict.message
+
+
+def test_programs_of_views_alone_are_copied_by_a_kernel():
+    programs = [parse(line["text"]) for line in synthetic_v1() if line["level"] == 1]
+    views = [each for each in programs if each.calls[0].op in RELABELLING]
+    assert len({program.calls[0].op for program in views}) > 10
+    for program in views:
+        (found,) = write_whole(program, limit=1, seed=0)
+        assert kernels(found.source) == [plan.kernel for plan in found.plan]
+    builder = Builder()
+    (turned,) = builder.call("permute", input=builder.input(TensorType((3, 5, 7))), dims=(2, 0, 1))
+    program = builder.program([turned])
+    (found,) = write_whole(program, limit=1, seed=0)
+    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+        verdict = judge.verify(program_task(program), found)
+    assert verdict.accepted, verdict.message
 
 
 def test_a_program_with_a_call_that_has_no_form_has_no_candidate():

@@ -59,16 +59,24 @@ def examine(plan: Plan, problems: Sequence[Problem], say: Say) -> Record:
     head, answers = ask(plan.asking, problems, plan.out / ANSWERS, say)
     _leave_the_gpu()
     jobs = list(jobs_of(problems, answers))
+    try:
+        return _judge(plan, jobs, say)
+    finally:  # of a run that is cut short, what is there
+        verdicts = verdicts_in(plan.out / JUDGED, plan.recipe)
+        judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
+        options = head["options"] | judging
+        left = sum(job.id not in verdicts for job in jobs)
+        cases = cases_of(plan.asking, problems, answers, verdicts)
+        write_cases(plan.out / RECORDS, head | {"options": options, "left": left}, cases)
+
+
+def _judge(plan: Plan, jobs: Sequence[Job], say: Say) -> Record:
     judged = plan.out / JUDGED
     pools = local_pools(plan.recipe, plan.workers)
     summary = judge_many(jobs, plan.recipe, judged, pools.judges, pools.clock, say)
     if plan.recipe.grade == "recycled":
         say("judging some of what was accepted again, fresh")
         summary |= audit_many(jobs, plan.recipe, judged, partial(_judges, plan.workers), say)
-    verdicts = verdicts_in(judged, plan.recipe)
-    judging = {key: getattr(plan.recipe, key) for key in ("device", "grade", "timing")}
-    head = head | {"options": head["options"] | judging}
-    write_cases(plan.out / RECORDS, head, cases_of(plan.asking, problems, answers, verdicts))
     return summary
 
 

@@ -100,7 +100,7 @@ def _facts(run: Record) -> list[str]:
     options, environment = run["options"], run["environment"]
     is_greedy = options["temperature"] == 0
     drawn = f"temperature {options['temperature']:g}, top-p {options['top_p']:g}"
-    on_gpu = options["device"] == "cuda"
+    on_gpu, left = options["device"] == "cuda", run["left"]
     return [
         f"policy {run['policy']}",
         f"{options['samples']} a program, {'greedy' if is_greedy else drawn}",
@@ -110,6 +110,7 @@ def _facts(run: Record) -> list[str]:
         str(environment["gpu"]).split(",")[0] if on_gpu else "CPU interpreter, no times",
         f"torch {environment['versions']['torch']}",
         f"commit {environment['commit']}",
+        *([f"{left} answers not judged"] if left else []),
     ]
 
 

@@ -1,7 +1,8 @@
 """A whole program as kernels of its own: cut into fragments by chance, each written in some way.
 
 The search cuts where it was measured to win. Here the cuts are drawn, as schedules are, so that a
-model that learns from candidates sees several for a program: nothing but views stays in PyTorch.
+model that learns from candidates sees several for a program: nothing but views stays in PyTorch,
+and they do beside kernels only.
 """
 
 import random
@@ -52,10 +53,12 @@ def write_whole(
 def _cut(
     program: Program, proposals: Sequence[frozenset[int]], rng: random.Random
 ) -> list[frozenset[int]] | None:
-    """Disjoint parts that hold every call but views, larger ones the likelier; None where no part
-    holds some call."""
+    """Disjoint parts that hold every call but views, larger ones the likelier; all calls where they
+    are nothing but views, which are copied then; None where no part holds some call."""
     parts: list[frozenset[int]] = []
     left = {i for i, call in enumerate(program.calls) if call.op not in RELABELLING}
+    if not left:
+        return [frozenset(range(len(program.calls)))]
     while left:
         free = frozenset(range(len(program.calls))).difference(*parts)
         fitting = [part for part in proposals if part <= free and part & left]
