@@ -25,8 +25,10 @@ TOP = len(LAYERS)
 HEAVY = {
     "trl": {"train"},
     "accelerate": {"train"},
+    "datasets": {"train"},
+    "peft": {"train"},
     "ortools": {"synth"},
-    "pyarrow": {"synth"},
+    "pyarrow": {"synth", "train"},
     "ray": {"sandbox"},
     "vllm": {"policy"},
     "openai": {"policy"},

@@ -21,6 +21,7 @@ from kernelwright.cli import (
     optimize,
     report,
     synth,
+    train,
     verify,
     verify_many,
 )
@@ -40,6 +41,7 @@ for verb in (optimize, generate, verify, verify_many, lint, ops, doctor, report)
 app.add_typer(data.app, name="data")
 app.add_typer(evaluate.app, name="eval")
 app.add_typer(synth.app, name="synth")
+app.add_typer(train.app, name="train")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,0 +1,47 @@
+"""`kernelwright train sft`: supervised training on pairs."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernelwright.cli.console import err, out, progress
+
+SIGNALLED = 128
+"""Added to a signal's number where it ended the run before its budget was used."""
+
+
+def command(
+    recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A TOML file: docs/sft.md.")],
+    folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the run in the folder.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that tokenise.", show_default="one a core")
+    ] = None,
+) -> None:
+    """Train a model on pairs of programs and answers.
+
+    Ctrl-C or SIGTERM ends it after the step it is in, with a checkpoint; --resume goes on from
+    there. On several GPUs: `accelerate launch -m kernelwright.cli.main train sft ...`.
+    """
+    from kernelwright.train.installed import check_installed
+
+    check_installed()
+    from kernelwright.train.recipe import Recipe
+    from kernelwright.train.run import train_sft
+
+    loaded = Recipe.load(recipe)
+    num_workers = workers or len(os.sched_getaffinity(0))
+    with progress("train") as say:
+        ended = train_sft(loaded, folder, resume=resume, workers=num_workers, say=say)
+    standing = ended.standing
+    out.print(f"{standing.step} steps, {standing.tokens:,} tokens, {standing.seconds:.0f} s")
+    if standing.best_loss is not None:
+        out.print(f"best validation loss {standing.best_loss:.4f} at step {standing.best_step}")
+    err.print(f"weights  {folder}/best  {folder}/last", markup=False, soft_wrap=True)
+    if ended.stopped_by:
+        err.print("stopped by a signal; go on with --resume", style="yellow")
+        raise typer.Exit(SIGNALLED + ended.stopped_by)

@@ -1,0 +1,139 @@
+"""Checkpoints that are whole or not there: written aside, listed, flushed, then renamed."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from kernelwright.core.errors import UsageError
+
+WHOLE = "whole.json"
+"""Lists the files of a folder with their sizes; written last."""
+_WRITING, _REPLACED = ".writing-", ".replaced-"
+
+
+def write_folder(
+    target: Path,
+    fill: Callable[[Path], None],
+    *,
+    is_main: bool = True,
+    wait: Callable[[], None] = lambda: None,
+) -> int:
+    """Put what `fill` writes into a folder at `target`, in place of one that is there.
+
+    Args:
+        is_main: of several processes that fill it together, the one that names it.
+        wait: until the others have come as far.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        UsageError: the disk is full. What was at `target` before is still there.
+    """
+    aside = target.parent / f"{_WRITING}{target.name}"
+    if is_main:
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+    wait()
+    try:
+        fill(aside)
+        wait()
+        if is_main:
+            _seal(aside)
+    except Exception as error:
+        written = _bytes_of(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+        raise _explained(error, target, written) from error
+    if is_main:
+        _publish(aside, target)
+    wait()
+    return _bytes_of(target)
+
+
+def _seal(folder: Path) -> None:
+    """List the folder's files and flush all to the disk."""
+    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in _files(folder)}
+    (folder / WHOLE).write_text(json.dumps({"files": sizes}))
+    for path in (*_files(folder), folder / WHOLE, folder):
+        _flush(path)
+
+
+def _publish(aside: Path, target: Path) -> None:
+    before = target.parent / f"{_REPLACED}{target.name}"
+    if target.exists():
+        target.rename(before)
+    aside.rename(target)
+    _flush(target.parent)
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def clean(folder: Path) -> None:
+    """Remove what was left half written; a folder that was about to be replaced is put back."""
+    for before in folder.glob(f"{_REPLACED}*"):
+        target = folder / before.name.removeprefix(_REPLACED)
+        if is_whole(target):
+            shutil.rmtree(before)
+        else:
+            shutil.rmtree(target, ignore_errors=True)
+            before.rename(target)
+    for aside in folder.glob(f"{_WRITING}*"):
+        shutil.rmtree(aside)
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether every file that was listed is there at its size."""
+    try:
+        sizes = json.loads((folder / WHOLE).read_text())["files"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def name_of(step: int) -> str:
+    return f"step-{step:08d}"
+
+
+def all_checkpoints(folder: Path) -> list[Path]:
+    """Newest first, whole or not."""
+    return sorted((path for path in folder.glob("step-*") if path.is_dir()), reverse=True)
+
+
+def thin(folder: Path, keep: int) -> None:
+    """Remove all but the newest whole checkpoints."""
+    kept = [path for path in all_checkpoints(folder) if is_whole(path)][:keep]
+    for path in all_checkpoints(folder):
+        if path not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != WHOLE]
+
+
+def _bytes_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in _files(folder))
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _explained(error: Exception, target: Path, written: int) -> Exception:
+    """What writing failed by. Libraries wrap the system's error in ones of their own."""
+    said = str(error)
+    marks = ("No space left", "File too large", "quota exceeded", "PytorchStreamWriter failed")
+    if not any(mark in said for mark in marks):
+        return error
+    free = shutil.disk_usage(target.parent).free
+    return UsageError(
+        f"the disk took {written / 1e6:.0f} MB of the checkpoint and no more "
+        f"({free / 1e6:.0f} MB are free); earlier checkpoints are whole",
+        file=str(target),
+        remedy="make room, then run the same command with --resume",
+    )

@@ -1,0 +1,97 @@
+"""The folder of a run, and where in it a run is taken up again.
+
+recipe.json      the recipe, resolved
+records.jsonl    what happened (train/records.py)
+tensorboard/     the same figures
+tokenizer/       of a fresh model
+tokens/          the pairs as tokens; made again where it is missing
+checkpoints/     to resume from: weights, optimiser, generators, where the run stood
+best/  last/     weights in Hugging Face's layout: of the best validation, and of the end
+"""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kernelwright.core.errors import UsageError
+from kernelwright.train import checkpoints
+from kernelwright.train.recipe import FREE_TO_CHANGE, Recipe, changed
+
+STANDING = "standing.json"
+"""In each checkpoint and each folder of weights."""
+BEST, LAST = "best", "last"
+
+
+@dataclass(kw_only=True, slots=True)
+class Standing:
+    """Where a run stands, beyond what transformers keeps itself."""
+
+    step: int = 0
+    tokens: int = 0
+    """That were trained on, all processes together, padding not included."""
+    seconds: float = 0.0
+    optimizer_began: int = 0
+    """The step at which the optimiser began without a state."""
+    best_loss: float | None = None
+    best_step: int | None = None
+
+    def write(self, folder: Path) -> None:
+        (folder / STANDING).write_text(json.dumps(asdict(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run goes on from."""
+
+    standing: Standing
+    folder: Path | None = None
+    """None at the beginning."""
+
+
+def open_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
+    """Write the recipe into a new folder, or see that it is that of the run there.
+
+    Raises:
+        UsageError: the folder is in use, holds no run to resume, or one under another recipe.
+    """
+    file = folder / "recipe.json"
+    if not resume:
+        if folder.exists() and any(folder.iterdir()):
+            remedy = "--resume goes on with the run in it; or give another --out"
+            raise UsageError("the folder is not empty", file=str(folder), remedy=remedy)
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
+        return
+    if not file.exists():
+        raise UsageError("no run to resume", file=str(folder), remedy="leave --resume out")
+    before, now = json.loads(file.read_text()), json.loads(json.dumps(recipe.to_json()))
+    if other := [each for each in changed(before, now) if each.split(".")[0] not in FREE_TO_CHANGE]:
+        raise UsageError(
+            f"the run was begun with another recipe: {', '.join(other)}",
+            file=str(file),
+            remedy="resume with the recipe it was begun with, or give another --out",
+        )
+    file.write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
+
+
+def find_start(folder: Path) -> Start:
+    """The newest checkpoint that is whole; weights alone where there is none.
+
+    With weights alone the optimiser begins without a state, and warms up again.
+    """
+    for each in (folder, folder / "checkpoints"):
+        checkpoints.clean(each)
+    for path in checkpoints.all_checkpoints(folder / "checkpoints"):
+        if checkpoints.is_whole(path):
+            return Start(_standing(path), path)
+    weights = [folder / name for name in (LAST, BEST) if checkpoints.is_whole(folder / name)]
+    starts = [Start(_standing(path), path) for path in weights]
+    if not starts:
+        return Start(Standing())
+    furthest = max(starts, key=lambda start: start.standing.step)
+    furthest.standing.optimizer_began = furthest.standing.step
+    return furthest
+
+
+def _standing(folder: Path) -> Standing:
+    return Standing(**json.loads((folder / STANDING).read_text()))

@@ -1,0 +1,14 @@
+"""Whether what training needs is installed."""
+
+from importlib.util import find_spec
+
+from kernelwright.core.errors import UsageError
+
+NEEDED = ("trl", "transformers", "accelerate", "datasets", "peft", "tensorboard")
+
+
+def check_installed() -> None:
+    """Raises UsageError: a library of the extra `train` is missing."""
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
+        remedy = "pip install 'kernelwright[train]'"
+        raise UsageError(f"training needs {', '.join(missing)}", remedy=remedy)

@@ -1,0 +1,85 @@
+"""The model and the tokenizer a recipe asks for."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.policy.embedded import fresh_model, load_model
+from kernelwright.policy.tokenizer import train_tokenizer
+from kernelwright.train.recipe import FRESH, Lora, Recipe
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+def fresh_tokenizer(
+    recipe: Recipe, texts: Iterable[str], folder: Path
+) -> "PreTrainedTokenizerBase":
+    """The tokenizer of a fresh model: trained once for a run, then read from `folder`.
+
+    Raises:
+        UsageError: model.fresh.vocabulary is too small.
+    """
+    from transformers import AutoTokenizer
+
+    if not (folder / "tokenizer.json").exists():
+        fresh = recipe.model.fresh
+        try:
+            made = train_tokenizer(
+                texts, vocabulary=fresh.vocabulary, max_length=recipe.data.max_tokens
+            )
+        except ValueError as error:
+            raise UsageError(str(error), remedy="raise model.fresh.vocabulary") from error
+        made.save_pretrained(folder)
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
+    return tokenizer
+
+
+def make_model(
+    recipe: Recipe, tokenizer: "PreTrainedTokenizerBase | None"
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """On the CPU, to be trained.
+
+    Args:
+        tokenizer: of a fresh model; a model by path brings its own.
+
+    Raises:
+        UsageError: the folder holds no whole model, or sizes do not go together.
+    """
+    dtype = getattr(torch, recipe.model.dtype)
+    if recipe.model.path != FRESH:
+        model, tokenizer = load_model(recipe.model.path, "cpu", dtype)
+        return model.train(), tokenizer
+    assert tokenizer is not None
+    fresh = recipe.model.fresh
+    torch.manual_seed(derive(recipe.seed, "weights"))
+    try:
+        model = fresh_model(
+            len(tokenizer),
+            hidden=fresh.hidden,
+            layers=fresh.layers,
+            heads=fresh.heads,
+            kv_heads=fresh.kv_heads,
+            intermediate=fresh.intermediate,
+            max_length=recipe.data.max_tokens,
+        )
+    except ValueError as error:
+        raise UsageError(f"[model.fresh]: {error}", remedy="change its sizes") from error
+    return model.to(dtype), tokenizer
+
+
+def lora_config(lora: Lora) -> "LoraConfig":
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora.rank,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=list(lora.targets) or "all-linear",
+        task_type="CAUSAL_LM",
+    )

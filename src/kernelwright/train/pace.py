@@ -1,0 +1,107 @@
+"""How far a run is, and what follows from it: learning rate, checkpoints by the clock, the end."""
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from kernelwright.train.recipe import Budget, Checkpoints, Decay, Optimizer
+
+ENDLESS_STEPS = 10**9
+"""Steps of a run that the clock ends."""
+_HEEDED = (signal.SIGTERM, signal.SIGINT)
+
+
+class Pace(TrainerCallback):
+    """The one clock of a run; continued where a run is.
+
+    Processes of one run agree on the clock and on signals at every step: all would wait for ever if
+    one of them stopped a step earlier.
+    """
+
+    def __init__(self, budget: Budget, checkpoints: Checkpoints, steps: int) -> None:
+        self.minutes = budget.minutes
+        self.save_every_s = 60 * checkpoints.every_minutes
+        self.steps = steps
+        self.seconds = 0.0
+        """Of training, over all parts of the run, up to the last step."""
+        self.stopped_by: int | None = None
+        """The signal that ends this part of the run."""
+        self._signal = 0
+        self._last_time = self._last_saved = time.monotonic()
+
+    def progress(self, step: int) -> float:
+        """Share of the budget that is used when `step` begins, 0 to 1."""
+        used = self.seconds / (60 * self.minutes) if self.minutes else step / self.steps
+        return min(used, 1.0)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """SIGTERM and SIGINT end the run after the step it is in, with a checkpoint."""
+        before = {number: signal.signal(number, self._note) for number in _HEEDED}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._signal = number
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        self._last_time = self._last_saved = time.monotonic()
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        del state
+        now = time.monotonic()
+        self.seconds, since_saved, number = _agree(
+            args, self.seconds + now - self._last_time, now - self._last_saved, self._signal
+        )
+        self._last_time = now
+        if since_saved >= self.save_every_s:
+            control.should_save = True
+        if number:
+            self.stopped_by = int(number)
+            control.should_save = control.should_training_stop = True
+        elif self.minutes and self.seconds >= 60 * self.minutes:
+            control.should_log = control.should_evaluate = True
+            control.should_save = control.should_training_stop = True
+        if control.should_save:  # what a checkpoint says of tokens and times is what was recorded
+            control.should_log = True
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        self._last_saved = time.monotonic()
+
+
+def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
+    """The largest of each value over all processes."""
+    if args.world_size <= 1:
+        return values
+    import torch
+
+    largest = torch.tensor(values, dtype=torch.float64, device=args.device)
+    torch.distributed.all_reduce(largest, op=torch.distributed.ReduceOp.MAX)
+    return tuple(largest.tolist())
+
+
+def rate_factor(optimizer: Optimizer, *, progress: float, since_began: int) -> float:
+    """Of the learning rate.
+
+    Args:
+        progress: share of the budget that is used.
+        since_began: steps since the optimiser began without a state; it warms up.
+    """
+    warm = min(1.0, (since_began + 1) / (optimizer.warmup_steps + 1))
+    left = {
+        Decay.LINEAR: 1 - progress,
+        Decay.COSINE: (1 + math.cos(math.pi * progress)) / 2,
+        Decay.CONSTANT: 1.0,
+    }[optimizer.decay]
+    return warm * (optimizer.final_share + (1 - optimizer.final_share) * left)

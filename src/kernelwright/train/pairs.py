@@ -1,0 +1,135 @@
+"""Pairs to train on, read from files in parts that processes share; docs/data.md has columns."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import UsageError
+
+Message = dict[str, str]
+SUFFIXES = (".jsonl", ".parquet")
+COLUMNS = ("prompt", "completion", "level", "source", "split")
+TRAIN, VALIDATION = "train", "validation"
+PART_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pair:
+    """A conversation and the answer that is to be learnt."""
+
+    prompt: list[Message]
+    completion: list[Message]
+    """One message of the assistant."""
+    level: int
+    source: str
+    split: str
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.prompt + self.completion
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a file that one process reads."""
+
+    path: str
+    begin: int
+    """First byte of JSONL, whose lines that begin within the part are read; a Parquet row group."""
+    end: int
+
+
+def find_files(names: Sequence[str]) -> list[Path]:
+    """The files of pairs that are named, in folders too, sorted.
+
+    Raises:
+        UsageError: nothing is named, or what is named is not there or holds no such files.
+    """
+    found: set[Path] = set()
+    for name in names:
+        path = Path(name)
+        some = {path} if path.is_file() else {each for each in path.rglob("*") if each.is_file()}
+        some = {each for each in some if each.suffix in SUFFIXES}
+        if not some:
+            remedy = f"give files of pairs ({', '.join(SUFFIXES)}): `kernelwright data build`"
+            raise UsageError("no pairs here", file=name, remedy=remedy)
+        found |= some
+    if not found:
+        raise UsageError("data.files names no files", remedy="give files or folders of pairs")
+    return sorted(found)
+
+
+def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[Part]:
+    """The files cut into parts, in order."""
+    parts = []
+    for file in files:
+        if file.suffix == ".parquet":
+            import pyarrow.parquet
+
+            groups = pyarrow.parquet.ParquetFile(file).num_row_groups
+            parts += [Part(str(file), group, group + 1) for group in range(groups)]
+        else:
+            size = file.stat().st_size
+            parts += [
+                Part(str(file), begin, min(begin + part_bytes, size))
+                for begin in range(0, size, part_bytes)
+            ]
+    return parts
+
+
+def read_part(part: Part) -> Iterator[Pair]:
+    """The pairs of a part.
+
+    Raises:
+        UsageError: a line that is no pair; names the file, and the byte or row.
+    """
+    rows = _parquet_rows(part) if part.path.endswith(".parquet") else _json_rows(part)
+    for where, row in rows:
+        yield _pair(row, f"{part.path} ({where})")
+
+
+def _json_rows(part: Part) -> Iterator[tuple[str, Any]]:
+    with Path(part.path).open("rb") as file:
+        if part.begin:
+            file.seek(part.begin - 1)
+            file.readline()  # the line that begins before the part is its predecessor's
+        while (begin := file.tell()) < part.end and (line := file.readline()):
+            where = f"line at byte {begin}"
+            try:
+                yield where, json.loads(line)
+            except ValueError as error:
+                remedy = "make the file again: `kernelwright data build`"
+                raise UsageError(f"{where} is not JSON", file=part.path, remedy=remedy) from error
+
+
+def _parquet_rows(part: Part) -> Iterator[tuple[str, Any]]:
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.ParquetFile(part.path).read_row_group(part.begin)
+    for number, row in enumerate(table.to_pylist()):
+        yield f"row {number} of group {part.begin}", row
+
+
+def _pair(row: Any, where: str) -> Pair:
+    remedy = "docs/data.md has the columns of pairs"
+    if not isinstance(row, dict) or (missing := [name for name in COLUMNS if name not in row]):
+        absent = ", ".join(missing) if isinstance(row, dict) else "not an object"
+        raise UsageError(f"no pair: {absent} missing", file=where, remedy=remedy)
+    completion = row["completion"]
+    if len(completion) != 1 or completion[0].get("role") != "assistant":
+        raise UsageError("completion is not one answer", file=where, remedy=remedy)
+    if row["split"] not in (TRAIN, VALIDATION):
+        raise UsageError(f"split {row['split']!r}", file=where, remedy=remedy)
+    return Pair(
+        prompt=[_message(each) for each in row["prompt"]],
+        completion=[_message(each) for each in completion],
+        level=int(row["level"]),
+        source=str(row["source"]),
+        split=row["split"],
+    )
+
+
+def _message(message: dict[str, Any]) -> Message:
+    return {"role": message["role"], "content": message["content"]}

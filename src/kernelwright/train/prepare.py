@@ -1,0 +1,113 @@
+"""From files of pairs to a model and rows of tokens, ready to train."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from accelerate import PartialState
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.train.model import fresh_tokenizer, make_model
+from kernelwright.train.pairs import TRAIN, Part, find_files, parts_of, read_part
+from kernelwright.train.recipe import FRESH, Recipe
+from kernelwright.train.rows import Selection, pack, select
+from kernelwright.train.tokens import token_dataset, with_marked_answers
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
+    train: "Dataset"
+    validation: "Mapping[int, Dataset]"
+    """By level."""
+    epoch_tokens: int
+    facts: Record
+    """Counts and stage times, for the records."""
+
+
+def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
+    """The first process of a machine does the work, the others read what it made.
+
+    Raises:
+        UsageError: no pairs to train on or to validate with, or a file or model that is broken.
+    """
+    files = find_files(recipe.data.files)
+    with PartialState().local_main_process_first():
+        times = [time.monotonic()]
+        model, tokenizer = _model(recipe, parts_of(files), folder / "tokenizer")
+        times.append(time.monotonic())
+        pairs = token_dataset(
+            files,
+            with_marked_answers(tokenizer),
+            max_tokens=recipe.data.max_tokens,
+            folder=folder / "tokens",
+            workers=workers,
+        ).with_format("numpy")
+        times.append(time.monotonic())
+        chosen = _chosen(pairs, recipe)
+        train = pack(pairs, chosen.train, recipe.data)
+        validation = {
+            level: pack(pairs, rows, recipe.data) for level, rows in chosen.validation.items()
+        }
+        times.append(time.monotonic())
+    tokens = np.asarray(pairs["tokens"])
+    facts: Record = {
+        "pairs": len(pairs),
+        "pairs_too_long": chosen.too_long,
+        "pairs_trained": len(chosen.train),
+        "pairs_validation": {str(level): len(rows) for level, rows in chosen.validation.items()},
+        "rows": len(train),
+        "epoch_tokens": int(tokens[chosen.train].sum()),
+        "all_tokens": int(tokens.sum()),
+        "vocabulary": len(tokenizer),
+        "parameters": model.num_parameters(),
+        **dict(zip(("model_s", "tokenize_s", "pack_s"), np.diff(times).tolist(), strict=True)),
+    }
+    return Prepared(
+        model=model,
+        tokenizer=tokenizer,
+        train=train,
+        validation=validation,
+        epoch_tokens=facts["epoch_tokens"],
+        facts=facts,
+    )
+
+
+def _model(
+    recipe: Recipe, parts: Sequence[Part], tokenizer_folder: Path
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    if recipe.model.path != FRESH:
+        return make_model(recipe, None)
+    texts = _texts(parts, recipe.model.fresh.tokenizer_pairs)
+    return make_model(recipe, fresh_tokenizer(recipe, texts, tokenizer_folder))
+
+
+def _texts(parts: Sequence[Part], number: int) -> Iterator[str]:
+    """Requests and answers of pairs for training, as many from each part."""
+    for part in parts:
+        pairs = (pair for pair in read_part(part) if pair.split == TRAIN)
+        for pair in islice(pairs, -(-number // len(parts))):
+            yield from (message["content"] for message in pair.messages)
+
+
+def _chosen(pairs: "Dataset", recipe: Recipe) -> Selection:
+    chosen = select(pairs, recipe.data, recipe.seed)
+    counts = {"train on": len(chosen.train), "validate with": len(chosen.validation)}
+    for what, number in counts.items():
+        if not number:
+            raise UsageError(
+                f"no pairs to {what}: of {len(pairs)}, {chosen.too_long} are longer than "
+                f"{recipe.data.max_tokens} tokens",
+                remedy="data needs both splits; see data.max_tokens, data.levels, data.sources too",
+            )
+    return chosen

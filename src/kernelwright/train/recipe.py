@@ -1,0 +1,234 @@
+"""A recipe of supervised training: model, pairs, batches, budget. TOML, checked, kept with the run.
+
+docs/sft.md explains every setting; recipes/sft has examples.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Self
+
+from kernelwright.core import strict
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+
+FRESH = "fresh"
+
+
+class Packing(StrEnum):
+    """How pairs share rows of `max_tokens`."""
+
+    DOCUMENTS = "documents"
+    """Whole pairs side by side; none sees another."""
+    PLAIN = "plain"
+    """Whole pairs side by side under one causal mask: each sees those before it in its row."""
+    NONE = "none"
+    """One pair a row, padded."""
+
+
+class Dtype(StrEnum):
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+class Decay(StrEnum):
+    """How the learning rate goes down after warming up."""
+
+    LINEAR = "linear"
+    COSINE = "cosine"
+    CONSTANT = "constant"
+
+
+class LossHead(StrEnum):
+    """What computes the loss from the last hidden states."""
+
+    MODEL = "model"
+    """The model's own: all logits at once. Compiles as a whole; for small vocabularies."""
+    CHUNKED = "chunked"
+    """TRL's: logits in tiles, trained tokens only. For large vocabularies."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fresh:
+    """A model without training, and its tokenizer trained on the pairs."""
+
+    vocabulary: int = 4096
+    hidden: int = 384
+    layers: int = 8
+    heads: int = 6
+    kv_heads: int = 2
+    intermediate: int = 1024
+    tokenizer_pairs: int = 20_000
+    """Pairs that the tokenizer is trained on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lora:
+    """Low-rank adapters are trained; the model's own weights stay."""
+
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ()
+    """Names of linear layers; all but the output layer where empty."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    path: str = FRESH
+    """Folder of a causal language model in Hugging Face's layout, or "fresh"."""
+    dtype: Dtype = Dtype.FLOAT32
+    """Of the weights while they are trained; what is computed is in bfloat16 on a GPU."""
+    compile: bool = False
+    gradient_checkpointing: bool = False
+    loss_head: LossHead = LossHead.CHUNKED
+    fresh: Fresh = Fresh()
+    lora: Lora | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Data:
+    files: tuple[str, ...] = ()
+    """JSONL or Parquet files of pairs, or folders of such."""
+    max_tokens: int = 2048
+    """Of a row. Longer pairs are left out and counted: cut ones would teach not to end."""
+    packing: Packing = Packing.DOCUMENTS
+    levels: Mapping[str, float] = field(default_factory=dict)
+    """Level -> how often its pairs occur in an epoch: 0.5 is half of them, 2 each twice. 1 where
+    not given."""
+    sources: Mapping[str, float] = field(default_factory=dict)
+    """The same by source; both factors apply."""
+    validation_pairs: int = 256
+    """At most, of each level."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batch:
+    step_tokens: int = 131_072
+    """Of an optimiser step, padding included, over all processes."""
+    micro_tokens: int = 32_768
+    """Of a forward pass of one process."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optimizer:
+    """AdamW."""
+
+    learning_rate: float = 1e-3
+    decay: Decay = Decay.LINEAR
+    final_share: float = 0.0
+    """Of the learning rate that is left at the end."""
+    warmup_steps: int = 50
+    """Also after weights were taken up without the optimiser's state."""
+    beta1: float = 0.9
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    clip: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """When training is done. One of these is given."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    """Padding not included."""
+    epochs: float | None = None
+    minutes: float | None = None
+    """Of training, over all parts of a run that was resumed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Validation:
+    every_steps: int = 500
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoints:
+    every_steps: int = 1000
+    every_minutes: float = 10.0
+    """Whichever comes first."""
+    keep: int = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    budget: Budget
+    seed: int = 0
+    model: Model = Model()
+    data: Data = Data()
+    batch: Batch = Batch()
+    optimizer: Optimizer = Optimizer()
+    validation: Validation = Validation()
+    checkpoints: Checkpoints = Checkpoints()
+    log_every_steps: int = 10
+
+    def __post_init__(self) -> None:
+        given = [value for value in asdict(self.budget).values() if value is not None]
+        if len(given) != 1 or given[0] <= 0:
+            remedy = "give one of steps, tokens, epochs, minutes, above 0"
+            raise UsageError(f"[budget] {asdict(self.budget)}", remedy=remedy)
+        positive = {
+            "data.max_tokens": self.data.max_tokens,
+            "optimizer.learning_rate": self.optimizer.learning_rate,
+            "validation.every_steps": self.validation.every_steps,
+            "checkpoints.every_steps": self.checkpoints.every_steps,
+            "checkpoints.keep": self.checkpoints.keep,
+            "log_every_steps": self.log_every_steps,
+        }
+        for name, value in positive.items():
+            if value <= 0:
+                raise UsageError(f"{name} = {value}", remedy="give a number above 0")
+        if self.batch.micro_tokens < self.data.max_tokens:
+            raise UsageError(
+                f"batch.micro_tokens = {self.batch.micro_tokens}: no row of "
+                f"{self.data.max_tokens} tokens fits in",
+                remedy="raise it, or lower data.max_tokens",
+            )
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """From a TOML file; files and models are named as seen from the current folder.
+
+        Raises:
+            UsageError: it cannot be read, or says what a recipe does not know.
+        """
+        return strict.load(cls, path)
+
+    def to_json(self) -> Record:
+        return asdict(self)
+
+    def rows(self, processes: int) -> tuple[int, int]:
+        """Rows of a forward pass, and forward passes of an optimiser step, of each process.
+
+        Raises:
+            UsageError: a step is not a whole number of forward passes.
+        """
+        rows = self.batch.micro_tokens // self.data.max_tokens
+        tokens = rows * self.data.max_tokens * processes
+        passes = round(self.batch.step_tokens / tokens)
+        if passes < 1 or passes * tokens != self.batch.step_tokens:
+            raise UsageError(
+                f"batch.step_tokens = {self.batch.step_tokens} is no multiple of {tokens}: "
+                f"{rows} rows of {self.data.max_tokens} tokens on {processes} processes",
+                remedy="change batch.step_tokens or batch.micro_tokens",
+            )
+        return rows, passes
+
+
+FREE_TO_CHANGE = ("budget", "checkpoints", "log_every_steps")
+"""What a resumed run may set anew: nothing of it changes what a step computes, but for the
+learning rate's way down."""
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any], where: str = "") -> list[str]:
+    """Names of settings that differ between two resolved recipes, as `to_json` gives them."""
+    names = []
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name), after.get(name)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            names += changed(old, new, f"{where}{name}.")
+        elif old != new:
+            names.append(where + name)
+    return names

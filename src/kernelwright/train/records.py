@@ -1,0 +1,92 @@
+"""What a run writes down while it trains, and shows: records.jsonl, TensorBoard, a line.
+
+records.jsonl holds {"record": "part"} where the run begins and wherever it is resumed, then "step",
+"validation" and "checkpoint" as they come, and a "summary" at the end of each part that was not
+killed. Each step stands there once: what a resumed run trains again is cut off first.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from kernelwright.core import record
+from kernelwright.core.record import Record
+from kernelwright.train.pace import Pace
+
+RECORDS = "records.jsonl"
+STEP = ("loss", "learning_rate", "grad_norm", "epoch", "tokens", "tokens_per_s", "seconds")
+LEVEL_LOSS = "eval_loss_level_"
+
+
+def cut_after(path: Path, step: int) -> int:
+    """Drop what was recorded of later steps; returns how many steps those were."""
+    record.cut_torn_line(path)
+    lines = list(record.read(path))
+    kept = [line for line in lines if line["record"] == "part" or line["step"] <= step]
+    aside = path.with_suffix(".new")
+    aside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+    os.replace(aside, path)
+    return max((line["step"] for line in lines if line["record"] == "step"), default=step) - step
+
+
+class Recorder(TrainerCallback):
+    def __init__(self, path: Path, pace: Pace, say: Callable[[str], None]) -> None:
+        self.path, self.pace, self.say = path, pace, say
+        self._began = time.monotonic()
+        self._progress_before = 0.0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        del args, control
+        self._began = time.monotonic()
+        self._progress_before = self.pace.progress(state.global_step)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Record | None = None,
+        **_: Any,
+    ) -> None:
+        del args, control
+        if not state.is_world_process_zero or logs is None:
+            return
+        step = {"step": state.global_step}
+        if "loss" in logs:
+            made = {name: logs[name] for name in STEP if name in logs}
+            record.append(self.path, [{"record": "step", **step, **made}])
+            self.say(self._line(state.global_step, logs))
+        elif "eval_loss" in logs:
+            levels = {
+                name.removeprefix(LEVEL_LOSS): loss
+                for name, loss in logs.items()
+                if name.startswith(LEVEL_LOSS)
+            }
+            line = {"loss": logs["eval_loss"], "by_level": levels, "tokens": logs["eval_tokens"]}
+            line["seconds"] = logs["eval_seconds"]
+            record.append(self.path, [{"record": "validation", **step, **line}])
+            self.say(f"step {state.global_step}  validation loss {logs['eval_loss']:.4f}")
+        elif "checkpoint_bytes" in logs:
+            line = {"bytes": logs["checkpoint_bytes"], "seconds": logs["checkpoint_seconds"]}
+            record.append(self.path, [{"record": "checkpoint", **step, **line}])
+
+    def _line(self, step: int, logs: Record) -> str:
+        progress = self.pace.progress(step)
+        return (
+            f"step {step}  {progress:.1%}  loss {logs['loss']:.4f}  "
+            f"{logs['tokens_per_s'] / 1e3:,.1f}k tokens/s  {self._left(progress)} left"
+        )
+
+    def _left(self, progress: float) -> str:
+        made = progress - self._progress_before
+        if made <= 0:
+            return "?"
+        seconds = round((time.monotonic() - self._began) * (1 - progress) / made)
+        return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"

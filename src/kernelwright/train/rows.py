@@ -1,0 +1,105 @@
+"""Tokenised pairs in rows of one length, and rows as batches."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kernelwright.core.seed import derive
+from kernelwright.train.pairs import TRAIN, VALIDATION
+from kernelwright.train.recipe import Data, Packing
+
+if TYPE_CHECKING:
+    import torch
+    from datasets import Dataset
+
+IGNORED = -100
+"""Label of a token that is not trained."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Which of the tokenised pairs are trained on, in order, and which validate."""
+
+    train: np.ndarray
+    """Row numbers; a pair may occur more than once."""
+    validation: Mapping[int, np.ndarray]
+    """Level -> row numbers."""
+    too_long: int
+
+
+def select(pairs: "Dataset", data: Data, seed: int) -> Selection:
+    """The mixture a recipe asks for: a pair's expected number of copies in an epoch is the product
+    of its level's and its source's factor; what is left of a whole number is drawn by chance."""
+    table = pairs.select_columns(["tokens", "level", "source", "split"]).with_format("numpy")[:]
+    level, split, source = (np.asarray(table[name]) for name in ("level", "split", "source"))
+    fits = np.asarray(table["tokens"]) <= data.max_tokens
+    draws = np.random.default_rng(derive(seed, "mixture"))
+    factor = _factors(level, data.levels) * _factors(source, data.sources)
+    copies = np.floor(factor + draws.random(len(pairs))).astype(int)
+    chosen = np.repeat(np.arange(len(pairs)), np.where(fits & (split == TRAIN), copies, 0))
+    held = np.flatnonzero(fits & (split == VALIDATION))
+    by_level = {int(each): held[level[held] == each] for each in np.unique(level[held])}
+    return Selection(
+        train=draws.permutation(chosen),
+        validation={
+            each: np.sort(draws.permutation(rows)[: data.validation_pairs])
+            for each, rows in by_level.items()
+        },
+        too_long=int((~fits).sum()),
+    )
+
+
+def _factors(names: np.ndarray, factors: Mapping[str, float]) -> np.ndarray:
+    return np.array([factors.get(str(name), 1.0) for name in names])
+
+
+def pack(pairs: "Dataset", chosen: np.ndarray, data: Data) -> "Dataset":
+    """Rows of at most `max_tokens`: input_ids, trained, seq_lengths (tokens of each pair in it)."""
+    from trl import pack_dataset
+
+    rows = pairs.select(chosen).select_columns(["input_ids", "trained"])
+    if data.packing is Packing.NONE:
+        return rows.add_column("seq_lengths", [[n] for n in _lengths(pairs, chosen)])
+    return pack_dataset(rows, data.max_tokens, "bfd")
+
+
+def _lengths(pairs: "Dataset", chosen: np.ndarray) -> list[int]:
+    lengths: list[int] = np.asarray(pairs.with_format("numpy")["tokens"])[chosen].tolist()
+    return lengths
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collator:
+    """Rows -> a batch: input_ids and labels (B, T), and how many tokens are no padding.
+
+    Where pairs are not to see each other there are position_ids (B, T), which begin anew with each:
+    without an attention mask, transformers takes that for a mask of blocks. Padding comes last,
+    where nothing that counts can see it, so that no mask is needed for it.
+    """
+
+    pad_id: int
+    max_tokens: int
+    packing: Packing
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> "dict[str, torch.Tensor]":
+        import torch
+
+        longest = max(len(row["input_ids"]) for row in rows)
+        width = longest if self.packing is Packing.NONE else self.max_tokens
+        ids = np.full((len(rows), width), self.pad_id, dtype=np.int64)
+        labels = np.full_like(ids, IGNORED)
+        positions = np.zeros_like(ids)
+        for number, row in enumerate(rows):
+            tokens = np.asarray(row["input_ids"], dtype=np.int64)
+            ids[number, : len(tokens)] = tokens
+            labels[number, : len(tokens)] = np.where(row["trained"], tokens, IGNORED)
+            lengths = [*row["seq_lengths"], width - len(tokens)]
+            positions[number] = np.concatenate([np.arange(length) for length in lengths])
+        batch = {"input_ids": ids, "labels": labels}
+        if self.packing is Packing.DOCUMENTS:
+            batch["position_ids"] = positions
+        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
+        total = sum(len(row["input_ids"]) for row in rows)
+        return tensors | {"num_tokens": torch.tensor([total])}

@@ -1,0 +1,199 @@
+"""A run of supervised training, from its recipe to its weights."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from transformers.integrations.integration_utils import TensorBoardCallback
+from transformers.utils.logging import disable_progress_bar
+from trl import SFTConfig
+
+from kernelwright.core import record
+from kernelwright.train.folder import LAST, Standing, Start, find_start, open_folder
+from kernelwright.train.model import lora_config
+from kernelwright.train.pace import ENDLESS_STEPS, Pace
+from kernelwright.train.prepare import Prepared, prepare
+from kernelwright.train.recipe import Recipe
+from kernelwright.train.records import RECORDS, Recorder, cut_after
+from kernelwright.train.rows import Collator
+from kernelwright.train.trainer import PairTrainer
+
+LIBRARIES = ("kernelwright", "torch", "transformers", "trl", "accelerate", "datasets", "peft")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a part of a run ended."""
+
+    standing: Standing
+    stopped_by: int | None
+    """The signal that ended it before its budget was used."""
+
+
+def train_sft(
+    recipe: Recipe, folder: Path, *, resume: bool, workers: int, say: Callable[[str], None]
+) -> Ended:
+    """Train until the budget is used or a signal comes.
+
+    Args:
+        folder: of the run (train/folder.py says what is in it).
+        resume: go on with the run in `folder`.
+        workers: processes that tokenise.
+        say: told now and then how far it is.
+
+    Raises:
+        UsageError: recipe, data, model or folder cannot be used, the disk is full, or the loss is
+            not a number.
+    """
+    disable_progress_bar()  # type: ignore[no-untyped-call]
+    process = PartialState()
+    speak = say if process.is_main_process else lambda _: None
+    with process.main_process_first():
+        open_folder(recipe, folder, resume=resume or not process.is_main_process)
+    speak("tokenising")
+    prepared = prepare(recipe, folder, workers)
+    with process.main_process_first():
+        start = find_start(folder)
+    rows, passes = recipe.rows(process.num_processes)
+    steps = _steps(recipe, prepared, rows * passes * process.num_processes)
+    if process.is_main_process:
+        _record_part(recipe, folder, prepared, start, steps)
+    trainer = _trainer(recipe, folder, prepared, start, steps, speak)
+    if trainer.pace.progress(start.standing.step) < 1:
+        with trainer.pace.listening():
+            trainer.train(resume_from_checkpoint=str(start.folder) if start.folder else None)
+    trainer.export(LAST)
+    if process.is_main_process:
+        _record_end(folder, trainer)
+    return Ended(trainer.standing, trainer.pace.stopped_by)
+
+
+def _steps(recipe: Recipe, prepared: Prepared, rows_per_step: int) -> int:
+    """Optimiser steps of the whole budget; the clock's has no end of its own."""
+    steps_per_epoch = math.ceil(len(prepared.train) / rows_per_step)
+    budget = recipe.budget
+    if budget.steps:
+        return budget.steps
+    if budget.minutes:
+        return ENDLESS_STEPS
+    epochs = budget.epochs or (budget.tokens or 0) / prepared.epoch_tokens
+    return math.ceil(epochs * steps_per_epoch)
+
+
+def _trainer(
+    recipe: Recipe,
+    folder: Path,
+    prepared: Prepared,
+    start: Start,
+    steps: int,
+    say: Callable[[str], None],
+) -> PairTrainer:
+    pace = Pace(recipe.budget, recipe.checkpoints, steps)
+    pace.seconds = start.standing.seconds
+    board = _tensorboard(folder, start.standing.step)
+    lora = recipe.model.lora
+    return PairTrainer(
+        recipe=recipe,
+        folder=folder,
+        model=prepared.model,
+        tokenizer=prepared.tokenizer,
+        train=prepared.train,
+        validation=prepared.validation,
+        collator=Collator(
+            pad_id=_pad_id(prepared),
+            max_tokens=recipe.data.max_tokens,
+            packing=recipe.data.packing,
+        ),
+        config=_config(recipe, folder, steps),
+        pace=pace,
+        callbacks=[Recorder(folder / RECORDS, pace, say), *board],
+        peft_config=lora_config(lora) if lora else None,
+        standing=start.standing,
+    )
+
+
+def _pad_id(prepared: Prepared) -> int:
+    """Any token would do: padding is neither trained nor seen by what is."""
+    pad = prepared.tokenizer.pad_token_id
+    return int(prepared.tokenizer.eos_token_id if pad is None else pad)
+
+
+def _tensorboard(folder: Path, step: int) -> list[TensorBoardCallback]:
+    if not PartialState().is_main_process:
+        return []
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+    return [TensorBoardCallback(writer)]  # type: ignore[no-untyped-call]
+
+
+def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
+    on_gpu = torch.cuda.is_available()
+    rows, passes = recipe.rows(PartialState().num_processes)
+    return SFTConfig(
+        output_dir=str(folder),
+        seed=recipe.seed,
+        per_device_train_batch_size=rows,
+        per_device_eval_batch_size=rows,
+        gradient_accumulation_steps=passes,
+        max_steps=steps,
+        learning_rate=recipe.optimizer.learning_rate,
+        adam_beta1=recipe.optimizer.beta1,
+        adam_beta2=recipe.optimizer.beta2,
+        weight_decay=recipe.optimizer.weight_decay,
+        max_grad_norm=recipe.optimizer.clip,
+        logging_steps=recipe.log_every_steps,
+        logging_nan_inf_filter=False,  # it looks at every loss, and the trainer does where it logs
+        eval_strategy="steps",
+        eval_steps=recipe.validation.every_steps,
+        save_strategy="steps",
+        save_steps=recipe.checkpoints.every_steps,
+        bf16=on_gpu,
+        use_cpu=not on_gpu,
+        gradient_checkpointing=recipe.model.gradient_checkpointing,
+        torch_compile=recipe.model.compile,
+        dataloader_num_workers=4 if on_gpu else 0,
+        dataset_kwargs={"skip_prepare_dataset": True},
+        max_length=None,
+        remove_unused_columns=False,
+        report_to="none",
+        disable_tqdm=True,
+    )
+
+
+def _record_part(
+    recipe: Recipe, folder: Path, prepared: Prepared, start: Start, steps: int
+) -> None:
+    records = folder / RECORDS
+    lost = cut_after(records, start.standing.step) if records.exists() else 0
+    head = {
+        "record": "part",
+        "command": "train sft",
+        "from_step": start.standing.step,
+        "from": start.folder and start.folder.name,
+        "optimizer_began": start.standing.optimizer_began,
+        "steps_trained_again": lost,
+        "steps": None if steps == ENDLESS_STEPS else steps,
+        "processes": PartialState().num_processes,
+        "recipe": recipe.to_json(),
+        "data": prepared.facts,
+        "environment": record.environment(LIBRARIES),
+    }
+    record.append(records, [head])
+
+
+def _record_end(folder: Path, trainer: PairTrainer) -> None:
+    standing = trainer.standing
+    summary = {
+        "record": "summary",
+        "step": standing.step,
+        "tokens": standing.tokens,
+        "seconds": standing.seconds,
+        "best_loss": standing.best_loss,
+        "best_step": standing.best_step,
+        "stopped_by": trainer.pace.stopped_by,
+    }
+    record.append(folder / RECORDS, [summary])

@@ -1,0 +1,76 @@
+"""Settings are read strictly: what is unknown, missing or of another type is named."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pytest
+
+from kernelwright.core import strict
+from kernelwright.core.errors import UsageError
+
+
+class Colour(StrEnum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner:
+    size: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer:
+    name: str
+    rate: float = 0.5
+    colour: Colour = Colour.RED
+    files: tuple[str, ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    inner: Inner = Inner()
+    maybe: Inner | None = None
+    limit: int | None = None
+
+
+def test_toml_of_every_type_is_read(tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(
+        'name = "n"\nrate = 2\ncolour = "blue"\nfiles = ["a", "b"]\nlimit = 3\n'
+        "[weights]\none = 1\n[inner]\nsize = 5\n[maybe]\n"
+    )
+    read = strict.load(Outer, path)
+    assert read == Outer(
+        name="n", rate=2.0, colour=Colour.BLUE, files=("a", "b"), limit=3,
+        weights={"one": 1.0}, inner=Inner(size=5), maybe=Inner(),
+    )  # fmt: skip
+    assert isinstance(read.rate, float)
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [
+        ({"name": "n", "nmae": 1}, "nmae"),
+        ({}, "'name' is not given"),
+        ({"name": 1}, "name = 1"),
+        ({"name": "n", "rate": "fast"}, "rate = 'fast'"),
+        ({"name": "n", "limit": True}, "limit = True"),
+        ({"name": "n", "limit": 1.5}, "limit = 1.5"),
+        ({"name": "n", "colour": "green"}, "colour = 'green'"),
+        ({"name": "n", "files": "a"}, "files = 'a'"),
+        ({"name": "n", "inner": {"siez": 1}}, "inner.siez"),
+        ({"name": "n", "weights": {"a": "b"}}, "weights.a"),
+        ({"name": "n", "inner": 3}, "inner = 3"),
+    ],
+)
+def test_what_does_not_fit_is_named(values, named):
+    with pytest.raises(UsageError) as caught:
+        strict.read(Outer, values)
+    assert named in caught.value.message
+    assert caught.value.remedy
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text("name =")
+    with pytest.raises(UsageError, match=r"x\.toml"):
+        strict.load(Outer, path)

@@ -1,0 +1,12 @@
+"""Tests of training: tiny models, one thread (many would wait for one another)."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -1,0 +1,100 @@
+"""What the user gives wrong is named before anything is trained."""
+
+import json
+import os
+import shutil
+
+import pytest
+from sft_runs import make_recipe, make_rows, make_tokenizer, run, save_qwen2, write_rows
+
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.tokenizer import train_tokenizer
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    return write_rows(tmp_path_factory.mktemp("pairs") / "pairs.jsonl", make_rows(20))
+
+
+@pytest.fixture(scope="module")
+def qwen2(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "qwen2"
+    save_qwen2(folder, make_tokenizer())
+    return folder
+
+
+def refused(recipe, folder, **options):
+    with pytest.raises(UsageError) as caught:
+        run(recipe, folder, **options)
+    assert caught.value.remedy
+    return str(caught.value)
+
+
+def test_a_tokenizer_that_is_not_the_models(pairs, qwen2, tmp_path):
+    model = shutil.copytree(qwen2, tmp_path / "model")
+    texts = [json.dumps(row) for row in make_rows(200)]
+    other = train_tokenizer(texts, vocabulary=1000, max_length=256)
+    other.save_pretrained(model)
+    said = refused(make_recipe(pairs, model={"path": str(model)}), tmp_path / "run")
+    assert "tokenizer" in said
+    assert str(model) in said
+
+
+def test_weights_that_end_too_early(pairs, qwen2, tmp_path):
+    model = shutil.copytree(qwen2, tmp_path / "model")
+    os.truncate(model / "model.safetensors", 100_000)
+    said = refused(make_recipe(pairs, model={"path": str(model)}), tmp_path / "run")
+    assert "model.safetensors" in said
+
+
+def test_a_model_that_is_not_there(pairs, tmp_path):
+    recipe = make_recipe(pairs, model={"path": str(tmp_path / "none")})
+    assert "not a folder" in refused(recipe, tmp_path / "run")
+
+
+def test_no_pairs(tmp_path):
+    (tmp_path / "empty.jsonl").touch()
+    said = refused(make_recipe(tmp_path / "empty.jsonl"), tmp_path / "run")
+    assert "empty" in said
+
+
+@pytest.mark.parametrize(
+    ("validation", "missing"), [(0.0, "to validate with"), (1.1, "to train on")]
+)
+def test_a_split_that_is_empty(validation, missing, tmp_path):
+    path = write_rows(tmp_path / "a.jsonl", make_rows(20, validation=validation))
+    assert f"no pairs {missing}" in refused(make_recipe(path), tmp_path / "run")
+
+
+def test_pairs_that_are_all_too_long(pairs, qwen2, tmp_path):
+    recipe = make_recipe(pairs, model={"path": str(qwen2)}, data={"max_tokens": 8})
+    assert "20 are longer than 8 tokens" in refused(recipe, tmp_path / "run")
+
+
+def test_a_folder_in_use(pairs, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "notes").touch()
+    assert "not empty" in refused(make_recipe(pairs), tmp_path / "run")
+    assert "no run to resume" in refused(make_recipe(pairs), tmp_path / "run", resume=True)
+
+
+def test_another_recipe_on_resuming(pairs, tmp_path):
+    run(make_recipe(pairs, budget={"steps": 1}), tmp_path / "run")
+    other = make_recipe(pairs, optimizer={"learning_rate": 0.5})
+    said = refused(other, tmp_path / "run", resume=True)
+    assert "optimizer.learning_rate" in said
+
+
+def test_a_vocabulary_without_room(pairs, tmp_path):
+    recipe = make_recipe(pairs, model={"fresh": {"vocabulary": 10}})
+    assert "vocabulary" in refused(recipe, tmp_path / "run")
+
+
+def test_heads_that_do_not_divide(pairs, tmp_path):
+    recipe = make_recipe(pairs, model={"fresh": {"vocabulary": 320, "hidden": 31}})
+    assert "model.fresh" in refused(recipe, tmp_path / "run")
+
+
+def test_a_loss_that_is_no_number_ends_the_run(pairs, tmp_path):
+    recipe = make_recipe(pairs, optimizer={"learning_rate": 1e30, "clip": 1e30})
+    assert "not a number" in refused(recipe, tmp_path / "run")

@@ -1,0 +1,54 @@
+"""Recipes: what they refuse, and how tokens become rows and steps."""
+
+from pathlib import Path
+
+import pytest
+from sft_runs import make_recipe
+
+from kernelwright.core.errors import UsageError
+from kernelwright.train.recipe import Recipe, changed
+
+SHIPPED = sorted((Path(__file__).parents[2] / "recipes" / "sft").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_recipes_are_read(path):
+    recipe = Recipe.load(path)
+    processes = 8 if "multi" in path.stem else 1
+    rows, passes = recipe.rows(processes)
+    tokens = rows * passes * processes * recipe.data.max_tokens
+    assert tokens == recipe.batch.step_tokens
+
+
+def test_there_are_shipped_recipes():
+    assert {path.stem for path in SHIPPED} >= {"smoke", "embedded", "lora-7b", "multi-gpu"}
+
+
+@pytest.mark.parametrize(
+    "budget", [{"steps": None}, {"tokens": 5}, {"steps": 0}, {"steps": None, "minutes": -1.0}]
+)
+def test_a_budget_is_one_positive_number(budget):
+    with pytest.raises(UsageError, match="budget"):
+        make_recipe("x", budget=budget)
+
+
+def test_a_row_has_to_fit_into_a_forward_pass():
+    with pytest.raises(UsageError, match="no row"):
+        make_recipe("x", batch={"micro_tokens": 100})
+
+
+@pytest.mark.parametrize(("processes", "rows_and_passes"), [(1, (2, 2)), (2, (2, 1))])
+def test_processes_share_a_step(processes, rows_and_passes):
+    assert make_recipe("x").rows(processes) == rows_and_passes
+
+
+def test_a_step_is_a_whole_number_of_passes():
+    with pytest.raises(UsageError, match="no multiple"):
+        make_recipe("x").rows(3)
+
+
+def test_changes_are_named_by_their_place():
+    before = make_recipe("x").to_json()
+    after = make_recipe("x", model={"lora": {"rank": 3}}, data={"max_tokens": 128}).to_json()
+    assert changed(before, after) == ["data.max_tokens", "model.lora"]
+    assert changed(before, before) == []

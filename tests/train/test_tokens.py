@@ -1,0 +1,116 @@
+"""Which tokens are trained: those of the answer and its end, and no other."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from sft_runs import make_rows, make_tokenizer, write_rows
+
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.tokenizer import ASSISTANT, END, USER
+from kernelwright.train.pairs import Pair, find_files
+from kernelwright.train.tokens import token_dataset, tokenize, with_marked_answers
+
+TOKENIZER = make_tokenizer()
+# As Qwen's is, in short: ends of turns are no tokens of the template's last message alone.
+UNMARKED = (
+    "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content "
+    "+ '<|im_end|>\n' }}{% endfor %}"
+)
+
+
+def pair(*contents):
+    roles = ("user", "assistant") * len(contents)
+    messages = [
+        {"role": role, "content": content} for role, content in zip(roles, contents, strict=False)
+    ]
+    return Pair(prompt=messages[:-1], completion=messages[-1:], level=1, source="x", split="train")
+
+
+def parts(ids, trained):
+    """The text, cut where training begins or ends: (trained, text) each."""
+    cuts = [0, *(np.flatnonzero(np.diff(trained)) + 1).tolist(), len(ids)]
+    return [(bool(trained[a]), TOKENIZER.decode(ids[a:b])) for a, b in pairwise(cuts)]
+
+
+def test_the_answer_and_its_end_are_trained_token_by_token():
+    asked, answered = "add 12 and 345?", "<plan>\nfuses: add\n</plan>\n357"
+    ((ids, trained),) = tokenize([pair(asked, answered)], TOKENIZER)
+    assert parts(ids, trained) == [
+        (False, USER + asked + ASSISTANT),
+        (True, answered + END),
+    ]
+    assert [token for token, on in zip(ids, trained, strict=True) if on] == [
+        *TOKENIZER(answered)["input_ids"],
+        TOKENIZER.eos_token_id,
+    ]
+
+
+def test_earlier_answers_of_a_conversation_are_not_trained():
+    ((ids, trained),) = tokenize([pair("a?", "wrong", "no", "right")], TOKENIZER)
+    assert [text for on, text in parts(ids, trained) if on] == ["right" + END]
+
+
+def test_a_template_without_marks_is_refused():
+    tokenizer = make_tokenizer()
+    tokenizer.chat_template = UNMARKED
+    with pytest.raises(UsageError, match="does not mark") as caught:
+        with_marked_answers(tokenizer)
+    assert "generation" in caught.value.remedy
+    tokenizer.chat_template = None
+    with pytest.raises(UsageError, match="no chat template"):
+        with_marked_answers(tokenizer)
+
+
+def dataset(files, folder, **options):
+    options = {"max_tokens": 256, "workers": 1} | options
+    return token_dataset(find_files([str(files)]), TOKENIZER, folder=folder, **options)
+
+
+def write_files(folder):
+    """Sixty pairs in three files, for as many processes."""
+    folder.mkdir()
+    rows = list(make_rows(60))
+    for number in range(3):
+        write_rows(folder / f"{number}.jsonl", rows[20 * number : 20 * number + 20])
+    return folder
+
+
+def test_processes_make_the_same_tokens_as_one(tmp_path):
+    files = write_files(tmp_path / "pairs")
+    one = dataset(files, tmp_path / "one")
+    two = dataset(files, tmp_path / "two", workers=2)
+    assert one[:] == two[:]
+    assert len(one) == 60
+
+
+def test_tokens_are_made_once(tmp_path, monkeypatch):
+    write_rows(tmp_path / "a.jsonl", make_rows(10))
+    before = dataset(tmp_path / "a.jsonl", tmp_path / "tokens")[:]
+    monkeypatch.setattr("kernelwright.train.tokens.tokenize", None)
+    assert dataset(tmp_path / "a.jsonl", tmp_path / "tokens")[:] == before
+
+
+def test_other_pairs_make_other_tokens(tmp_path):
+    write_rows(tmp_path / "a.jsonl", make_rows(10))
+    before = dataset(tmp_path / "a.jsonl", tmp_path / "tokens")
+    write_rows(tmp_path / "a.jsonl", list(make_rows(11))[1:])
+    assert dataset(tmp_path / "a.jsonl", tmp_path / "tokens")[:] != before[:]
+
+
+def test_pairs_that_are_too_long_keep_their_number_of_tokens_only(tmp_path):
+    write_rows(tmp_path / "a.jsonl", make_rows(9))
+    tokens = np.array(dataset(tmp_path / "a.jsonl", tmp_path / "tokens")["tokens"])
+    limit = int(np.median(tokens))
+    cut = dataset(tmp_path / "a.jsonl", tmp_path / "tokens", max_tokens=limit)
+    assert cut["tokens"][:] == tokens.tolist()
+    assert [bool(ids) for ids in cut["input_ids"]] == (tokens <= limit).tolist()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_wrong_with_a_file_is_told_by_whoever_reads_it(workers, tmp_path):
+    files = write_files(tmp_path / "pairs")
+    with (files / "1.jsonl").open("a") as file:
+        file.write("{}\n")
+    with pytest.raises(UsageError, match=r"1\.jsonl .*prompt"):
+        dataset(files, tmp_path / "tokens", workers=workers)
