@@ -60,7 +60,7 @@ def save_qwen2(folder, tokenizer):
 
     torch.manual_seed(0)
     config = Qwen2Config(
-        vocab_size=320, hidden_size=128, intermediate_size=512, num_hidden_layers=4,
+        vocab_size=320, hidden_size=128, intermediate_size=640, num_hidden_layers=3,
         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
     )  # fmt: skip
     model = Qwen2ForCausalLM(config)

@@ -42,23 +42,30 @@ class Part:
 
 
 def find_files(names: Sequence[str]) -> list[Path]:
-    """The files of pairs that are named, in folders too, sorted.
+    """The files of pairs that are named, sorted; of a folder, those that `data build` makes.
 
     Raises:
-        UsageError: nothing is named, or what is named is not there or holds no such files.
+        UsageError: nothing is named, or what is named is not there or holds no pairs.
     """
+    if not names:
+        raise UsageError("data.files names no pairs", remedy="give files or folders of pairs")
     found: set[Path] = set()
     for name in names:
-        path = Path(name)
-        some = {path} if path.is_file() else {each for each in path.rglob("*") if each.is_file()}
-        some = {each for each in some if each.suffix in SUFFIXES}
-        if not some:
-            remedy = f"give files of pairs ({', '.join(SUFFIXES)}): `kernelwright data build`"
+        some = _in_folder(Path(name)) if Path(name).is_dir() else [Path(name)]
+        if not some or not all(path.is_file() and path.suffix in SUFFIXES for path in some):
+            remedy = f"name files ({', '.join(SUFFIXES)}) or a folder of `kernelwright data build`"
             raise UsageError("no pairs here", file=name, remedy=remedy)
-        found |= some
-    if not found:
-        raise UsageError("data.files names no files", remedy="give files or folders of pairs")
+        found.update(some)
     return sorted(found)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """Files of one kind: the folder may hold the same pairs as Parquet too."""
+    for suffix in SUFFIXES:
+        files = [folder / f"{split}{suffix}" for split in (TRAIN, VALIDATION)]
+        if found := [file for file in files if file.exists()]:
+            return found
+    return []
 
 
 def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[Part]:

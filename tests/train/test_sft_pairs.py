@@ -15,8 +15,9 @@ ROWS = list(make_rows(40))
 
 @pytest.mark.parametrize("part_bytes", [1, 64, 1000, 10**6])
 def test_every_pair_is_read_once_however_files_are_cut(part_bytes, tmp_path):
-    write_rows(tmp_path / "a.jsonl", ROWS[:25])
-    write_rows(tmp_path / "b.jsonl", ROWS[25:])
+    write_rows(tmp_path / "train.jsonl", ROWS[:25])
+    write_rows(tmp_path / "validation.jsonl", ROWS[25:])
+    write_rows(tmp_path / "negatives.jsonl", ROWS)
     parts = parts_of(find_files([str(tmp_path)]), part_bytes)
     read = [pair for part in parts for pair in read_part(part)]
     assert [pair.messages for pair in read] == [row["prompt"] + row["completion"] for row in ROWS]

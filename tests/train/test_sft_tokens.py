@@ -8,7 +8,7 @@ from sft_runs import make_rows, make_tokenizer, write_rows
 
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.tokenizer import ASSISTANT, END, USER
-from kernelwright.train.pairs import Pair, find_files
+from kernelwright.train.pairs import Pair
 from kernelwright.train.tokens import token_dataset, tokenize, with_marked_answers
 
 TOKENIZER = make_tokenizer()
@@ -64,7 +64,8 @@ def test_a_template_without_marks_is_refused():
 
 def dataset(files, folder, **options):
     options = {"max_tokens": 256, "workers": 1} | options
-    return token_dataset(find_files([str(files)]), TOKENIZER, folder=folder, **options)
+    files = sorted(files.glob("*")) if files.is_dir() else [files]
+    return token_dataset(files, TOKENIZER, folder=folder, **options)
 
 
 def write_files(folder):
