@@ -1,8 +1,9 @@
 """Merged sources keep their comments and mean what they meant apart."""
 
 import numpy as np
+import pytest
 
-from kernelwright.programs.source_merge import merge
+from kernelwright.programs.source_merge import merge, unmergeable
 
 FIRST = '''"""Plan text."""
 import numpy as np
@@ -63,3 +64,20 @@ def test_equal_sources_are_emitted_once():
 def test_a_parameter_that_shadows_a_renamed_name_stays():
     merged = merge([("a", FIRST), ("b", SHADOW)])
     assert np.allclose(run(merged), [2.0, 12.0])
+
+
+@pytest.mark.parametrize(
+    ("source", "lost"),
+    [
+        (FIRST, ""),
+        ('"""What it does."""\nWIDTH: int = 3\nHALF = OTHER = 2\n' + SECOND, ""),
+        ("from numpy import *\n", ""),
+        ("from __future__ import annotations\n", "line 1: from __future__ import annotations"),
+        ("A, B = 1, 2\n", "line 1: A, B = (1, 2)"),
+        ("A = 1\nA += 1\n", "line 2: A += 1"),
+        ("\nif True:\n    A = 1\n", "line 2: if True:"),
+        ("print(1)\n", "line 1: print(1)"),
+    ],
+)
+def test_what_merging_would_lose_is_named(source, lost):
+    assert unmergeable(source) == lost

@@ -2,9 +2,11 @@
 
 import torch
 
+from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.compose import compose
+from kernelwright.programs.compose import Replacement, compose
+from kernelwright.programs.fragment import extract
 from kernelwright.programs.lowering import lower
 from kernelwright.search.emit import forward_function
 
@@ -18,6 +20,21 @@ def test_what_is_made_of_nothing_is_made_where_the_inputs_are():
     exec(compose(program, []).source, scope)
     [made] = scope["fused_operator"](torch.empty(2, 3, device="meta"))  # type: ignore[operator]
     assert made.device.type == "meta"
+
+
+def test_plans_of_kernels_that_are_not_there_are_left():
+    """Models plan more than they write."""
+    b = Builder()
+    program = b.program(b.call("relu", input=b.input(TensorType((4,)))))
+    plans = tuple(KernelPlan(kernel=name, fuses=("relu",), loop="flat") for name in ("one", "two"))
+    source = "def one(x):\n    return x\n\n\ndef fused_operator(x0):\n    return [one(x0)]\n"
+    fragment = extract(program, frozenset({0}))
+    candidate = Candidate(source=source, plan=plans, origin="hf:model")
+    whole = compose(
+        program, [Replacement(fragment.calls, fragment.inputs, fragment.outputs, candidate)]
+    )
+    assert [plan.kernel for plan in whole.plan] == ["one"]
+    assert whole.origin == "hf:model"
 
 
 class Counts(torch.nn.Module):

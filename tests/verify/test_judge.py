@@ -12,7 +12,7 @@ from kernelwright.core.errors import GuestLost, InfraError, UsageError
 from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify import cases, checks
 from kernelwright.verify.api import verify
@@ -172,6 +172,21 @@ def test_screening_goes_on_after_a_candidate_that_kills_the_guest(judge, relu):
     verdicts = judge.screen(relu, [good, deadly, wrong, good])
     assert [v.code for v in verdicts] == [Code.OK, Code.CRASHED, Code.WRONG_VALUES, Code.OK]
     assert len(verdicts[0].cases) == 2
+
+
+def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kernels(
+    relu, monkeypatch
+):
+    asked, started = [], ForkServer.guest
+    monkeypatch.setattr(
+        ForkServer, "guest", lambda *a, **k: asked.append(k["trusted"]) or started(*a, **k)
+    )
+    for trusted, guests in ((True, 3), (False, 4)):
+        asked.clear()
+        with Judge("cpu", seed=5, trusted=trusted) as judge:
+            for _ in range(2):
+                assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
+        assert asked == [trusted] * guests  # two to compile in, and one to run in or two
 
 
 def test_screening_nothing_gives_nothing(judge, relu):

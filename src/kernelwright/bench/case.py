@@ -18,12 +18,13 @@ import torch
 
 from kernelwright.bench.footprint import footprint
 from kernelwright.bench.serving import serve
-from kernelwright.bench.side_by_side import MESSAGE_LIMIT, side_by_side
+from kernelwright.bench.side_by_side import COMPILE_MODES, MESSAGE_LIMIT, side_by_side
 from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
+from kernelwright.policy.names import DEFAULT, TEACHER
 from kernelwright.search.optimize import optimize_target
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
@@ -50,10 +51,10 @@ def run_case(job: Record) -> Record:
 def _found(job: Record) -> Record:
     """`code`, `correct`, `has_triton`, times by contender, what was spent.
 
-    A job without a candidate is searched by the teacher; a KernelBench file is then timed side by
-    side with torch.compile, or the baselines alone where nothing was won; "package.module:factory"
-    has the times of its verdict. A candidate is judged as it is, and has the times of its verdict:
-    it is not ours to run in this process.
+    A job without a candidate is searched with its policy; a KernelBench file is then timed side by
+    side with torch.compile, or the baselines alone where nothing was won or models wrote too;
+    "package.module:factory" has the times of its verdict. A candidate is judged as it is, and has
+    the times of its verdict: it is not ours to run in this process.
     """
     folder = Path(job["folder"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -113,8 +114,10 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     )
     if job["spec"].endswith(".py"):
         say("timing side by side")
+        is_ours = job["options"].get("policy", DEFAULT) == TEACHER
         with hold():
-            found |= _timed(job, kernel if verdict.accepted else None, verdict.precision)
+            timed = _timed(job, kernel if verdict.accepted and is_ours else None, verdict.precision)
+        found = found | timed if is_ours else _apart(found, timed)
     return found
 
 
@@ -155,6 +158,18 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
         "baselines_failed": timed.failed,
         "tf32": timed.tf32,
     }
+
+
+def _apart(found: Record, timed: Record) -> Record:
+    """Of a kernel that a model wrote, which is not ours to run in this process: the times of its
+    verdict beside those of the baselines. Without turns taken, a ratio is as wide as both allow."""
+    intervals = dict(found["speedup_intervals"])
+    if (ours := found["optimized"]) is not None:
+        for name in COMPILE_MODES.keys() & timed.keys():
+            low, high = timed[name]["low_ms"], timed[name]["high_ms"]
+            intervals[name] = (low / ours["high_ms"], high / ours["low_ms"])
+    taken = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
+    return timed | found | taken | {"speedup_intervals": intervals}
 
 
 def _arithmetic(dtypes: list[str], precision: str) -> str:

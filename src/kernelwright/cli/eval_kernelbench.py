@@ -39,6 +39,7 @@ from kernelwright.cli.options import (
 )
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.policy.names import DEFAULT, FORMS, are_policies
 from kernelwright.report.suite_page import (
     CROSS_CHECK,
     LINT,
@@ -50,7 +51,6 @@ from kernelwright.report.suite_page import (
 )
 from kernelwright.report.task_sets import SETS, task_sets
 
-TEACHER = "teacher"
 LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0
 
 RootOption = Annotated[Path, typer.Option(help="A checkout of KernelBench.")]
@@ -62,8 +62,8 @@ OutOption = Annotated[
 PolicyOption = Annotated[
     str,
     typer.Option(
-        metavar="teacher|FOLDER",
-        help="Who writes kernels: the teacher and its search, or files named"
+        metavar="POLICY,..|FOLDER",
+        help=f"Who writes kernels: {FORMS}, several with commas, and the search; or files named"
         " level_N_problem_N_sample_N_kernel.py, each judged as it is.",
     ),
 ]
@@ -84,7 +84,7 @@ def command(
     root: RootOption,
     levels: LevelsOption = "1,2,3",
     folder: OutOption = Path("out/kernelbench"),
-    policy: PolicyOption = TEACHER,
+    policy: PolicyOption = DEFAULT,
     subset: SubsetOption = "all",
     only: OnlyOption = "",
     max_autotune: AutotuneOption = False,
@@ -99,11 +99,13 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Answer every task, time it against eager PyTorch and torch.compile, and write a page."""
+    options = search_options(device, precision, mode, budget_s)
+    is_search = are_policies(policy)
     run = Run(
         suite="kernelbench",
         policy=policy,
         out=folder,
-        options=search_options(device, precision, mode, budget_s),
+        options=options | {"policy": policy} if is_search else options,
         max_autotune=max_autotune,
         jobs=jobs,
         deadline_s=time.monotonic() + for_s,
@@ -114,7 +116,7 @@ def command(
         _need_gpu()
     with progress("kernelbench") as say:
         tasks = _of_subset(tasks, subset, folder / LINT, device, say)
-        cases = tasks if policy == TEACHER else with_samples(tasks, Path(policy))
+        cases = tasks if is_search else with_samples(tasks, Path(policy))
         run_suite(run, cases, say)
         write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
         if cross_check:

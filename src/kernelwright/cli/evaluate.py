@@ -21,6 +21,7 @@ from kernelwright.cli.options import (
     Precision,
     PrecisionOption,
 )
+from kernelwright.policy.names import DEFAULT
 
 app = typer.Typer(no_args_is_help=True, help="Run benchmark suites; results are records.")
 
@@ -47,9 +48,9 @@ def modules(
 
     run = Run(
         suite="modules",
-        policy="teacher",
+        policy=DEFAULT,
         out=folder,
-        options=search_options(device, precision, mode, budget_s),
+        options=search_options(device, precision, mode, budget_s) | {"policy": DEFAULT},
         jobs=jobs,
         deadline_s=float("inf"),
         timeout_s=timeout_s,

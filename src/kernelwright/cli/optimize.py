@@ -16,6 +16,7 @@ from kernelwright.cli.options import (
     PrecisionOption,
 )
 from kernelwright.cli.result import results_table
+from kernelwright.policy.names import DEFAULT, FORMS
 from kernelwright.report.page import render
 from kernelwright.report.run import read_run
 
@@ -30,6 +31,12 @@ OutOption = Annotated[
     Path | None,
     typer.Option("--out", help="Folder for optimized.py and report.html.", show_default="out/NAME"),
 ]
+SourcesOption = Annotated[
+    str,
+    typer.Option(
+        "--policy", metavar="POLICY,..", help=f"Who writes kernels: {FORMS}; several with commas."
+    ),
+]
 BudgetOption = Annotated[
     float, typer.Option(min=1.0, help="Seconds the search may take before it settles.")
 ]
@@ -42,6 +49,7 @@ def command(
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.HYBRID,
     budget_s: BudgetOption = 600.0,
+    policy: SourcesOption = DEFAULT,
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
@@ -56,6 +64,7 @@ def command(
             precision=precision.value,
             mode=mode.value,
             budget_s=budget_s,
+            policy=policy,
             progress=report,
         )
     records, page = folder / "records.jsonl", folder / "report.html"

@@ -6,3 +6,9 @@ PATH, URL = "hf:", "openai:"
 FORMS = "teacher, embedded, hf:PATH or openai:URL#model"
 DEFAULT = TEACHER
 """Of `optimize` and `generate`."""
+
+
+def are_policies(spec: str) -> bool:
+    """Whether all that `spec` names, separated by commas, have the form of a policy."""
+    names = [name.strip() for name in spec.split(",")]
+    return all(name in (TEACHER, EMBEDDED) or name.startswith((PATH, URL)) for name in names)

@@ -71,6 +71,7 @@ def _plans(replacements: Sequence[Replacement], merged: Merged) -> tuple[KernelP
         replace(plan, kernel=names[plan.kernel])
         for r, names in zip(replacements, merged.names, strict=True)
         for plan in r.candidate.plan
+        if plan.kernel in names  # models plan kernels that they do not write
     )
     return tuple({plan.kernel: plan for plan in plans}.values())
 

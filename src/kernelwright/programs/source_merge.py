@@ -50,6 +50,27 @@ def merge(sources: Sequence[tuple[str, str]], reserved: Collection[str] = ()) ->
     return Merged(tuple(imports), "\n\n\n".join(texts), names)
 
 
+def unmergeable(source: str) -> str:
+    """The first statement of a module that `merge` would lose; "" where it loses nothing."""
+    lost = (node for node in ast.parse(source).body if not _is_kept(node))
+    return next((f"line {n.lineno}: {ast.unparse(n).splitlines()[0]}" for n in lost), "")
+
+
+def _is_kept(node: ast.stmt) -> bool:
+    match node:
+        case ast.Import() | ast.FunctionDef() | ast.ClassDef():
+            return True
+        case ast.ImportFrom():
+            return node.module != "__future__"
+        case ast.Assign():
+            return all(isinstance(target, ast.Name) for target in node.targets)
+        case ast.AnnAssign():
+            return isinstance(node.target, ast.Name)
+        case ast.Expr(value=ast.Constant()):
+            return True  # a docstring
+    return False
+
+
 def _split(source: str) -> tuple[list[str], list[_Piece]]:
     lines = source.splitlines()
     imports, pieces = [], []

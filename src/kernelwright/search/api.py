@@ -12,10 +12,12 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.core.record import Record
+from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.describe import result_record
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import JUDGING_SHARE, Search
+from kernelwright.search.sources import Sources
 from kernelwright.search.wholes import Wholes
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -31,6 +33,7 @@ def optimize(
     precision: str = "strict",
     mode: str = "hybrid",
     budget_s: float = 600.0,
+    policy: str = DEFAULT,
 ) -> torch.nn.Module:
     """A module with the same signature, parameters, buffers and state_dict keys, optimized for
     inputs of the examples' shapes, dtypes and device.
@@ -45,6 +48,8 @@ def optimize(
         precision: "strict", "tf32" or "kernelbench".
         mode: "hybrid" (library calls may stay) or "pure".
         budget_s: seconds the search may take.
+        policy: who writes kernels: "teacher", "embedded", "hf:PATH", "openai:URL#model", or several
+            with commas. What a model wrote runs in this process once the judge accepted it.
 
     Returns:
         For use under `torch.no_grad()`; called with gradients wanted, it raises RuntimeError.
@@ -60,8 +65,15 @@ def optimize(
     tensors = lowered.gather(module, args, kwargs)
     judging_s = JUDGING_SHARE * budget_s
     kind = tensors[0].device.type
-    with Judge(device=kind, precision=precision, mode=mode, budget_s=judging_s) as judge:
-        search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
+    sources = Sources(policy)
+    with Judge(
+        device=kind,
+        precision=precision,
+        mode=mode,
+        budget_s=judging_s,
+        trusted=not sources.has_models,
+    ) as judge:
+        search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
         wholes = Wholes(judge, say=lambda _: None)
         task = program_task(lowered.program, name=name)
         variants = wholes.ranked(search.variants(lowered.program, task))

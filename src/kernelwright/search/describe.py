@@ -1,8 +1,9 @@
 """The records of a search: what reports and tables are made from."""
 
+from collections import Counter
 from dataclasses import asdict, dataclass
 
-from kernelwright.core.record import Record
+from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Verdict
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
@@ -17,6 +18,19 @@ class Spent:
     seconds: float
     num_candidates: int
     """Written and judged, in all forms."""
+
+
+def run_record(name: str, options: Record, verdict: Verdict, spent: Spent) -> Record:
+    """What all other records rest on."""
+    return {
+        "record": "run",
+        "command": "optimize",
+        "target": name,
+        "options": options,
+        "environment": environment(),
+        "device": verdict.device,
+        "seconds": spent.seconds,
+    }
 
 
 def program_record(variant: Variant) -> Record:
@@ -56,7 +70,17 @@ def _call_bytes(program: Program, call: Call) -> int:
     return sum(program.type_of(n).num_bytes for n in {*call.refs(), *call.outputs})
 
 
-def fragment_record(variant: Variant, index: int) -> Record:
+def tuned_records(variant: Variant) -> list[Record]:
+    """All fragments, then the candidates of each, then what models wrote that was none."""
+    numbers = range(len(variant.tuned))
+    return [
+        *(_fragment_record(variant, i) for i in numbers),
+        *(line for i in numbers for line in _candidate_records(variant, i)),
+        *(line for i in numbers for line in _unread_records(variant, i)),
+    ]
+
+
+def _fragment_record(variant: Variant, index: int) -> Record:
     """One tuned fragment: what was tried, what won and why."""
     tuned = variant.tuned[index]
     program = tuned.fragment.program
@@ -72,6 +96,7 @@ def fragment_record(variant: Variant, index: int) -> Record:
         "family": tuned.family,
         "winner": best.schedule if best and taken else None,
         "reason": tuned.reason if taken or best is None else f"{beaten} ({tuned.reason})",
+        "origin": best.origin if best and taken else None,
         "source": best.source if best and taken else None,
         "plan": [asdict(kernel) for kernel in best.plan] if best and taken else [],
         "eager": asdict(eager) if eager else None,
@@ -82,7 +107,7 @@ def fragment_record(variant: Variant, index: int) -> Record:
     }
 
 
-def candidate_records(variant: Variant, index: int) -> list[Record]:
+def _candidate_records(variant: Variant, index: int) -> list[Record]:
     """Every candidate of a fragment with its verdict."""
     tuned = variant.tuned[index]
     return [
@@ -95,6 +120,12 @@ def candidate_records(variant: Variant, index: int) -> list[Record]:
         }
         for candidate, verdict in zip(tuned.candidates, tuned.verdicts, strict=True)
     ]
+
+
+def _unread_records(variant: Variant, index: int) -> list[Record]:
+    """Every answer of a model that was no candidate for a fragment."""
+    unread = variant.tuned[index].unread
+    return [{"record": "unread", "fragment": index, **asdict(each)} for each in unread]
 
 
 def whole_record(variant: Variant, verdict: Verdict) -> Record:
@@ -139,7 +170,8 @@ def result_record(
         "verdict": verdict.to_json(),
         "launches": {
             "before": sum(map(_launches, original.calls)),
-            "after": sum(len(t.best.plan) for t in chosen if t.best) + sum(map(_launches, rest)),
+            "after": sum(max(len(t.best.plan), 1) for t in chosen if t.best)
+            + sum(map(_launches, rest)),
         },
         "bytes": {
             "before": sum(_call_bytes(original, c) for c in original.calls if _launches(c)),
@@ -156,6 +188,7 @@ def result_record(
         "num_operators": len(original.calls),
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),
+        "origins": dict(Counter(t.best.origin for t in chosen if t.best)),
         "operators_triton": len(inside),
         "unknown_operators": sorted({call.op for call in original.calls if call.is_extern}),
         "source": source,

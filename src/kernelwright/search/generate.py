@@ -5,10 +5,8 @@ import torch
 from kernelwright.policy.answer import Answer
 from kernelwright.policy.policy import Policy, Sampling
 from kernelwright.policy.prompt import Request
+from kernelwright.search.policies import architecture
 from kernelwright.search.target import load_target
-
-WITHOUT_GPU = "sm_90"
-"""What kernels are written for where there is no GPU to ask."""
 
 
 def generate(
@@ -24,11 +22,3 @@ def generate(
     request = Request(program=program, device=architecture(), precision=precision, mode=mode)
     (answers,) = writer.write([request], samples=samples, sampling=sampling)
     return answers
-
-
-def architecture() -> str:
-    """The GPU's, as "sm_90"."""
-    if not torch.cuda.is_available():
-        return WITHOUT_GPU
-    major, minor = torch.cuda.get_device_capability()
-    return f"sm_{major}{minor}"

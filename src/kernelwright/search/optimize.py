@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from kernelwright.core import record
@@ -17,6 +18,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Numerics
+from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.combine import Option, combine
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.partition import covering_first, propose
@@ -24,14 +26,15 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import (
     Spent,
-    candidate_records,
-    fragment_record,
     program_record,
     result_record,
+    run_record,
+    tuned_records,
 )
 from kernelwright.search.forms import Form, forms
+from kernelwright.search.sources import Sources
 from kernelwright.search.target import load_target
-from kernelwright.search.tune import Tuned, tune
+from kernelwright.search.tune import Tuned, affordable, stays, tune
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Say, Wholes
 from kernelwright.teacher.writer import family
@@ -48,6 +51,8 @@ PROPOSING_SHARE = 0.3
 """Of a form's time for tuning: until when a large program is looked through for fragments."""
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
+ASKED_TOGETHER = 16
+"""Fragments that models write for at once: together they take little longer than one."""
 CANDIDATE_S = 3.0
 """Of that time: compiling beside others, two cases, times."""
 
@@ -60,6 +65,7 @@ def optimize_target(
     precision: str = "strict",
     mode: str = "hybrid",
     budget_s: float = 600.0,
+    policy: str = DEFAULT,
     progress: Say | None = None,
     with_slower: bool = False,
     hold: Hold = nullcontext,
@@ -67,6 +73,7 @@ def optimize_target(
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
     Args:
+        policy: who writes candidates for fragments; several with commas (`search.sources`).
         with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
             same; the result's "slower" is its verdict.
         hold: as `Judge`'s.
@@ -81,14 +88,20 @@ def optimize_target(
     begin_s = time.monotonic()
     say = progress or (lambda _: None)
     _check_writable(out)
+    sources = Sources(policy)
     judging_s = JUDGING_SHARE * budget_s
     with Judge(
-        device=device, precision=precision, mode=mode, budget_s=judging_s, hold=hold
+        device=device,
+        precision=precision,
+        mode=mode,
+        budget_s=judging_s,
+        hold=hold,
+        trusted=not sources.has_models,
     ) as judge:
         say("loading and lowering")
         with hold():
             target = load_target(spec, judge.rules.device)
-        search = Search(judge, begin_s=begin_s, budget_s=budget_s, say=say)
+        search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=say)
         wholes = Wholes(judge, say)
         variants = wholes.ranked(search.variants(target.program, target.task))
         say("judging the whole against the original")
@@ -99,30 +112,22 @@ def optimize_target(
     spent = search.spent()
     result = result_record(target.name, variant, verdict, source, spent)
     result["forms"] = wholes.forms
-    sources = {"optimized.py": source}
+    files = {"optimized.py": source}
     if slower is not None:
-        sources["slower.py"], of_slower = slower
+        files["slower.py"], of_slower = slower
         result["slower"] = of_slower.to_json()
-    run = {
-        "record": "run",
-        "command": "optimize",
-        "target": target.name,
-        "options": {"device": device, "precision": precision, "mode": mode, "budget_s": budget_s},
-        "environment": record.environment(),
-        "device": verdict.device,
-        "seconds": spent.seconds,
-    }
-    fragments = [fragment_record(variant, i) for i in range(len(variant.tuned))]
-    tried = [line for i in range(len(variant.tuned)) for line in candidate_records(variant, i)]
-    lines = [run, program_record(variant), *fragments, *tried, *wholes.judged, result]
-    _write(out, sources, lines)
+    options: Record = {"device": device, "precision": precision, "mode": mode}
+    options |= {"budget_s": budget_s, "policy": policy}
+    run = run_record(target.name, options, verdict, spent)
+    lines = [run, program_record(variant), *tuned_records(variant), *wholes.judged, result]
+    _write(out, files, lines)
     return result
 
 
-def _write(out: Path, sources: Mapping[str, str], lines: Sequence[Record]) -> None:
+def _write(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:
     """The files of a result; the records of an earlier one go."""
     out.mkdir(parents=True, exist_ok=True)
-    for name, source in sources.items():
+    for name, source in files.items():
         (out / name).write_text(source, encoding="utf-8")
     (out / "records.jsonl").unlink(missing_ok=True)
     record.append(out / "records.jsonl", lines)
@@ -140,9 +145,19 @@ class Search:
     """Tuning with one judge within a budget; equal fragments are tuned once."""
 
     def __init__(
-        self, judge: Judge, *, begin_s: float, budget_s: float, say: Say, seed: int = 0
+        self,
+        judge: Judge,
+        sources: Sources | None = None,
+        *,
+        begin_s: float,
+        budget_s: float,
+        say: Say,
+        seed: int = 0,
     ) -> None:
         self._judge, self._say, self._seed = judge, say, seed
+        self._sources = sources or Sources()
+        if self._sources.has_models and judge.trusted:
+            raise ValueError("what models write is not for a judge that trusts it")
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
         self._min_tuning_s = MIN_TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
@@ -176,12 +191,14 @@ class Search:
         now_s = time.monotonic()
         cut_s = now_s + PROPOSING_SHARE * (until_s - now_s)
         proposals = covering_first(propose(program, family, every=every, until_s=cut_s))
+        proposals += self._whole(program, proposals)
         limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
             is_late = bool(tuned) and time.monotonic() > until_s
             if is_late or self._is_settled(program, calls, tuned):
                 continue
+            self._ask(program, proposals[number - 1 :], tuned, limit)
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             tuned.append(self._tune(program, calls, limit))
@@ -191,9 +208,32 @@ class Search:
             if not gaps:
                 break
             self._say(f"{form.name}: {len(gaps)} fragments more of what the chosen ones leave")
+            self._ask(program, gaps, tuned, limit)
             tuned += [self._tune(program, calls, limit) for calls in gaps]
             chosen = self._chosen(program, tuned)
         return Variant.of(form, tuple(tuned), chosen)
+
+    def _whole(self, program: Program, proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+        """For models, which write several kernels at once, the program as one fragment too."""
+        whole = frozenset(range(len(program.calls)))
+        is_open = self._sources.has_models and not any(call.is_extern for call in program.calls)
+        return [whole] if is_open and whole and whole not in proposals else []
+
+    def _ask(
+        self,
+        program: Program,
+        proposals: Sequence[frozenset[int]],
+        tuned: list[Tuned],
+        limit: int,
+    ) -> None:
+        """Have the models write for the first proposal, and for those after it along with it."""
+        if not self._sources.has_models:
+            return
+        open_ = (calls for calls in proposals if not self._is_settled(program, calls, tuned))
+        asked = [extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER)]
+        asked = [each for each in asked if not stays(each, self._judge)]
+        limit = affordable(self._judge, limit)
+        self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed)
 
     def _chosen(self, program: Program, tuned: Sequence[Tuned]) -> tuple[int, ...]:
         options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
@@ -221,7 +261,11 @@ class Search:
         text = to_text(fragment.program)
         if text not in self._known:
             self._known[text] = tune(
-                fragment, self._judge, limit=limit, seed=derive(self._seed, text)
+                fragment,
+                self._judge,
+                self._sources,
+                limit=limit,
+                seed=derive(self._seed, text),
             )
         return replace(self._known[text], fragment=fragment)
 

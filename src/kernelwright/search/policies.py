@@ -11,6 +11,9 @@ from kernelwright.policy.policy import Policy, Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import to_text
 
+WITHOUT_GPU = "sm_90"
+"""What kernels are written for where there is no GPU to ask."""
+
 
 class Teacher:
     """The rule-based writer: whole programs with cuts and schedules drawn by chance."""
@@ -35,6 +38,16 @@ class Teacher:
             precision=request.precision,
         )
         return [_as_answer(candidate) for candidate in found]
+
+
+def architecture() -> str:
+    """What kernels are written for: the GPU's, as "sm_90"."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return WITHOUT_GPU
+    major, minor = torch.cuda.get_device_capability()
+    return f"sm_{major}{minor}"
 
 
 def policy(spec: str) -> Policy:

@@ -6,7 +6,8 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.program import Program
-from kernelwright.teacher.writer import family, write
+from kernelwright.search.sources import Sources, Unread
+from kernelwright.teacher.writer import family
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -31,6 +32,7 @@ class Tuned:
     """Why the winner won, or why the fragment stays PyTorch."""
     saving: float
     """Milliseconds where measured, else bytes; 0 without a winner."""
+    unread: tuple[Unread, ...] = ()
 
     @property
     def best(self) -> Candidate | None:
@@ -42,10 +44,21 @@ class Tuned:
         return next((v.times["reference"] for v in self.verdicts if v.times), None)
 
 
-def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
-    """Write up to `limit` candidates, screen them, and take the fastest accepted one."""
+def affordable(judge: Judge, limit: int) -> int:
+    """Candidates of each source for a fragment."""
+    return limit if judge.on_gpu else CANDIDATES_CPU
+
+
+def stays(program: Program, judge: Judge) -> bool:
+    """Whether PyTorch keeps a fragment without a look at candidates."""
+    return not judge.on_gpu and judge.rules.mode != "pure" and _is_convolution(program)
+
+
+def tune(fragment: Fragment, judge: Judge, sources: Sources, *, limit: int, seed: int) -> Tuned:
+    """Screen what was written, up to `limit` candidates of each source, and take the fastest
+    accepted one."""
     program = fragment.program
-    if not judge.on_gpu and judge.rules.mode != "pure" and _is_convolution(program):
+    if stays(program, judge):
         return Tuned(
             fragment=fragment,
             family=family(program) or "",
@@ -55,9 +68,10 @@ def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
             reason="stays PyTorch: a library convolution is hard to beat, and nothing was timed",
             saving=0.0,
         )
-    limit = limit if judge.on_gpu else CANDIDATES_CPU
     with stage("write"):
-        candidates = write(program, limit=limit, seed=seed, precision=judge.rules.precision)
+        candidates, unread = sources.written(
+            program, judge.rules, limit=affordable(judge, limit), seed=seed
+        )
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
     winner, reason, saving = _choose(fragment, verdicts, judge)
     return Tuned(
@@ -68,6 +82,7 @@ def tune(fragment: Fragment, judge: Judge, *, limit: int, seed: int) -> Tuned:
         winner=winner,
         reason=reason,
         saving=saving,
+        unread=tuple(unread),
     )
 
 

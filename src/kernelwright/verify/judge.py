@@ -1,9 +1,9 @@
 """The judge: task and candidate in, verdict out.
 
 `verify` is for what is published, served or kept: a fresh guest for the candidate, every input
-family, shape variants, all probes. `screen` ranks many candidates of our own in one guest on two
+family, shape variants, all probes. `screen` ranks many candidates of one task in one guest on two
 cases; its winners are verified. `verify_many` under the grade `recycled` (verify.recycled) is for
-many candidates that are not our own.
+many candidates of many tasks.
 
 A candidate never raises here: what it does wrong is its verdict. What raises is `UsageError` (the
 task is wrong) or `InfraError` (we are).
@@ -66,6 +66,7 @@ class Judge:
             "recycled" (guests that live on, correctness only: training and wide search).
         hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
             processes that share a GPU take turns by it (`verify.room`).
+        trusted: what is screened and warmed is our own; False where models wrote some of it.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Judge:
         times: bool = True,
         grade: str = "fresh",
         hold: Hold = nullcontext,
+        trusted: bool = True,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
@@ -99,7 +101,8 @@ class Judge:
         self._takes_times = times and self.on_gpu
         self._say = progress or (lambda _: None)
         self.hold = hold
-        self._screening = Screening(self.rules, self.limits, self.seed, hold)
+        self.trusted = trusted
+        self._screening = Screening(self.rules, self.limits, self.seed, hold, trusted=trusted)
         self.recycled = Recycled(self.rules, self.limits, self.seed)
 
     def __enter__(self) -> Self:
@@ -236,12 +239,12 @@ class Judge:
             trial.attest(sessions.now().guest)
             trial.passed("process unchanged")
 
-    # -- many of our own
+    # -- many, ranked
 
     def screen(
         self, task: Task, candidates: Sequence[Candidate], repeats: int = 10
     ) -> list[Verdict]:
-        """Judge our own candidates in one guest, on two cases each; verdicts in their order.
+        """Judge candidates in one guest, on two cases each; verdicts in their order.
 
         On CUDA the right ones are timed, interleaved with each other and the reference. One that
         ends the guest gets its verdict, and the rest go on in another guest.
@@ -254,7 +257,8 @@ class Judge:
         return verdicts
 
     def warm(self, task: Task, candidates: Sequence[Candidate]) -> None:
-        """Compile our own candidates, so that guests need not; what is wrong shows when judged."""
+        """Compile candidates, so that guests that share their kernels need not; what is wrong shows
+        when judged."""
         self._screening.compiled([Trial(self.rules, candidate) for candidate in candidates], task)
 
     # -- parts

@@ -1,4 +1,4 @@
-"""Many candidates of our own ranked: two cases each in one guest, then times beside each other.
+"""Many candidates ranked: two cases each in one guest, then times beside each other.
 
 All candidates answer one case before the next is posed, so that memory holds one case at a time.
 """
@@ -35,10 +35,18 @@ COMPILE_JOBS = os.cpu_count() or 1
 class Screening:
     """Screens under one set of rules; its guest lives on from call to call."""
 
-    def __init__(self, rules: Rules, limits: Limits, seed: int, hold: Hold) -> None:
+    def __init__(
+        self, rules: Rules, limits: Limits, seed: int, hold: Hold, *, trusted: bool
+    ) -> None:
+        """
+        Args:
+            trusted: all candidates are our own. Others share no compiled kernels, and a guest with
+                nobody but those they are screened with.
+        """
         self._rules, self._limits, self._seed, self._hold = rules, limits, seed, hold
-        trusted = partial(server(rules.device).guest, limits, trusted=True)
-        self._guest = LongLived(trusted, MAX_SCREENS)
+        self._trusted = trusted
+        start = partial(server(rules.device).guest, limits, trusted=trusted)
+        self._guest = LongLived(start, MAX_SCREENS if trusted else 1)
 
     def close(self) -> None:
         self._guest.close()
@@ -73,7 +81,7 @@ class Screening:
             trial = deepcopy(begun)
             with trial.ending():
                 trial.read(task.entry)
-                with shared("compile").guest(self._limits, trusted=True) as guest:
+                with shared("compile").guest(self._limits, trusted=self._trusted) as guest:
                     trial.compile(task, [task.example(META)], guest)
             return trial
 

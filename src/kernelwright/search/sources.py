@@ -1,0 +1,104 @@
+"""Where candidates for fragments come from: the teacher, and the models that the user names."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.answer import Answer
+from kernelwright.policy.names import DEFAULT, FORMS, TEACHER
+from kernelwright.policy.policy import Policy, Sampling
+from kernelwright.policy.prompt import Request
+from kernelwright.programs.program import Program
+from kernelwright.programs.source_merge import unmergeable
+from kernelwright.programs.text import to_text
+from kernelwright.search.policies import architecture, policy
+from kernelwright.teacher.writer import write
+from kernelwright.verify.judging import Rules
+
+TEMPERATURE, TOP_P = 1.0, 0.95
+"""Of models: a candidate is one of several, and the judge sees to it that it is right."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """An answer that is no candidate for a fragment."""
+
+    origin: str
+    reason: str
+    """A `policy.answer.Malformed`, or "unmergeable"."""
+    message: str
+
+
+class Sources:
+    """Those that `spec` names, separated by commas. Models are asked of many programs together,
+    before what they wrote is wanted."""
+
+    def __init__(self, spec: str = DEFAULT) -> None:
+        """
+        Raises:
+            UsageError: a policy has no such name, or cannot be used.
+        """
+        names = [name.strip() for name in spec.split(",") if name.strip()]
+        if not names:
+            raise UsageError("no policy is named", remedy=f"one of {FORMS}, or several with commas")
+        self._has_teacher = TEACHER in names
+        self._models: list[Policy] = [policy(name) for name in names if name != TEACHER]
+        self._answers: dict[str, list[tuple[str, Answer]]] = {}
+
+    @property
+    def has_models(self) -> bool:
+        """Whether candidates are not all our own."""
+        return bool(self._models)
+
+    def ask(self, programs: Sequence[Program], rules: Rules, *, limit: int, seed: int) -> None:
+        """Have the models write `limit` candidates for the first program, where it is new to them,
+        and for the others that are new along with it.
+
+        Raises:
+            UsageError, InfraError: as `Policy.write`.
+        """
+        if not self._models or not programs or to_text(programs[0]) in self._answers:
+            return
+        new = {to_text(program): program for program in programs}
+        new = {text: program for text, program in new.items() if text not in self._answers}
+        requests = [
+            Request(
+                program=program,
+                device=architecture(),
+                precision=rules.precision.value,
+                mode=rules.mode,
+            )
+            for program in new.values()
+        ]
+        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed)
+        found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
+        for model in self._models:
+            answers = model.write(requests, samples=limit, sampling=sampling)
+            for text, of_one in zip(new, answers, strict=True):
+                found[text] += [(model.name, answer) for answer in of_one]
+        self._answers |= found
+
+    def written(
+        self, program: Program, rules: Rules, *, limit: int, seed: int
+    ) -> tuple[list[Candidate], list[Unread]]:
+        """Candidates for a program, no two alike: at most `limit` of the teacher's, then what the
+        models wrote when they were asked.
+
+        Args:
+            seed: of the teacher's draws.
+        """
+        ours: list[Candidate] = []
+        if self._has_teacher:
+            ours = write(program, limit=limit, seed=seed, precision=rules.precision)
+        found = {candidate.source: candidate for candidate in ours}
+        unread = []
+        for origin, answer in self._answers.get(to_text(program), ()):
+            candidate, reason, message = answer.candidate, str(answer.malformed), answer.message
+            if candidate is not None and (statement := unmergeable(candidate.source)):
+                candidate, reason, message = None, "unmergeable", statement
+            if candidate is None:
+                unread.append(Unread(origin=origin, reason=reason, message=message))
+            else:
+                found.setdefault(candidate.source, candidate)
+        return list(found.values()), unread

@@ -1,0 +1,152 @@
+"""Candidates of models beside the teacher's: asked together, read, judged, and named in records."""
+
+import pytest
+
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.policy.answer import answer_text
+from kernelwright.programs.text import parse, to_text
+from kernelwright.search.optimize import Search, optimize_target
+from kernelwright.search.sources import Sources
+from kernelwright.teacher.writer import write
+from kernelwright.verify.judge import Judge
+
+FLAT = """
+import torch
+
+
+def get_inputs():
+    x0 = torch.randn((9, 33), dtype=torch.float32)
+    x1 = torch.randn((33,), dtype=torch.float32)
+    return [x0, x1]
+
+
+def fused_operator(x0, x1):
+    t0 = torch.mul(x0, x1)
+    t1 = torch.tanh(t0)
+    t2 = torch.softmax(t1, dim=1)
+    return [t2]
+"""
+PROGRAM = parse(FLAT)
+ANSWER = answer_text(write(PROGRAM, limit=1)[0])
+RULES = Judge("cpu").rules
+
+
+def model(server, text):
+    return f"openai:{server.url}#{server.replying(text)}"
+
+
+def written(spec, program=PROGRAM, *, asked=True):
+    sources = Sources(spec)
+    if asked:
+        sources.ask([program], RULES, limit=2, seed=0)
+    return sources.written(program, RULES, limit=2, seed=3)
+
+
+def test_the_teacher_alone_writes_as_ever():
+    found, unread = written("teacher")
+    assert found == write(PROGRAM, limit=2, seed=3, precision="strict")
+    assert unread == []
+
+
+def test_models_come_after_the_teacher_and_no_candidate_twice(server):
+    spec = model(server, ANSWER.replace("_kernel", "_kern"))
+    found, unread = written(f"teacher, {spec}")
+    assert [each.origin for each in found] == ["teacher", "teacher", spec]
+    assert unread == []
+    same = model(server, ANSWER)
+    ours = {each.source for each in written("teacher")[0]}
+    (copied,), _ = written(same)
+    assert copied.source in ours
+    assert [each.origin for each in written(f"teacher,{same}")[0]] == ["teacher", "teacher"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "message"),
+    [
+        ("I cannot.", "no_code", "between"),
+        ("", "empty", "no answer"),
+        (ANSWER.replace("import torch\n", "import torch\nprint(1)\n", 1), "unmergeable", "print"),
+    ],
+)
+def test_an_answer_that_is_no_candidate_says_why(server, text, reason, message):
+    spec = model(server, text) if text else f"openai:{server.url}#silent"
+    found, unread = written(spec)
+    assert found == []
+    assert {(each.origin, each.reason) for each in unread} == {(spec, reason)}
+    assert message in unread[0].message
+
+
+def test_models_are_asked_of_many_programs_together_and_of_none_again(server):
+    spec = model(server, ANSWER)
+    name = spec.partition("#")[2]
+    other = parse(FLAT.replace("tanh", "relu"))
+    third = parse(FLAT.replace("tanh", "exp"))
+    sources = Sources(spec)
+    sources.ask([PROGRAM, other], RULES, limit=2, seed=0)
+    assert len(server.asked(name)) == 4
+    sources.ask([other, third], RULES, limit=2, seed=0)  # of the third when it is first
+    assert len(server.asked(name)) == 4
+    sources.ask([third, other], RULES, limit=2, seed=0)
+    asked = server.asked(name)
+    assert len(asked) == 6
+    texts = [each["messages"][-1]["content"] for each in asked]
+    for program in (PROGRAM, other, third):
+        assert sum(to_text(program).strip() in text for text in texts) == 2
+
+
+@pytest.mark.parametrize("spec", ["", " , ", "teacher,gpt"])
+def test_names_of_no_policies_are_refused(spec):
+    with pytest.raises(UsageError, match="polic"):
+        Sources(spec)
+
+
+def test_what_models_write_needs_a_judge_that_does_not_trust_it(server):
+    sources = Sources(model(server, ANSWER))
+    say = {"begin_s": 0.0, "budget_s": 1.0, "say": print}
+    with pytest.raises(ValueError, match="trusts"):
+        Search(Judge("cpu"), sources, **say)
+    Search(Judge("cpu", trusted=False), sources, **say)
+
+
+def optimized(tmp_path, spec):
+    (tmp_path / "target.py").write_text(FLAT)
+    out = tmp_path / "out"
+    result = optimize_target(
+        str(tmp_path / "target.py"), out=out, device="cpu", budget_s=60, policy=spec
+    )
+    return result, list(record.read(out / "records.jsonl"))
+
+
+def test_a_right_kernel_of_a_model_is_kept_and_the_records_say_whose_it_is(server, tmp_path):
+    spec = model(server, "Sure!\n" + ANSWER)
+    result, lines = optimized(tmp_path, spec)
+    assert result["verdict"]["accepted"]
+    assert result["origins"] == {spec: 1}
+    assert lines[0]["options"]["policy"] == spec
+    tried = [line for line in lines if line["record"] == "candidate"]
+    assert {line["origin"] for line in tried} == {spec}
+    assert [line["origin"] for line in lines if line["record"] == "fragment"] == [spec]
+
+
+def test_a_wrong_kernel_of_a_model_is_not_kept(server, tmp_path):
+    wrong = ANSWER.replace("tl.exp(", "2.0 + tl.exp(")
+    assert wrong != ANSWER
+    result, lines = optimized(tmp_path, model(server, wrong))
+    assert result["num_triton"] == 0
+    codes = {line["verdict"]["code"] for line in lines if line["record"] == "candidate"}
+    assert codes == {"wrong_values"}
+
+
+def test_answers_that_are_none_are_in_the_records(server, tmp_path):
+    spec = model(server, "I cannot.")
+    result, lines = optimized(tmp_path, f"teacher,{spec}")
+    assert result["origins"] == {"teacher": 1}
+    (unread,) = {line["reason"] for line in lines if line["record"] == "unread"}
+    assert unread == "no_code"
+
+
+def test_a_model_that_cannot_be_reached_ends_the_search(server, tmp_path):
+    with pytest.raises(InfraError):
+        optimized(tmp_path, f"teacher,openai:{server.url}#half")
+    assert not (tmp_path / "out").exists()
