@@ -87,7 +87,7 @@ def test_views_are_not_worth_a_kernel_nor_are_lone_pointwise_calls_of_a_larger_p
 
 
 def test_after_its_time_nothing_more_is_looked_for():
-    assert propose(mlp(), family, until_s=0.0) == []
+    assert propose(mlp(), family, for_s=0.0) == []
 
 
 def test_a_pointwise_call_that_is_all_is_tried():
@@ -134,3 +134,15 @@ def test_every_proposal_is_convex_connected_and_writable(program):
         assert is_convex(program, part)
         assert is_connected(program, part)
         assert family(extract(program, part).program) is not None
+
+
+def test_what_was_laid_out_for_a_product_is_a_boundary():
+    """A kernel that read the factor as it lay before would gain nothing by the copy."""
+    b = Builder()
+    x, y = b.input(TensorType((64, 64))), b.input(TensorType((64, 64)))
+    (t,) = b.call("transpose", input=y, dim0=0, dim1=1)
+    (t,) = b.call("to_layout", input=t, memory_format="contiguous")
+    (t,) = b.call("transpose", input=t, dim0=0, dim1=1)
+    (t,) = b.call("matmul", input=x, other=t)
+    program = b.program(b.call("relu", input=t))
+    assert set(propose(program, family)) == {frozenset({0, 1}), frozenset({2, 3, 4})}

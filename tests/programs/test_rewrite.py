@@ -1,11 +1,13 @@
 """Rewrites change the form of a program and never its values."""
 
+import pytest
 import torch
 from drawing import programs
 from hypothesis import given, settings
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.rewrite import (
@@ -43,7 +45,7 @@ def agrees(ours: Program, theirs: Program) -> None:
 @settings(max_examples=30, deadline=None)
 @given(programs())
 def test_rewrites_keep_the_values_of_any_program(program):
-    for rewrite in (split_conv_bias, spell_out_attention, channels_last, dead_code):
+    for rewrite in (split_conv_bias, spell_out_attention, channels_last, k_major, dead_code):
         agrees(rewrite(program), program)
 
 
@@ -113,3 +115,43 @@ def test_attention_that_a_flash_kernel_does_well_stays():
                   {"width": 260, "mask": TensorType((5, 5), "bool")}):  # fmt: skip
         program = attention(**narrow)
         assert spell_out_attention(program) == program
+
+
+def product(*, turns: tuple[bool, bool], dtype: str = "float32", depth: int = 512) -> Program:
+    """(512, depth) @ (depth, 384), each factor lying as it is or turned."""
+    b, factors = Builder(), []
+    for shape, is_turned in zip([(512, depth), (depth, 384)], turns, strict=True):
+        factor = b.input(TensorType(shape[::-1] if is_turned else shape, dtype))
+        if is_turned:
+            (factor,) = b.call("transpose", input=factor, dim0=0, dim1=1)
+        factors.append(factor)
+    return b.program(b.call("matmul", input=factors[0], other=factors[1]))
+
+
+@pytest.mark.parametrize(
+    ("turns", "num_copies"),
+    [((False, False), 1), ((False, True), 0), ((True, False), 2), ((True, True), 1)],
+)
+def test_factors_are_copied_that_do_not_lie_along_what_is_summed(turns, num_copies):
+    program = product(turns=turns)
+    rewritten = k_major(program)
+    agrees(rewritten, program)
+    assert [call.op for call in rewritten.calls].count("to_layout") == num_copies
+    assert k_major(rewritten) == rewritten, "they lie well now"
+
+
+def test_what_a_copy_would_not_pay_for_stays():
+    halves = product(turns=(True, False), dtype="bfloat16")  # tensor cores take either order
+    assert k_major(halves) == halves
+    b = Builder()
+    x, y = b.input(TensorType((8, 4096))), b.input(TensorType((4096, 4096)))
+    few_rows = b.program(b.call("matmul", input=x, other=y))
+    assert k_major(few_rows) == few_rows
+
+
+def test_two_products_share_a_copy():
+    b = Builder()
+    x, y = b.input(TensorType((512, 512))), b.input(TensorType((512, 512)))
+    (first,) = b.call("matmul", input=x, other=y)
+    program = b.program(b.call("matmul", input=first, other=y))
+    assert [call.op for call in k_major(program).calls].count("to_layout") == 1

@@ -75,6 +75,14 @@ def test_each_is_searched_in_both_layouts_and_records_tell_the_kinds_apart():
     assert [form.layout for form in found] == ["channels_last", "contiguous"] * 2
 
 
+def test_a_product_whose_factor_lies_the_other_way_is_searched_with_a_copy_of_it():
+    b = Builder()
+    x, y = b.input(TensorType((512, 512))), b.input(TensorType((512, 512)))
+    program = b.program(b.call("matmul", input=x, other=y))
+    assert [form.rewrites for form in forms(program, on_gpu=True)] == [("k_major",), ()]
+    assert [form.rewrites for form in forms(program, on_gpu=False)] == [()]
+
+
 def test_pointwise_operators_that_go_are_nothing_to_compare():
     b = Builder()
     (y,) = b.call("softmax", input=b.input(TensorType((4, 4))), dim=1)

@@ -122,6 +122,16 @@ def test_the_fastest_form_comes_first_and_all_are_recorded_with_their_times():
     assert medians == [1.5, 1.0, None]
 
 
+def test_a_form_without_kernels_is_not_compared():
+    wholes = Wholes(ScreeningJudge([1.0, 2.0]), lambda _: None)
+    without = variant("contiguous", ())
+    kept = [variant("channels_last", (1.0,)), replace(variant("k_major", (1.0,)))]
+    assert [form.layout for form in wholes.ranked([*kept, without])] == ["channels_last", "k_major"]
+    assert sorted(form["code"] for form in wholes.forms) == ["no_kernel", "ok", "ok"]
+    assert Wholes(ScreeningJudge([]), print).ranked([kept[0], without]) == kept[:1]
+    assert Wholes(ScreeningJudge([]), print).ranked([without, without]) == [without]
+
+
 def test_where_no_form_is_right_all_are_judged_the_original_last():
     assert forms_in([None] * 3)[1] == ["contiguous, rewritten", "channels_last", "contiguous"]
 
@@ -195,12 +205,28 @@ def test_both_layouts_have_their_time(monkeypatch):
 def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]:
     """Fragments tuned in each layout where the search of a minute began so many seconds ago."""
     clock = SimpleNamespace(now=seconds)
-    for module in (optimize, partition):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(optimize, "worked_s", lambda: clock.now)
+    monkeypatch.setattr(partition, "time", SimpleNamespace(monotonic=lambda: clock.now))
     search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
     return {
         each.layout: len(each.tuned) for each in search.variants(program, program_task(program))
     }
+
+
+def test_what_libraries_do_well_is_tuned_last(monkeypatch):
+    b = Builder()
+    x, dense = b.input(TensorType((1, 4, 8, 8))), b.input(TensorType((4, 4, 3, 3)))
+    [t] = b.call("conv2d", input=x, weight=dense)
+    [t] = b.call("softmax", input=t, dim=1)
+    [t] = b.call("conv2d", input=t, weight=b.input(TensorType((4, 1, 3, 3))), groups=4)
+    program = b.program(b.call("tanh", input=t))
+    monkeypatch.setattr(optimize, "worked_s", lambda: 0.0)
+    judge = SlowJudge(SimpleNamespace(now=0.0))
+    found = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None).variants(program, program_task(program))[-1]
+    is_last = [0 in tuned.fragment.calls for tuned in found.tuned]
+    assert is_last == sorted(is_last)
+    assert is_last[-1]
+    assert any({2, 3} <= tuned.fragment.calls for tuned in found.tuned[: is_last.index(True)])
 
 
 def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from kernelwright.timing.stages import stage, take_spent
+from kernelwright.timing.stages import stage, take_spent, worked_s
 
 
 @stage("inner")
@@ -44,3 +44,12 @@ def test_threads_add_up_and_an_error_still_counts():
     for thread in threads:
         thread.join()
     assert take_spent()["inner"] == pytest.approx(0.3, abs=0.1)
+
+
+def test_a_budgets_clock_stands_still_while_this_thread_waits_for_others():
+    before_s = worked_s()
+    with stage("wait", is_waiting=True):
+        time.sleep(0.2)
+    with stage("work"):
+        time.sleep(0.05)
+    assert worked_s() - before_s == pytest.approx(0.05, abs=0.04)

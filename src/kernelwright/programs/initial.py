@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.ops.operator import Domain, Numerics, TensorType
+from kernelwright.ops.operator import Domain, TensorType
 from kernelwright.programs.build import default_init
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
 
@@ -88,7 +88,7 @@ class Uses:
         contracted."""
         shape = self.program.type_of(name).shape
         for call, parameter in self.of(name) if len(shape) > 1 else ():
-            if call.is_extern or call.operator.numerics is Numerics.CONTRACTION:
+            if call.is_extern or call.is_product:
                 return _terms(call, parameter, shape)
         return None
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
-from kernelwright.ops.operator import Numerics
 from kernelwright.programs.dataflow import (
     Dataflow,
     axes_of,
@@ -70,7 +69,7 @@ def _back_through_linear(
     """(contraction behind scaling, shifting and transposing, the call that reads it)."""
     while (source := flow.maker(value)) is not None:
         call = flow.program.calls[source]
-        if not call.is_extern and call.operator.numerics is Numerics.CONTRACTION:
+        if call.is_product:
             return source, reader
         if call.is_extern or not flow.is_only_read_by(source, reader):
             break

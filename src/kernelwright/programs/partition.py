@@ -25,23 +25,24 @@ def propose(
     family: Family,
     *,
     every: bool = False,
-    until_s: float = math.inf,
+    for_s: float = math.inf,
     within: Collection[int] | None = None,
 ) -> list[frozenset[int]]:
     """Fragments worth trying, the largest first, without duplicates.
 
     Args:
-        until_s: on the monotonic clock: fragments are grown from no further call after that.
+        for_s: fragments are grown from no further call after so many seconds.
         every: a lone pointwise call inside a larger program too: nothing may stay in PyTorch.
         within: the calls that fragments may hold; all unless said.
     """
+    until_s = time.monotonic() + for_s
     graph = Graph(program)
     allowed = frozenset(range(len(program.calls)) if within is None else within)
     known: dict[frozenset[int], str | None] = {}
 
     def family_of(part: frozenset[int]) -> str | None:
         if part not in known:
-            is_allowed = part <= allowed
+            is_allowed = part <= allowed and not _undoes_layout(program, part, graph)
             known[part] = family(extract(program, part, graph).program) if is_allowed else None
         return known[part]
 
@@ -65,6 +66,14 @@ def propose(
 def covering_first(proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
     """Proposals no other contains come first; within both groups the larger ones."""
     return sorted(proposals, key=lambda p: (any(p < q for q in proposals), -len(p), sorted(p)))
+
+
+def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool:
+    """A value that is laid out anew is read in the part by a sum of products, for which that was
+    done, or by a view: a kernel would read around it, and nothing would lie as it was to."""
+    laid_out = (i for i in part if program.calls[i].op == "to_layout")
+    users = (program.calls[user] for i in laid_out for user in graph.after[i] & part)
+    return any(user.op in RELABELLING or user.is_product for user in users)
 
 
 def _grow(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kernelwright.ops.operator import Operator, TensorType
+from kernelwright.ops.operator import Numerics, Operator, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs import extern
 
@@ -57,6 +57,11 @@ class Call:
     @property
     def operator(self) -> Operator:
         return operators()[self.op]
+
+    @property
+    def is_product(self) -> bool:
+        """A sum of products: of matrices, a convolution, attention."""
+        return not self.is_extern and self.operator.numerics is Numerics.CONTRACTION
 
     def arg(self, name: str) -> Any:
         """Value of a parameter, its default where the call does not give it."""

@@ -33,7 +33,7 @@ def split_conv_bias(program: Program) -> Program:
         (column,) = builder.call("reshape", input=bias, shape=(channels, *(1,) * space))
         return builder.call("add", input=product, other=column)
 
-    return _rewritten(program, rule)
+    return rewritten(program, rule)
 
 
 def spell_out_attention(program: Program) -> Program:
@@ -60,7 +60,7 @@ def spell_out_attention(program: Program) -> Program:
         (shares,) = builder.call("softmax", input=scores, dim=-1)
         return builder.call("matmul", input=shares, other=value)
 
-    return _rewritten(program, rule)
+    return rewritten(program, rule)
 
 
 def channels_last(program: Program) -> Program:
@@ -84,7 +84,7 @@ def channels_last(program: Program) -> Program:
     def finish(builder: Builder, name: str, ref: Ref) -> Ref:
         return converter.convert(builder, ref, program.type_of(name).layout)
 
-    return _rewritten(program, rule, finish)
+    return rewritten(program, rule, finish)
 
 
 def in_float32(program: Program) -> Program:
@@ -127,7 +127,7 @@ class _Converter:
         return self.done[key]
 
 
-def _rewritten(
+def rewritten(
     program: Program,
     rule: Rule,
     finish: Callable[[Builder, str, Ref], Ref] = lambda _, __, ref: ref,

@@ -3,7 +3,6 @@
 import copy
 import itertools
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import JUDGING_SHARE, Search
 from kernelwright.search.sources import Sources
 from kernelwright.search.wholes import Wholes
+from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -58,7 +58,7 @@ def optimize(
         UsageError: the module cannot be captured (data-dependent control flow, say).
         InfraError: the sandbox or the device failed.
     """
-    begin_s = time.monotonic()
+    begin_s = worked_s()
     args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
     lowered = lower(module, args, kwargs)
     name = type(module).__name__

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 
 from kernelwright.core.record import Record, environment
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
@@ -140,14 +140,18 @@ def whole_record(variant: Variant, verdict: Verdict) -> Record:
     }
 
 
-def form_record(variant: Variant, verdict: Verdict) -> Record:
-    """A form with its time as a whole beside the original's; without where it is not right."""
+def form_record(variant: Variant, verdict: Verdict | None) -> Record:
+    """A form with its time as a whole beside the original's; without where it is not right.
+
+    Args:
+        verdict: None where no kernel won, so that there was nothing to judge.
+    """
     return {
         "layout": variant.layout,
         "algebra": list(variant.algebra),
         "rewrites": list(variant.rewrites),
-        "code": verdict.code,
-        "times": _times(verdict),
+        "code": verdict.code if verdict else Code.NO_KERNEL,
+        "times": _times(verdict) if verdict else {},
     }
 
 

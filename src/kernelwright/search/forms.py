@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.algebra.simplify import Simplified, simplified
 from kernelwright.programs.build import canonical, rename
+from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
 from kernelwright.programs.variants import scaled_down
 from kernelwright.verify.program_task import INTERPRETER_FLOPS
 
-CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels_last"
+CONTIGUOUS, CHANNELS_LAST, K_MAJOR = "contiguous", "channels_last", "k_major"
 
 CPU_LIMIT_BYTES = 64 << 20
 """Traffic of a program above which it is judged scaled down where there is no GPU."""
 CPU_ELEMENTS = 1 << 16
 """Elements of the largest tensor of a scaled-down program."""
 
+_REWRITES = {CHANNELS_LAST: channels_last, K_MAJOR: k_major}
+"""Layout -> what brings a program there; where it changes nothing, there is no such form."""
 _LIGHT = ("pointwise", "shape", "random")
 
 
@@ -33,7 +36,7 @@ class Form:
     original: Program
     program: Program
     layout: str
-    """`CONTIGUOUS` or `CHANNELS_LAST`."""
+    """`CONTIGUOUS`; `CHANNELS_LAST`, for convolutions; or `K_MAJOR`, for products."""
     algebra: tuple[str, ...] = ()
     """What of `programs.algebra` made it out of the original."""
     rewrites: tuple[str, ...] = ()
@@ -104,10 +107,10 @@ def _side_by_side(first: Program, second: Program) -> Program:
 
 def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[Form]:
     plain = _form(program, base, CONTIGUOUS)
-    has_convolutions = any(call.op.startswith("conv") for call in plain.program.calls)
-    if not (on_gpu and has_convolutions):
+    if not on_gpu:
         return [plain]
-    return [_form(program, base, CHANNELS_LAST), plain]
+    others = [_form(program, base, layout) for layout in _REWRITES]
+    return [*(form for form in others if form.rewrites[-1:] == (form.layout,)), plain]
 
 
 def _form(program: Program, base: Simplified, layout: str) -> Form:
@@ -117,9 +120,9 @@ def _form(program: Program, base: Simplified, layout: str) -> Form:
         if len(longer.calls) > len(made.calls):
             made = longer
             rewrites.append(rewrite.__name__)
-    if layout == CHANNELS_LAST:
-        made = channels_last(made)
-        rewrites.append("channels_last")
+    if layout in _REWRITES and (other := _REWRITES[layout](made)) != made:
+        made = other
+        rewrites.append(layout)
     return Form(
         original=program,
         program=made,

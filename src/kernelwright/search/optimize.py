@@ -6,7 +6,6 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +16,6 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.ops.operator import Numerics
 from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.combine import Option, combine
 from kernelwright.programs.fragment import extract
@@ -38,6 +36,7 @@ from kernelwright.search.tune import Tuned, affordable, stays, tune
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Say, Wholes
 from kernelwright.teacher.writer import family
+from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.room import Hold
@@ -53,8 +52,8 @@ MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
-CANDIDATE_S = 3.0
-"""Of that time: compiling beside others, two cases, times."""
+CANDIDATE_S = 1.5
+"""Of that time: compiling, two cases, times."""
 
 
 def optimize_target(
@@ -85,7 +84,7 @@ def optimize_target(
         UsageError: the target or an option cannot be used; nothing is written.
         InfraError: our side failed; nothing is written.
     """
-    begin_s = time.monotonic()
+    begin_s = worked_s()
     say = progress or (lambda _: None)
     _check_writable(out)
     sources = Sources(policy)
@@ -103,12 +102,13 @@ def optimize_target(
             target = load_target(spec, judge.rules.device)
         search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=say)
         wholes = Wholes(judge, say)
-        variants = wholes.ranked(search.variants(target.program, target.task))
+        searched = search.variants(target.program, target.task)
+        variants = wholes.ranked(searched)
         say("judging the whole against the original")
         variant, source, verdict = wholes.settle(variants, target.task, target.write)
         slower = None
         if with_slower and not variant.chosen:
-            slower = wholes.slower(variants, target.task, target.write)
+            slower = wholes.slower(searched, target.task, target.write)
     spent = search.spent()
     result = result_record(target.name, variant, verdict, source, spent)
     result["forms"] = wholes.forms
@@ -165,7 +165,7 @@ class Search:
     def spent(self) -> Spent:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
-        return Spent(time.monotonic() - self._begin_s, num_candidates)
+        return Spent(worked_s() - self._begin_s, num_candidates)
 
     def variants(self, program: Program, task: Task) -> list[Variant]:
         """The program searched in its forms, each in an equal share of the time and in what those
@@ -176,7 +176,7 @@ class Search:
         """
         is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
         found = forms(program, on_gpu=self._judge.on_gpu, at_other_sizes=is_moved)
-        now_s = time.monotonic()
+        now_s = worked_s()
         end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
         share_s = (end_s - now_s) / len(found)
         planned_s = self._tuning_s / len(found)
@@ -188,14 +188,14 @@ class Search:
     def _search(self, form: Form, planned_s: float, until_s: float) -> Variant:
         program = form.program
         every = self._judge.rules.mode == "pure"
-        now_s = time.monotonic()
-        cut_s = now_s + PROPOSING_SHARE * (until_s - now_s)
-        proposals = covering_first(propose(program, family, every=every, until_s=cut_s))
+        now_s = worked_s()
+        for_s = PROPOSING_SHARE * (until_s - now_s)
+        proposals = self._in_order(program, propose(program, family, every=every, for_s=for_s))
         proposals += self._whole(program, proposals)
         limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
-            is_late = bool(tuned) and time.monotonic() > until_s
+            is_late = bool(tuned) and worked_s() > until_s
             if is_late or self._is_settled(program, calls, tuned):
                 continue
             self._ask(program, proposals[number - 1 :], tuned, limit)
@@ -203,7 +203,7 @@ class Search:
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             tuned.append(self._tune(program, calls, limit))
         chosen = self._chosen(program, tuned)
-        while every and time.monotonic() <= until_s:
+        while every and worked_s() <= until_s:
             gaps = _gaps(program, tuned, chosen)
             if not gaps:
                 break
@@ -252,9 +252,19 @@ class Search:
             if not calls < larger or any(calls == larger - other for other in winners):
                 continue
             left = (program.calls[i] for i in larger - calls)
-            if not (may_stay and any(map(_is_product, left))):
+            if not (may_stay and any(call.is_product for call in left)):
                 return True
         return False
+
+    def _in_order(
+        self, program: Program, proposals: Sequence[frozenset[int]]
+    ) -> list[frozenset[int]]:
+        """Those first that no other contains. Where a library may stay and times decide, those
+        with a dense convolution come last of all: few of them win, and each takes long."""
+        ordered = covering_first(proposals)
+        if self._judge.rules.mode == "pure" or not self._judge.on_gpu:
+            return ordered
+        return sorted(ordered, key=lambda calls: any(_is_dense(program.calls[i]) for i in calls))
 
     def _tune(self, program: Program, calls: frozenset[int], limit: int) -> Tuned:
         fragment = extract(program, calls)
@@ -291,5 +301,7 @@ def _gaps(program: Program, tuned: Sequence[Tuned], chosen: Sequence[int]) -> li
     return [p for p in propose(program, family, every=True, within=left) if p not in tried]
 
 
-def _is_product(call: Call) -> bool:
-    return not call.is_extern and call.operator.numerics is Numerics.CONTRACTION
+def _is_dense(call: Call) -> bool:
+    """A convolution over all channels: what libraries have their best kernels for."""
+    is_convolution = not call.is_extern and call.operator.family == "convolution"
+    return is_convolution and call.arg("groups") == 1

@@ -31,8 +31,11 @@ class Wholes:
         """Of the forms that were compared, with their times."""
 
     def ranked(self, variants: list[Variant]) -> list[Variant]:
-        """Those that are right, by their time as a whole. All as they come, the original last,
-        where none is right, there is but one, or nothing is timed."""
+        """Those with kernels that are right, by their time as a whole. All of these as they come
+        where none is right, there is but one, or nothing is timed; the last one where no kernel was
+        chosen in any."""
+        self.forms = [form_record(each, None) for each in variants if not each.chosen]
+        variants = [each for each in variants if each.chosen] or variants[-1:]
         if len(variants) == 1 or not self._judge.on_gpu:
             return variants
         self._say("comparing forms")

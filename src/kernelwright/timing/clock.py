@@ -19,7 +19,7 @@ def gpu_lock(index: int = 0, *, shared: bool = False) -> Iterator[None]:
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with ExitStack() as held:
-        with stage("wait for the GPU"):
+        with stage("wait for the GPU", is_waiting=True):
             gpu = _name_for_all(index)
             leave_queue = held.enter_context(_file_lock(f"gpu{gpu}-queue", fcntl.LOCK_EX))
             held.enter_context(_file_lock(f"gpu{gpu}", kind))

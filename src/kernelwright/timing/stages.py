@@ -15,6 +15,7 @@ class _Open(threading.local):
     def __init__(self) -> None:
         self.begun: list[tuple[float, list[float]]] = []
         """(begin, seconds of each stage inside) of the stages this thread is in."""
+        self.waited_s = 0.0
 
 
 _open = _Open()
@@ -23,10 +24,14 @@ _spent_s: dict[str, float] = {}
 
 
 class stage(ContextDecorator):
-    """Counts the time of a block, or of every call of a function."""
+    """Counts the time of a block, or of every call of a function.
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    Args:
+        is_waiting: for other processes: no work of ours (`worked_s`).
+    """
+
+    def __init__(self, name: str, *, is_waiting: bool = False) -> None:
+        self.name, self.is_waiting = name, is_waiting
 
     def __enter__(self) -> Self:
         _open.begun.append((time.perf_counter(), []))
@@ -42,8 +47,15 @@ class stage(ContextDecorator):
         took_s = time.perf_counter() - begin_s
         if _open.begun:
             _open.begun[-1][1].append(took_s)
+        if self.is_waiting:
+            _open.waited_s += took_s
         with _lock:
             _spent_s[self.name] = _spent_s.get(self.name, 0.0) + took_s - sum(inside_s)
+
+
+def worked_s() -> float:
+    """A clock for budgets: it stands still while this thread waits for other processes."""
+    return time.monotonic() - _open.waited_s
 
 
 def take_spent() -> dict[str, float]:

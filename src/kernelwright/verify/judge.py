@@ -10,7 +10,6 @@ task is wrong) or `InfraError` (we are).
 """
 
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
@@ -25,6 +24,7 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
+from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
 from kernelwright.verify.compare import Precision
@@ -57,7 +57,8 @@ class Judge:
         precision: "strict", "tf32" or "kernelbench" (see `verify.compare`).
         mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
         limits: of each guest.
-        budget_s: no further case is begun after this long; the first two always are.
+        budget_s: no further case is begun after this long, waiting for other processes not counted;
+            the first two always are.
         seed: of the inputs; secret and new for each judge unless given.
         large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
@@ -198,9 +199,9 @@ class Judge:
 
     def _judge_cases(self, trial: Trial, session: Session, cases: Cases) -> None:
         """All cases the budget allows."""
-        end_s = time.monotonic() + self.budget_s
+        end_s = worked_s() + self.budget_s
         for number, case in enumerate(cases.all()):
-            if number >= MIN_CASES and time.monotonic() > end_s:
+            if number >= MIN_CASES and worked_s() > end_s:
                 trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
                 break
             self._say(f"case {case.name}")

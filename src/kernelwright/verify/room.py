@@ -73,7 +73,7 @@ def reserved(folder: Path, num_slots: int) -> Iterator[None]:
     Who waits for slots keeps the gate, so that two never wait for each other.
     """
     with ExitStack() as held:
-        with stage("wait for room"), (folder / "gate").open("a") as gate:
+        with stage("wait for room", is_waiting=True), (folder / "gate").open("a") as gate:
             fcntl.flock(gate, fcntl.LOCK_EX)
             num_held = 0
             while num_held < num_slots:
