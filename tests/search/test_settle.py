@@ -222,7 +222,9 @@ def test_what_libraries_do_well_is_tuned_last(monkeypatch):
     program = b.program(b.call("tanh", input=t))
     monkeypatch.setattr(optimize, "worked_s", lambda: 0.0)
     judge = SlowJudge(SimpleNamespace(now=0.0))
-    found = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None).variants(program, program_task(program))[-1]
+    found = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None).variants(
+        program, program_task(program)
+    )[-1]
     is_last = [0 in tuned.fragment.calls for tuned in found.tuned]
     assert is_last == sorted(is_last)
     assert is_last[-1]
