@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+import torch
 from sft_runs import make_recipe, make_rows, make_tokenizer, run, save_qwen2, write_rows
 
 from kernelwright.core.errors import UsageError
@@ -93,6 +94,12 @@ def test_a_vocabulary_without_room(pairs, tmp_path):
 def test_heads_that_do_not_divide(pairs, tmp_path):
     recipe = make_recipe(pairs, model={"fresh": {"vocabulary": 320, "hidden": 31}})
     assert "model.fresh" in refused(recipe, tmp_path / "run")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_attention_that_this_machine_has_not(pairs, tmp_path):
+    recipe = make_recipe(pairs, model={"attention": "varlen"})
+    assert "CUDA" in refused(recipe, tmp_path / "run")
 
 
 def test_a_loss_that_is_no_number_ends_the_run(pairs, tmp_path):

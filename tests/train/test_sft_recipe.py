@@ -37,6 +37,11 @@ def test_a_row_has_to_fit_into_a_forward_pass():
         make_recipe("x", batch={"micro_tokens": 100})
 
 
+def test_attention_by_lengths_is_for_pairs_side_by_side():
+    with pytest.raises(UsageError, match="varlen"):
+        make_recipe("x", model={"attention": "varlen"}, data={"packing": "plain"})
+
+
 @pytest.mark.parametrize(("processes", "rows_and_passes"), [(1, (2, 2)), (2, (2, 1))])
 def test_processes_share_a_step(processes, rows_and_passes):
     assert make_recipe("x").rows(processes) == rows_and_passes

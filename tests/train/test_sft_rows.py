@@ -1,5 +1,7 @@
 """Packing keeps every token once, and pairs of a row apart."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sft_runs import make_tokenizer, save_qwen2
 
-from kernelwright.train.recipe import Data, Packing
+from kernelwright.train import attention
+from kernelwright.train.recipe import Attention, Data, Packing
 from kernelwright.train.rows import IGNORED, Collator, pack, select
 
 
@@ -66,12 +69,12 @@ def model(tmp_path_factory):
     return save_qwen2(tmp_path_factory.mktemp("qwen2"), make_tokenizer()).eval()
 
 
-def mean_loss(model, lengths, packing):
+def mean_loss(model, lengths, packing, how=Attention.MASKED):
     """Of the trained tokens, all rows in one batch."""
     pairs = dataset(lengths)
     pairs = pairs.map(lambda row: {"input_ids": row["input_ids"] % 300}).with_format("numpy")
     rows = pack(pairs, np.arange(len(lengths)), Data(max_tokens=64, packing=packing))
-    batch = Collator(pad_id=0, max_tokens=64, packing=packing)(list(rows))
+    batch = Collator(pad_id=0, max_tokens=64, packing=packing, attention=how)(list(rows))
     batch.pop("num_tokens")
     with torch.no_grad():
         return model(**batch, use_cache=False).loss.item()
@@ -82,6 +85,33 @@ def test_packed_pairs_do_not_see_each_other(model):
     alone = mean_loss(model, lengths, Packing.NONE)
     assert mean_loss(model, lengths, Packing.DOCUMENTS) == pytest.approx(alone, rel=1e-5)
     assert mean_loss(model, lengths, Packing.PLAIN) != pytest.approx(alone, rel=1e-5)
+
+
+def one_by_one(query, key, value, begins, _, longest, __, *, scale, window_size):
+    """What PyTorch computes on a GPU: (tokens, H, D), causal within each sequence."""
+    assert window_size == (-1, 0)
+    parts = []
+    for a, b in pairwise(begins.tolist()):
+        assert b - a <= longest
+        q, k, v = (each[a:b].transpose(0, 1) for each in (query, key, value))
+        made = torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, is_causal=True, scale=scale
+        )
+        parts.append(made.transpose(0, 1))
+    return torch.cat(parts)
+
+
+def test_attention_by_lengths_is_that_by_masks(model, monkeypatch):
+    lengths = [40, 20, 30, 25, 9, 64]
+    masked = mean_loss(model, lengths, Packing.DOCUMENTS)
+    monkeypatch.setattr(attention, "varlen_attn", one_by_one)
+    attention.register()
+    model.set_attn_implementation(attention.NAME)
+    try:
+        by_lengths = mean_loss(model, lengths, Packing.DOCUMENTS, Attention.VARLEN)
+    finally:
+        model.set_attn_implementation("sdpa")
+    assert by_lengths == pytest.approx(masked, rel=1e-5)
 
 
 def test_mixtures_have_the_factors_of_level_and_source():

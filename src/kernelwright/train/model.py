@@ -10,7 +10,8 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.policy.embedded import fresh_model, load_model
 from kernelwright.policy.tokenizer import train_tokenizer
-from kernelwright.train.recipe import FRESH, Lora, Recipe
+from kernelwright.train import attention
+from kernelwright.train.recipe import FRESH, Attention, Lora, Recipe
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -51,6 +52,19 @@ def make_model(
     Raises:
         UsageError: the folder holds no whole model, or sizes do not go together.
     """
+    if recipe.model.attention is Attention.VARLEN and not torch.cuda.is_available():
+        remedy = 'set model.attention = "masked"'
+        raise UsageError('model.attention = "varlen" needs a CUDA device', remedy=remedy)
+    model, tokenizer = _made(recipe, tokenizer)
+    if recipe.model.attention is Attention.VARLEN:
+        attention.register()
+        model.set_attn_implementation(attention.NAME)
+    return model, tokenizer
+
+
+def _made(
+    recipe: Recipe, tokenizer: "PreTrainedTokenizerBase | None"
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     dtype = getattr(torch, recipe.model.dtype)
     if recipe.model.path != FRESH:
         model, tokenizer = load_model(recipe.model.path, "cpu", dtype)

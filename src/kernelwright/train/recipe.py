@@ -40,6 +40,15 @@ class Decay(StrEnum):
     CONSTANT = "constant"
 
 
+class Attention(StrEnum):
+    """How pairs of a row are kept from seeing each other."""
+
+    MASKED = "masked"
+    """PyTorch's attention, under a mask of blocks."""
+    VARLEN = "varlen"
+    """Flash attention by lengths (train/attention.py): CUDA only."""
+
+
 class LossHead(StrEnum):
     """What computes the loss from the last hidden states."""
 
@@ -83,6 +92,7 @@ class Model:
     compile: bool = False
     gradient_checkpointing: bool = False
     loss_head: LossHead = LossHead.CHUNKED
+    attention: Attention = Attention.MASKED
     fresh: Fresh = Fresh()
     lora: Lora | None = None
 
@@ -180,6 +190,11 @@ class Recipe:
         for name, value in positive.items():
             if value <= 0:
                 raise UsageError(f"{name} = {value}", remedy="give a number above 0")
+        if self.model.attention is Attention.VARLEN and self.data.packing is not Packing.DOCUMENTS:
+            raise UsageError(
+                'model.attention = "varlen" is for data.packing = "documents"',
+                remedy="change one of them",
+            )
         if self.batch.micro_tokens < self.data.max_tokens:
             raise UsageError(
                 f"batch.micro_tokens = {self.batch.micro_tokens}: no row of "

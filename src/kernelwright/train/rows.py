@@ -8,7 +8,7 @@ import numpy as np
 
 from kernelwright.core.seed import derive
 from kernelwright.train.pairs import TRAIN, VALIDATION
-from kernelwright.train.recipe import Data, Packing
+from kernelwright.train.recipe import Attention, Data, Packing
 
 if TYPE_CHECKING:
     import torch
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """Label of a token that is not trained."""
+SIZES_OF = 128
+"""Numbers of sequences in a batch are rounded up to a multiple of this."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,31 +77,50 @@ class Collator:
     """Rows -> a batch: input_ids and labels (B, T), and how many tokens are no padding.
 
     Where pairs are not to see each other there are position_ids (B, T), which begin anew with each:
-    without an attention mask, transformers takes that for a mask of blocks. Padding comes last,
-    where nothing that counts can see it, so that no mask is needed for it.
+    without an attention mask, transformers takes that for a mask of blocks; and, for attention that
+    takes lengths in place of masks, where each begins. Padding comes last, where nothing that
+    counts can see it, so that no mask is needed for it.
     """
 
     pad_id: int
     max_tokens: int
     packing: Packing
+    attention: Attention = Attention.MASKED
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> "dict[str, torch.Tensor]":
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> "dict[str, torch.Tensor | int]":
         import torch
 
         longest = max(len(row["input_ids"]) for row in rows)
         width = longest if self.packing is Packing.NONE else self.max_tokens
         ids = np.full((len(rows), width), self.pad_id, dtype=np.int64)
         labels = np.full_like(ids, IGNORED)
-        positions = np.zeros_like(ids)
+        lengths = []
         for number, row in enumerate(rows):
             tokens = np.asarray(row["input_ids"], dtype=np.int64)
             ids[number, : len(tokens)] = tokens
             labels[number, : len(tokens)] = np.where(row["trained"], tokens, IGNORED)
-            lengths = [*row["seq_lengths"], width - len(tokens)]
-            positions[number] = np.concatenate([np.arange(length) for length in lengths])
+            lengths += [*row["seq_lengths"], width - len(tokens)]
         batch = {"input_ids": ids, "labels": labels}
         if self.packing is Packing.DOCUMENTS:
-            batch["position_ids"] = positions
-        tensors = {name: torch.from_numpy(array) for name, array in batch.items()}
-        total = sum(len(row["input_ids"]) for row in rows)
-        return tensors | {"num_tokens": torch.tensor([total])}
+            positions = np.concatenate([np.arange(length) for length in lengths])
+            batch["position_ids"] = positions.reshape(ids.shape)
+        tensors: dict[str, torch.Tensor | int] = {
+            name: torch.from_numpy(array) for name, array in batch.items()
+        }
+        tensors["num_tokens"] = torch.tensor([sum(len(row["input_ids"]) for row in rows)])
+        if self.attention is Attention.VARLEN:
+            return tensors | {
+                "cu_seq_lens_q": torch.from_numpy(_begins(lengths)),
+                "max_length_q": self.max_tokens,
+            }
+        return tensors
+
+
+def _begins(lengths: Sequence[int]) -> np.ndarray:
+    """Where sequences begin, and the end of the last, int32. Empty ones are added to make up few
+    different sizes, for each of which a compiled model may be compiled again."""
+    size = -(-(len(lengths) + 1) // SIZES_OF) * SIZES_OF
+    begins = np.full(size, sum(lengths), dtype=np.int32)
+    begins[0] = 0
+    begins[1 : len(lengths) + 1] = np.cumsum(lengths)
+    return begins

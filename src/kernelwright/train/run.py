@@ -106,6 +106,7 @@ def _trainer(
             pad_id=_pad_id(prepared),
             max_tokens=recipe.data.max_tokens,
             packing=recipe.data.packing,
+            attention=recipe.model.attention,
         ),
         config=_config(recipe, folder, steps),
         pace=pace,

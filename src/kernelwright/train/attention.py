@@ -1,0 +1,68 @@
+"""Attention within each pair of a row, without masks: PyTorch's flash attention by lengths.
+
+A mask of blocks takes memory and time by the square of a row; here a pair costs what it would on
+its own. CUDA only. The name is registered with transformers, whose models pass the batch's
+`cu_seq_lens_q` and `max_length_q` on to it.
+"""
+
+from typing import Any
+
+import torch
+from torch.nn.attention.varlen import varlen_attn
+from transformers import AttentionInterface, AttentionMaskInterface
+
+NAME = "kernelwright_varlen"
+
+
+def register() -> None:
+    """Let `model.set_attn_implementation(NAME)` find it."""
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, _no_mask)
+
+
+def attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    *,
+    scaling: float,
+    cu_seq_lens_q: torch.Tensor,
+    max_length_q: int,
+    **_: Any,
+) -> tuple[torch.Tensor, None]:
+    """Causal attention within each sequence of a batch.
+
+    Args:
+        query: (B, H, T, D); key and value: (B, H_kv, T, D), H_kv a divisor of H.
+        cu_seq_lens_q: (N + 1,) int32, where sequences begin in the batch laid out as B * T tokens;
+            the last is B * T.
+        max_length_q: no sequence is longer.
+
+    Returns:
+        (B, T, H, D), and no weights.
+    """
+    del module, attention_mask
+    batch, heads, width, size = query.shape
+    groups = heads // key.shape[1]
+    q, k, v = (
+        each.transpose(1, 2).reshape(batch * width, heads, size)
+        for each in (query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1))
+    )
+    made: Any = varlen_attn(
+        q,
+        k,
+        v,
+        cu_seq_lens_q,
+        cu_seq_lens_q,
+        max_length_q,
+        max_length_q,
+        scale=scaling,
+        window_size=(-1, 0),
+    )
+    return made.view(batch, width, heads, size), None
+
+
+def _no_mask(**_: Any) -> None:
+    """The lengths say what a mask would."""
