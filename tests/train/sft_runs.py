@@ -3,7 +3,10 @@
 import json
 import random
 
+import pytest
 import torch
+
+pytest.importorskip("trl", reason="needs the extra train")
 
 from kernelwright.core import record, strict
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END

@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sft_runs import make_tokenizer, save_qwen2
@@ -17,6 +16,8 @@ from kernelwright.train.rows import IGNORED, Collator, pack, select
 
 def dataset(lengths, *, levels=None, sources=None, splits=None):
     """Pairs whose tokens say of which pair they are, and where in it; second halves are trained."""
+    from datasets import Dataset
+
     count = len(lengths)
     return Dataset.from_dict(
         {

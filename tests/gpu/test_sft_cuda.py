@@ -10,6 +10,8 @@ from kernelwright.train import attention
 from kernelwright.train.recipe import Attention, Packing
 from kernelwright.train.rows import Collator
 
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
 
 def gradients(model, how, rows):
     batch = Collator(pad_id=0, max_tokens=256, packing=Packing.DOCUMENTS, attention=how)(rows)
