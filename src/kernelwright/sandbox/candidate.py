@@ -4,7 +4,7 @@ import ast
 import importlib.util
 import linecache
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -101,16 +101,19 @@ def _construct(entry: Callable[..., Any], init: dict[str, Any]) -> torch.nn.Modu
 
 
 def _init_inputs(reference: str) -> tuple[list[Any], dict[str, Any]]:
-    """What `get_init_inputs` returns. Classes and other functions of the reference are left out:
-    the candidate must not find the answer in its own process."""
+    """What `get_init_inputs` returns. Of the reference it gets imports and the constants it reads;
+    classes and other functions are left out: the candidate must not find the answer in its own
+    process."""
     tree = ast.parse(reference)
-    kept = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign)
-    tree.body = [
-        node
-        for node in tree.body
-        if isinstance(node, kept)
-        or (isinstance(node, ast.FunctionDef) and node.name == "get_init_inputs")
-    ]
+    kept: list[ast.stmt] = [node for node in tree.body if _is_function(node, "get_init_inputs")]
+    read = _names(kept)
+    for node in reversed(tree.body):
+        is_constant = isinstance(node, ast.Assign | ast.AnnAssign) and bool(_names([node]) & read)
+        if is_constant:
+            read |= _names([node])
+        if is_constant or isinstance(node, ast.Import | ast.ImportFrom):
+            kept.insert(0, node)
+    tree.body = kept
     code: CodeType = compile(tree, "<reference>", "exec")
     namespace: dict[str, Any] = {"__name__": "reference"}
     exec(code, namespace)
@@ -118,6 +121,15 @@ def _init_inputs(reference: str) -> tuple[list[Any], dict[str, Any]]:
     if len(values) == 2 and isinstance(values[0], list) and isinstance(values[1], dict):
         return values[0], values[1]
     return list(values), {}
+
+
+def _is_function(node: ast.stmt, name: str) -> bool:
+    return isinstance(node, ast.FunctionDef) and node.name == name
+
+
+def _names(nodes: Sequence[ast.AST]) -> set[str]:
+    """That are read or written anywhere in these."""
+    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def fault(error: BaseException, path: Path | None, default: str) -> dict[str, Any]:
