@@ -16,6 +16,7 @@ from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.teacher import attention
 from kernelwright.teacher.flash import Flash
+from kernelwright.teacher.flash_kernels import flash_candidate
 from kernelwright.teacher.flash_tile import Tile
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
@@ -64,7 +65,7 @@ CASES: dict[str, Callable[[], Program]] = {
 @pytest.mark.parametrize("build", CASES.values(), ids=CASES)
 def test_scores_never_lie_in_memory(build):
     program = build()
-    candidates = [Flash(program).candidate(SMALL)]
+    candidates = [flash_candidate(Flash(program), SMALL)]
     assert [len(candidate.plan) for candidate in candidates] == [1]
     assert faults(program, candidates) == []
 
@@ -103,7 +104,7 @@ def rotated() -> Program:
 @pytest.mark.parametrize("build", [projected, rotated])
 def test_what_surrounds_attention_is_fused(build):
     program = build()
-    assert faults(program, [Flash(program).candidate(SMALL)]) == []
+    assert faults(program, [flash_candidate(Flash(program), SMALL)]) == []
 
 
 @pytest.mark.parametrize("name", ["causal", "a mask that adds"])
@@ -120,7 +121,7 @@ def test_a_query_that_no_key_answers_is_zero():
     never = b.call("gt", input=b.input(TensorType((4, 4))), other=1e30)[0]
     name = "scaled_dot_product_attention"
     program = b.program(b.call(name, query=q, key=k, value=v, attn_mask=never))
-    assert faults(program, [Flash(program).candidate(SMALL)]) == []
+    assert faults(program, [flash_candidate(Flash(program), SMALL)]) == []
 
 
 def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
@@ -182,7 +183,7 @@ SHARED: dict[str, Callable[[], Program]] = {
 @pytest.mark.parametrize("build", SHARED.values(), ids=SHARED)
 def test_splits_of_the_keys_are_merged(build):
     program = build()
-    assert faults(program, [Flash(program).candidate(SPLIT)]) == []
+    assert faults(program, [flash_candidate(Flash(program), SPLIT)]) == []
 
 
 def test_few_queries_to_many_keys_are_split_and_many_are_not():

@@ -10,6 +10,7 @@ from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.flash import Flash
+from kernelwright.teacher.flash_kernels import flash_candidate
 from kernelwright.teacher.flash_tile import Tile
 from kernelwright.teacher.tile_schedules import NUM_SMS, power_of_two
 from kernelwright.teacher.ways import Way
@@ -56,7 +57,7 @@ def classify(program: Program) -> bool:
     """Whether `write` has a form for the program."""
     try:
         flash = Flash(program)
-        flash.candidate(_tiles(flash, "strict")[0])
+        flash_candidate(flash, _tiles(flash, "strict")[0])
     except NotWritable:
         return False
     return True
@@ -71,7 +72,7 @@ def ways(program: Program, precision: str) -> list[Way]:
 
 
 def _write(program: Program, tile: Tile) -> Candidate:
-    return Flash(program).candidate(tile)
+    return flash_candidate(Flash(program), tile)
 
 
 def _tiles(flash: Flash, precision: str) -> list[Tile]:

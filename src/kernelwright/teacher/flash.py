@@ -1,4 +1,4 @@
-"""Attention in one kernel: scores of a block of keys at a time, never in memory.
+"""What an attention reads, masks and leaves, tile by tile: scores never lie in memory.
 
 A program owns rows of queries and columns of values. It walks the keys block by block, with the
 largest score of each row so far, the sum of exponentials and the weighted values; when a larger
@@ -8,31 +8,21 @@ score comes, what was summed is scaled down. Axes: "b" a batch and head, "m" que
 
 from functools import cached_property
 
-from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program, Ref
 from kernelwright.teacher.expressions import NotWritable, literal
-from kernelwright.teacher.flash_split import (
-    merged,
-    split_bounds,
-    split_buffers,
-    split_stores,
-)
-from kernelwright.teacher.flash_tile import ONLINE, START, Tile
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import CUTS, RULES
-from kernelwright.teacher.source import Kernel, kernel_name
 from kernelwright.teacher.tile_index import (
     AxisText,
     Dim,
     Index,
     Term,
     align,
-    factor,
     flat_axis,
     mask,
     times,
 )
-from kernelwright.teacher.tile_source import Buffer, assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.tile_source import is_wide
 from kernelwright.teacher.tile_views import only_views
 from kernelwright.teacher.value_sizes import Sizes
 
@@ -182,137 +172,12 @@ class Flash:
             else self.sizes.symbol(f"{width} ** -0.5", "SCALE")
         )
 
-    def candidate(self, tile: Tile) -> Candidate:
-        """One kernel, or one of partial results and one that merges them."""
-        made, buffers = self._kernels(tile)
-        buffers += out_buffers(self.epilogue, self.outputs)
-        named = [text for one in made for text in (*one.sizes, one.grid, *one.constants.values())]
-        named += [size for buffer in buffers for size in buffer.sizes]
-        sizes = self.sizes.needed(named)
-        return assemble(self.program, sizes, buffers, made, self.is_wide)
-
-    def _kernels(self, tile: Tile) -> tuple[list[Kernel], list[Buffer]]:
-        """The kernels in order, and the memory between them."""
-        is_held = tile.width >= self.lengths["e"]
-        loop = "flash" if is_held else "flash_chunked"
-        # All of the width at any size: the wrapper knows how long it is.
-        whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self.symbols['e']}))"}
-        ops, given = tuple(call.op for call in self.program.calls), whole if is_held else None
-        finished = self._finished()  # first: it asks for slices of axes
-        if tile.splits == 1:
-            lines = [*self._weighted(tile, "0", self._end, is_held=is_held), *finished]
-            why = "scores stay on chip: keys and values are read once a block of queries"
-            plan = self._plan(tile, ops, loop, why)
-            return [kernel(plan, lines, f"({self._grid},)", self.sizes.symbols, given)], []
-        why = f"few blocks of queries: {tile.splits} programs share the keys of each"
-        plan = self._plan(tile, (self.call.op,), f"{loop}_split", why, "split")
-        lines = [
-            *self._weighted(tile, "begin", "end", is_held=is_held),
-            *split_stores(self._row("split"), self.symbols),
-        ]
-        grid = f"({self._grid}, SPLIT_N)"
-        parts = kernel(plan, lines, grid, self.sizes.symbols, given)
-        plan = self._plan(tile, ops, "flash_merge", "what the splits of a row found", "merge")
-        lines = [*self._place(), *merged(self._row("split"), self.symbols), *finished]
-        merge = kernel(plan, lines, f"({self._grid},)", self.sizes.symbols)
-        return [parts, merge], split_buffers(tile.splits, self._batches, self.symbols)
-
-    def _plan(
-        self, tile: Tile, ops: tuple[str, ...], loop: str, why: str, suffix: str = ""
-    ) -> KernelPlan:
-        tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
-        tiles |= {"BLOCK_E": tile.width} | ({"SPLIT_N": tile.splits} if tile.splits > 1 else {})
-        names = [self.call.op] if suffix else [call.op for call in self.program.calls]
-        return KernelPlan(
-            kernel=kernel_name(names, suffix),
-            fuses=ops,
-            loop=loop,
-            tiles={**tiles, "num_warps": tile.num_warps, "num_stages": tile.num_stages},
-            precision=tile.precision,
-            why=why,
-        )
-
     @property
-    def _batches(self) -> str:
+    def batches(self) -> str:
+        """Text of how many batches and heads there are."""
         return times(*(term.size for dim in self.batch for term in dim))
 
-    @property
-    def _grid(self) -> str:
-        """Text of how many tiles there are."""
-        rows, columns = self.symbols["m"], self.symbols["v"]
-        batches = f"{self._batches} * " if any(self.batch) else ""
-        return f"{batches}triton.cdiv({rows}, BLOCK_M) * triton.cdiv({columns}, BLOCK_V)"
-
-    @property
-    def _end(self) -> str:
-        """Text of where the keys of a block of queries end."""
-        keys = self.symbols["n"]
-        return f"tl.minimum({keys}, (pid_m + 1) * BLOCK_M)" if self.call.arg("is_causal") else keys
-
-    def _row(self, split: str) -> str:
-        """Text of the number of a split's row."""
-        rows = self.symbols["m"]
-        if not any(self.batch):
-            return f"{split} * {rows} + offs_m"
-        return f"({split} * {factor(self._batches)} + pid_b) * {rows} + offs_m"
-
-    def _weighted(self, tile: Tile, begin: str, end: str, *, is_held: bool) -> list[str]:
-        """Lines that leave the values' sum in `acc`, with the rows' `row_max` and `row_sum`."""
-        query = self.load("q")
-        scores = self._scores(tile, [] if is_held else query)
-        value = self.load("v")
-        weights = "weights" if self.dtype == "float32" else f"weights.to(tl.{self.dtype})"
-        loop = [
-            *scores,
-            *self.masked(),
-            *ONLINE,
-            *value,
-            f"acc = tl.dot({weights}, v, acc * shrink[:, None]{self._mode(tile)})",
-        ]
-        held = ["offs_e = tl.arange(0, BLOCK_E)", *self._slices("e"), *query] if is_held else []
-        return [
-            *self._place(),
-            *(split_bounds(self.symbols["n"], self._end) if tile.splits > 1 else []),
-            *held,
-            *START,
-            f"for start in range({begin}, {end}, BLOCK_N):",
-            "    offs_n = start + tl.arange(0, BLOCK_N)",
-            *(f"    {line}" for line in [*self._slices("n"), *loop]),
-        ]
-
-    def _finished(self) -> list[str]:
-        """Lines that make the result of the sums, what follows on it, and store."""
-        stores = [self.epilogue.store(f"{name}_ptr", name) for name in self.outputs]
-        return [
-            "# Rows without any key are zero.",
-            "result = acc / tl.where(row_sum == 0, 1.0, row_sum)[:, None]",
-            *self.epilogue.lines,
-            *stores,
-        ]
-
-    def _scores(self, tile: Tile, query: list[str]) -> list[str]:
-        """Lines that make a block of scores; in chunks of the width where `query` is loaded."""
-        key = self.load("k")
-        if not query:
-            return [*key, f"scores = tl.dot(q, k{self._mode(tile)}) * {self.scale}"]
-        chunk = [
-            "offs_e = chunk + tl.arange(0, BLOCK_E)",
-            *self._slices("e"),
-            *query,
-            *key,
-            f"scores = tl.dot(q, k, scores{self._mode(tile)})",
-        ]
-        return [
-            "scores = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-            f"for chunk in range(0, {self.symbols['e']}, BLOCK_E):",
-            *(f"    {line}" for line in chunk),
-            f"scores = scores * {self.scale}",
-        ]
-
-    def _mode(self, tile: Tile) -> str:
-        return f', input_precision="{tile.precision}"' if self.dtype == "float32" else ""
-
-    def _slices(self, axis: str) -> list[str]:
+    def slices(self, axis: str) -> list[str]:
         """Lines of the variables for slices of an axis.
 
         Raises:
@@ -322,19 +187,3 @@ class Flash:
         if taken & self._parts[axis].keys():
             raise NotWritable("views split two axes alike")
         return [f"{name} = {text}" for name, text in self._parts[axis].items()]
-
-    def _place(self) -> list[str]:
-        """Lines that find the program's tile."""
-        rows, columns = self.symbols["m"], self.symbols["v"]
-        batch = "pid // (num_m * num_v)"
-        if self.is_wide:
-            batch = f"({batch}).to(tl.int64)"
-        return [
-            "pid = tl.program_id(0)",
-            f"num_m, num_v = tl.cdiv({rows}, BLOCK_M), tl.cdiv({columns}, BLOCK_V)",
-            "pid_m, pid_v = pid // num_v % num_m, pid % num_v",
-            *([f"pid_b = {batch}"] if any(self.batch) else []),
-            "offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)",
-            "offs_v = pid_v * BLOCK_V + tl.arange(0, BLOCK_V)",
-            *(line for axis in "bmv" for line in self._slices(axis)),
-        ]

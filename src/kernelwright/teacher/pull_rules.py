@@ -5,14 +5,11 @@ from collections.abc import Callable
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.expressions import literal, triton_dtype
+from kernelwright.teacher.moved_sizes import piece, slice_range, tensors
 from kernelwright.teacher.pull_body import PullBody, Rules
 from kernelwright.teacher.pull_interpolate import interpolate
-from kernelwright.teacher.tile_index import Dim, Index, factor, is_variable, operand_text
-from kernelwright.teacher.value_sizes import piece, slice_range, tensors
-
-
-def _put(index: Index, at: int, *dims: Dim) -> Index:
-    return (*index[:at], *dims, *index[at + 1 :])
+from kernelwright.teacher.pull_picks import PICKS
+from kernelwright.teacher.tile_index import Dim, Index, factor, is_variable, operand_text, replaced
 
 
 def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
@@ -49,7 +46,7 @@ def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
     text = body.text(index[at])
     text = text if step == 1 else f"{text} * {step}"
     moved = _moved(body, value, at, shifted(text, first), index[at])
-    return body.value(value, _put(index, at, moved))
+    return body.value(value, replaced(index, at, moved))
 
 
 def _select(body: PullBody, call: Call, index: Index, output: int) -> str:
@@ -67,7 +64,7 @@ def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
     *rest, inner = index
     outer = rest[at]
     text = f"{body.text(outer)} * {call.arg('step')} + {body.text(inner)}"
-    return body.value(value, _put(tuple(rest), at, _moved(body, value, at, text, outer, inner)))
+    return body.value(value, replaced(tuple(rest), at, _moved(body, value, at, text, outer, inner)))
 
 
 def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
@@ -75,7 +72,7 @@ def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
     start, _ = piece(call, body.sizes.of(value)[at], output)
     first = start if start.isdigit() else body.sizes.symbol(start, f"{call.outputs[output]}START")
     moved = _moved(body, value, at, shifted(body.text(index[at]), first), index[at])
-    return body.value(value, _put(index, at, moved))
+    return body.value(value, replaced(index, at, moved))
 
 
 CUTS = frozenset({"slice", "select", "unbind", "unfold", "chunk", "split"})
@@ -99,7 +96,7 @@ def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
             conditions.append(f"{position} < {end}")
         from_start = shifted(position, f"-{start}" if i else "0")
         moved = body.position(from_start, size, body.shape(name)[at], conditions)
-        part = body.as_made(call, name, body.value(name, _put(index, at, moved)))
+        part = body.as_made(call, name, body.value(name, replaced(index, at, moved)))
         text = part if not i else f"tl.where({position} < {start}, {text}, {part})"
         text = body.line(call, text, index) if i else text
         start = end
@@ -109,7 +106,7 @@ def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
 def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
     names = tensors(call)
     at = dim_index(call.arg("dim"), len(index))
-    position, rest, text = body.text(index[at]), _put(index, at), ""
+    position, rest, text = body.text(index[at]), replaced(index, at), ""
     for i, name in enumerate(names):
         is_here = f"{position} == {i}"
         here = body.guarded(rest, is_here) if len(names) > 1 else rest
@@ -205,60 +202,6 @@ def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
     return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
 
 
-# Picks by index
-
-
-def _picked(body: PullBody, value: str, at: int, indices: str, index: Index) -> Dim:
-    """The dimension `at` of a value at the positions that another tensor gives."""
-    size, length = body.sizes.of(value)[at], body.shape(value)[at]
-    if length == 1:
-        return ()
-    text = body.value(indices, index)
-    if not body.is_wide:
-        text = body.assign(f"{text}.to(tl.int32)", "picked")
-    return body.position(text, size, length, body.conditions(*index))
-
-
-def _embedding(body: PullBody, call: Call, index: Index, _: int) -> str:
-    weight, *rest = body.operand(call, "weight"), index[-1]
-    row = _picked(body, weight, 0, body.operand(call), index[:-1])
-    return body.value(weight, (row, *rest))
-
-
-def _index_select(body: PullBody, call: Call, index: Index, _: int) -> str:
-    value, indices = body.operand(call), body.operand(call, "index")
-    if not index:
-        return body.value(value, index)
-    at = dim_index(call.arg("dim"), len(index))
-    along = (index[at],) if body.shape(indices) else ()
-    return body.value(value, _put(index, at, _picked(body, value, at, indices, along)))
-
-
-def _gather(body: PullBody, call: Call, index: Index, _: int) -> str:
-    value, indices = body.operand(call), body.operand(call, "index")
-    if not body.shape(value):
-        return body.value(value, ())
-    at = dim_index(call.arg("dim"), len(body.shape(value)))
-    moved = [body.within(dim, value, i) if i != at else dim for i, dim in enumerate(index)]
-    return body.value(value, _put(tuple(moved), at, _picked(body, value, at, indices, index)))
-
-
-def _take_along_dim(body: PullBody, call: Call, index: Index, _: int) -> str:
-    value, indices = body.operand(call), body.operand(call, "indices")
-    at = dim_index(call.arg("dim"), len(index))
-
-    def seen(name: str) -> Index:
-        return tuple(() if n == 1 else dim for n, dim in zip(body.shape(name), index, strict=True))
-
-    picked = _picked(body, value, at, indices, seen(indices))
-    return body.value(value, _put(seen(value), at, picked))
-
-
-def _one_hot(body: PullBody, call: Call, index: Index, _: int) -> str:
-    value = body.value(body.operand(call), index[:-1])
-    return body.line(call, f"({value} == {body.text(index[-1])}).to(tl.int64)", index)
-
-
 # Constants
 
 
@@ -287,11 +230,7 @@ RULES: Rules = {
     "repeat": _repeat,
     "triu": _triangle,
     "tril": _triangle,
-    "embedding": _embedding,
-    "index_select": _index_select,
-    "gather": _gather,
-    "take_along_dim": _take_along_dim,
-    "one_hot": _one_hot,
+    **PICKS,
     "interpolate": interpolate,
     "zeros_like": _filled(0),
     "ones_like": _filled(1),

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.teacher.expressions import NotWritable
@@ -38,6 +39,7 @@ class Term:
 
 Dim = tuple[Term, ...]
 Index = tuple[Dim, ...]
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,11 @@ def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
         text, left = str(size), over(term.size, size)
     outer = Term(term.axis, left, term.length // size, times(term.inner, text), term.is_outer)
     return outer, Term(term.axis, text, size, term.inner, False)
+
+
+def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...]:
+    """Dimensions, or their sizes, with others in place of one."""
+    return (*given[:at], *new, *given[at + 1 :])
 
 
 # Indices as offsets
