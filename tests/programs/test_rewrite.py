@@ -72,6 +72,26 @@ def test_channels_last_converts_once_and_propagates():
     assert results[0].is_contiguous()
 
 
+@pytest.mark.parametrize(
+    ("op", "shape", "options"),
+    [
+        ("conv1d", (6, 4, 3), {"stride": (2,), "padding": (1,), "dilation": (2,)}),
+        ("conv1d", (6, 2, 3), {"padding": "same", "groups": 2}),
+        ("conv_transpose1d", (4, 6, 3), {"stride": 2, "output_padding": 1}),
+    ],
+)
+def test_convolutions_in_1d_are_of_one_row(op, shape, options):
+    b = Builder()
+    x, w, bias = (b.input(TensorType(each)) for each in ((2, 4, 11), shape, (6,)))
+    (y,) = b.call(op, input=x, weight=w, bias=bias, **options)
+    program = b.program(b.call("relu", input=y))
+    rewritten = channels_last(program)
+    agrees(rewritten, program)
+    (convolution,) = (c for c in rewritten.calls if c.op.startswith("conv"))
+    assert convolution.op == op.replace("1d", "2d")
+    assert convolution.types[0].layout is Layout.CHANNELS_LAST
+
+
 def test_channels_last_without_convolutions_changes_nothing():
     builder = Builder()
     x = builder.input(TensorType((2, 3, 4, 4)))

@@ -64,7 +64,8 @@ def spell_out_attention(program: Program) -> Program:
 
 
 def channels_last(program: Program) -> Program:
-    """2D and 3D convolutions in channels-last layout, and whatever follows as it comes out.
+    """Convolutions in channels-last layout, and whatever follows as it comes out; those in 1D as 2D
+    ones of a single row.
 
     Conversions are placed on the first convolutions' inputs, on weights, before extern calls
     (which may depend on strides) and on outputs, so that these keep their layout.
@@ -76,15 +77,39 @@ def channels_last(program: Program) -> Program:
             before = [program.type_of(name).layout for name in call.refs()]
             wanted = iter(before)
             values = map_refs_in(values, lambda ref: converter.convert(builder, ref, next(wanted)))
-        elif call.operator.family == "convolution" and call.types[0].rank in (4, 5):
+        elif call.operator.family == "convolution" and _is_batched(call):
+            is_row = call.op.endswith("1d")
+            values = _of_one_row(builder, values) if is_row else values
             for name in ("input", "weight"):
                 values[name] = converter.convert(builder, values[name], Layout.CHANNELS_LAST)
+            if is_row:
+                (made,) = builder.call(call.op.replace("1d", "2d"), **values)
+                made = converter.convert(builder, made, Layout.CONTIGUOUS)
+                return builder.call("reshape", input=made, shape=call.types[0].shape)
         return builder.call(call.op, **values)
 
     def finish(builder: Builder, name: str, ref: Ref) -> Ref:
         return converter.convert(builder, ref, program.type_of(name).layout)
 
     return rewritten(program, rule, finish)
+
+
+def _is_batched(call: Call) -> bool:
+    """conv2d's result is (N, C, H, W), not (C, H, W)."""
+    return call.types[0].rank == int(call.op[-2]) + 2
+
+
+def _of_one_row(builder: Builder, values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of a 1D convolution as those of the 2D one over a single row of pixels."""
+    wide = dict(values)
+    for name in ("input", "weight"):
+        first, second, length = builder.types[values[name].name].shape
+        shape = (first, second, 1, length)
+        (wide[name],) = builder.call("reshape", input=values[name], shape=shape)
+    for name, of_row in (("stride", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
+        if not isinstance(size := values.get(name, ""), str):
+            wide[name] = (of_row, *(size if isinstance(size, tuple) else (size,)))
+    return wide
 
 
 def in_float32(program: Program) -> Program:
