@@ -8,7 +8,7 @@ step gets smaller. The host looks every few steps only.
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.draw import draw, uniforms
 from kernelwright.policy.policy import Sampling
+from kernelwright.policy.rows import Rows, Waiting
 from kernelwright.policy.slots import GROUPED, SlotCache
 
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
@@ -29,6 +30,8 @@ STEPS = {"cuda": 16, "cpu": 1}
 """Until the host looks which rows have ended."""
 BUCKET = {"cuda": 256, "cpu": 64}
 """Slots that attention reads are a multiple of this."""
+GROWTH = 2
+"""Memory for keys and values grows by this factor, where rows may become as long."""
 REFILL_SHARE = 8
 """Rows that wait are begun when one in so many is free: beginning few costs as much as many."""
 PROMPT_TOKENS = 1 << 16
@@ -42,51 +45,6 @@ class Written:
     """Without the one that ends the row."""
     is_cut_off: bool
     """No end came within the limit."""
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Per row, on the device; the first dimension is the row."""
-
-    token: torch.Tensor
-    """The last one, not read by the model yet."""
-    position: torch.Tensor
-    """Of `token`."""
-    count: torch.Tensor
-    """Tokens written."""
-    limit: torch.Tensor
-    done: torch.Tensor
-    written: torch.Tensor
-    """(rows, most tokens + 1): rows that are done write into the last column they reached."""
-    uniform: torch.Tensor
-    """As `written`: the number that each token is drawn by."""
-
-    @classmethod
-    def empty(cls, rows: int, tokens: int, device: torch.device) -> "_Rows":
-        def zeros(*shape: int, dtype: torch.dtype = torch.long) -> torch.Tensor:
-            return torch.zeros((rows, *shape), dtype=dtype, device=device)
-
-        return cls(
-            token=zeros(),
-            position=zeros(),
-            count=zeros(),
-            limit=zeros(),
-            done=torch.ones(rows, dtype=torch.bool, device=device),
-            written=zeros(tokens + 1),
-            uniform=zeros(tokens + 1, dtype=torch.float32),
-        )
-
-    def tensors(self) -> list[torch.Tensor]:
-        return [getattr(self, field.name) for field in fields(self)]
-
-    def first(self, rows: int) -> "_Rows":
-        """Views of the first rows."""
-        return _Rows(*(each[:rows] for each in self.tensors()))
-
-    def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
-        """What rows `begin` hold into rows `end`."""
-        for each in self.tensors():
-            each[end] = each[begin]
 
 
 class Decoder:
@@ -114,9 +72,10 @@ class Decoder:
         self._temperature = torch.ones((), device=self._device)
         self._top_p = torch.ones((), device=self._device)
         self._cache = SlotCache(self._config, rows=0, length=0)
-        self._rows = _Rows.empty(0, 0, self._device)
+        self._rows = Rows.empty(0, 0, self._device)
         self._captured: dict[tuple[int, int, bool, bool], torch.cuda.CUDAGraph] = {}
         self._can_capture = self._on_gpu
+        self._pool = torch.cuda.graph_pool_handle() if self._on_gpu else None
 
     @torch.inference_mode()
     def decode(
@@ -137,7 +96,7 @@ class Decoder:
             return found
         self._temperature.fill_(sampling.temperature or 1.0)
         self._top_p.fill_(sampling.top_p)
-        waiting = [_Waiting(i, list(prompts[i]), seeds[i], limits[i]) for i in order]
+        waiting = [Waiting(i, list(prompts[i]), seeds[i], limits[i]) for i in order]
         self._make_room(len(waiting), max(len(w.prompt) + w.limit for w in waiting))
         is_greedy, has_nucleus = sampling.temperature == 0.0, sampling.top_p < 1.0
         with _grouped_attention(self._model):
@@ -146,10 +105,10 @@ class Decoder:
         return found
 
     def _all(
-        self, waiting: "list[_Waiting]", is_greedy: bool, has_nucleus: bool
-    ) -> "Iterator[tuple[int, Written]]":
+        self, waiting: list[Waiting], is_greedy: bool, has_nucleus: bool
+    ) -> Iterator[tuple[int, Written]]:
         """Every row as it ends, by its index; those last in `waiting` begin first."""
-        running: dict[int, _Waiting] = {}
+        running: dict[int, Waiting] = {}
         while waiting or running:
             free = [slot for slot in range(self._cache.rows) if slot not in running]
             if waiting and (not running or len(free) * REFILL_SHARE >= self._cache.rows):
@@ -158,7 +117,7 @@ class Decoder:
                 running |= begun
             rows = self._densely(running)
             longest = max(each.length for each in running.values()) + self._steps
-            bucket = min(_round_up(longest, self._bucket_step), self._cache.length)
+            bucket = self._lengthen(longest)
             for _ in range(self._steps):
                 self._advance(rows, bucket, is_greedy, has_nucleus)
             for each in running.values():
@@ -166,18 +125,28 @@ class Decoder:
             yield from self._ended(running)
 
     def _make_room(self, rows: int, length: int) -> None:
-        """Memory for so many rows of such a length, or for as many as fit."""
-        length = _round_up(length, self._bucket_step)
+        """Memory for so many rows of such a length, or for as many as fit. Keys and values get
+        theirs when they come to it (`_lengthen`): most rows end early."""
         rows = min(rows, self._most, self._affordable(length))
         if self._on_gpu:
             rows = min(next((n for n in ROW_SIZES if n >= rows), rows), self._most)
-        if rows <= self._cache.rows and length <= self._cache.length:
+        held = self._rows.written.shape[1] - 1
+        if rows <= self._cache.rows and length <= held:
             return
-        rows, length = max(rows, self._cache.rows), max(length, self._cache.length)
-        rows = min(rows, self._affordable(length))
+        length = max(length, held)
+        rows = min(max(rows, self._cache.rows), self._affordable(length))
         self._captured.clear()
-        self._cache = SlotCache(self._config, rows=rows, length=length)
-        self._rows = _Rows.empty(rows, length, self._device)
+        self._cache = SlotCache(self._config, rows=rows, length=0)
+        self._rows = Rows.empty(rows, length, self._device)
+
+    def _lengthen(self, slots: int) -> int:
+        """Memory for keys and values of so many slots a row, rounded up; the rounded number."""
+        slots = _round_up(slots, self._bucket_step)
+        if slots > self._cache.length:
+            self._captured.clear()  # they read where keys and values were
+            most = _round_up(self._rows.written.shape[1], self._bucket_step)
+            self._cache.lengthen(max(slots, min(GROWTH * self._cache.length, most)))
+        return slots
 
     def _affordable(self, length: int) -> int:
         """Rows that memory has room for."""
@@ -193,14 +162,15 @@ class Decoder:
         free, _ = torch.cuda.mem_get_info(self._device)
         return max(1, int(MEMORY_SHARE * (free + held) / size))
 
-    def _begin(self, begun: "dict[int, _Waiting]") -> None:
+    def _begin(self, begun: dict[int, Waiting]) -> None:
         """Put rows into slots and read their prompts, but for the last token: the first step
         does."""
+        self._lengthen(max(len(each.prompt) for each in begun.values()))
         slots = list(begun)
-        put = self._rows
-        for slot, each in begun.items():
-            put.uniform[slot, : each.limit] = uniforms(each.seed, each.limit).to(self._device)
-        index = self._tensor(slots)
+        put, index = self._rows, self._tensor(slots)
+        most = max(each.limit for each in begun.values())
+        numbers = torch.stack([uniforms(each.seed, most) for each in begun.values()])
+        put.uniform[index, :most] = numbers.to(self._device)
         put.token[index] = self._tensor([each.prompt[-1] for each in begun.values()])
         put.position[index] = self._tensor([len(each.prompt) - 1 for each in begun.values()])
         put.limit[index] = self._tensor([each.limit for each in begun.values()])
@@ -227,7 +197,7 @@ class Decoder:
             logits_to_keep=1,
         )
 
-    def _densely(self, running: "dict[int, _Waiting]") -> int:
+    def _densely(self, running: dict[int, Waiting]) -> int:
         """Rows of the next steps: all that run come first; rows behind are moved where the step
         gets smaller by it."""
         rows = len(running)
@@ -258,7 +228,7 @@ class Decoder:
         torch.cuda.synchronize(self._device)
         graph = torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
+            with torch.cuda.graph(graph, pool=self._pool):
                 self._step(*key)
         except RuntimeError:  # the model asks the host something on its way
             self._can_capture = False
@@ -299,12 +269,15 @@ class Decoder:
             masks[WINDOWED] = (seen & near)[:, None, None]
         found = {kind: masks[kind] for kind in self._kinds}
         if self._config._attn_implementation != GROUPED:
-            dtype = self._model.dtype
-            zero, least = torch.zeros((), dtype=dtype), torch.finfo(dtype).min
-            found = {kind: torch.where(mask, zero, least) for kind, mask in found.items()}
+            found = {kind: self._added(mask) for kind, mask in found.items()}
         return found if len(found) > 1 else next(iter(found.values()))
 
-    def _ended(self, running: "dict[int, _Waiting]") -> "Iterator[tuple[int, Written]]":
+    def _added(self, mask: torch.Tensor) -> torch.Tensor:
+        """To scores: 0 where the mask is true, the least number elsewhere."""
+        added = torch.zeros_like(mask, dtype=self._model.dtype)
+        return added.masked_fill(~mask, torch.finfo(added.dtype).min)
+
+    def _ended(self, running: dict[int, Waiting]) -> Iterator[tuple[int, Written]]:
         """Take out the rows that are done."""
         done = self._rows.done.tolist()
         slots = [slot for slot in running if done[slot]]
@@ -322,22 +295,6 @@ class Decoder:
 
     def _tensor(self, values: list[Any]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._device)
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A row as the host knows it."""
-
-    index: int
-    """In what was asked."""
-    prompt: list[int]
-    seed: int
-    limit: int
-    length: int = 0
-    """Tokens in its slots, at most; also after it is done."""
-
-    def __post_init__(self) -> None:
-        self.length = len(self.prompt)
 
 
 def _round_up(number: int, step: int) -> int:

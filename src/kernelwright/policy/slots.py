@@ -28,6 +28,16 @@ class SlotCache(Cache):
         self.slots = [_Layer(self) for _ in range(config.num_hidden_layers)]
         super().__init__(layers=list(self.slots))
 
+    def lengthen(self, length: int) -> None:
+        """Make room for longer rows; what is there stays, elsewhere in memory."""
+        before, self.length = self.length, length
+        for layer in self.slots:
+            if layer.is_initialized:
+                old = layer.keys, layer.values
+                layer.lazy_initialization(*old)
+                for kept, held in zip((layer.keys, layer.values), old, strict=True):
+                    kept[:, :, :before] = held
+
     def aim_prompts(self, rows: torch.Tensor) -> None:
         """Prompts go into the rows, from the first slot on."""
         self.target, self.bucket = rows, 0

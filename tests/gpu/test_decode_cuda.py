@@ -1,0 +1,91 @@
+"""Decoding on a GPU: captured steps write what plain steps write, and what transformers writes."""
+
+import random
+
+import pytest
+import torch
+
+from kernelwright.policy.decode import Decoder
+from kernelwright.policy.embedded import fresh_model
+from kernelwright.policy.policy import Sampling
+
+NUM_TOKENS, STOP = 300, 7
+LENGTHS = (1, 2, 40, 200, 255, 256, 300, 511) * 5
+
+
+@pytest.fixture(autouse=True, scope="module")
+def gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture(scope="module")
+def model():
+    torch.manual_seed(0)
+    made = fresh_model(
+        NUM_TOKENS, hidden=64, layers=2, heads=4, kv_heads=2, intermediate=96, max_length=1024
+    )
+    with torch.no_grad():
+        for each in made.parameters():
+            each.mul_(8.0 if each.ndim == 2 else 1.0)  # a random model with opinions
+    return made.cuda().eval()
+
+
+@pytest.fixture(scope="module")
+def prompts():
+    rng = random.Random(0)
+    return [[rng.randrange(NUM_TOKENS) for _ in range(length)] for length in LENGTHS]
+
+
+def decode(model, prompts, sampling, *, max_rows, captures=True):
+    decoder = Decoder(model, stops=[STOP], max_rows=max_rows)
+    if not captures:
+        decoder._can_capture = False
+    written = decoder.decode(prompts, seeds=list(range(len(prompts))), sampling=sampling)
+    assert bool(decoder._captured) == captures
+    return written
+
+
+@pytest.mark.parametrize("max_rows", [5, 16, 64])
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(max_tokens=90), Sampling(temperature=1.0, top_p=0.9, max_tokens=90)],
+    ids=["greedy", "drawn"],
+)
+def test_captured_steps_write_what_plain_steps_write(model, prompts, sampling, max_rows):
+    plain = decode(model, prompts, sampling, max_rows=max_rows, captures=False)
+    assert decode(model, prompts, sampling, max_rows=max_rows) == plain
+
+
+def test_greedy_rows_are_those_of_transformers(model, prompts):
+    found = decode(model, prompts[:8], Sampling(max_tokens=40), max_rows=4)
+    for prompt, written in zip(prompts, found, strict=False):
+        ids = torch.tensor([prompt], device="cuda")
+        expected = model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=40,
+            eos_token_id=STOP,
+            pad_token_id=0,
+        )[0, len(prompt) :].tolist()
+        assert written.tokens + [STOP] * (not written.is_cut_off) == expected
+
+
+def test_captured_steps_see_weights_that_change_in_place(model, prompts):
+    """As training does between two rounds of answers."""
+    sampling = Sampling(max_tokens=20)
+    decoder = Decoder(model, stops=[STOP])
+    before = decoder.decode(prompts, seeds=[0] * len(prompts), sampling=sampling)
+    kept = [each.detach().clone() for each in model.parameters()]
+    try:
+        with torch.no_grad():
+            for each in model.parameters():
+                each.add_(0.5 * torch.randn_like(each))
+        changed = decoder.decode(prompts, seeds=[0] * len(prompts), sampling=sampling)
+        assert changed != before
+        assert changed == decode(model, prompts, sampling, max_rows=64)
+    finally:
+        with torch.no_grad():
+            for each, value in zip(model.parameters(), kept, strict=True):
+                each.copy_(value)
