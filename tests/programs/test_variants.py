@@ -234,3 +234,14 @@ def test_sizes_may_become_one_together_and_stretched_operands_stay_stretched():
     shapes = {made.inputs[0].type.shape for made in variants}
     assert any(1 in shape for shape in shapes)
     assert {made.inputs[2].type.shape[1] for made in variants} == {1}
+
+
+def test_results_keep_their_dimensions_of_one_element():
+    builder = Builder()
+    image, weight = builder.input(TensorType((2, 3, 5, 8))), builder.input(TensorType((6, 3, 3, 1)))
+    (made,) = builder.call("conv2d", input=image, weight=weight, dilation=2)
+    program = builder.program([made])
+    assert program.calls[0].types[0].shape[2] == 1
+    variants = [made for seed in range(20) for made in shape_variants(program, 2, seed)]
+    assert variants
+    assert {made.calls[0].types[0].shape[2] for made in variants} == {1}

@@ -4,12 +4,12 @@ Sizes of inputs are mapped value by value, so equal sizes stay equal; an input i
 first call reads it, from the operands that call has already: sizes that a computation made
 (a convolution's height, a flattened product) are taken as they come out. Attributes that name
 sizes follow; kernel sizes, strides and other constants of the computation stay, and so does which
-operands broadcasting stretches.
+operands broadcasting stretches, and where results have a single element.
 """
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,10 +18,8 @@ from kernelwright.programs.build import typed_call
 from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
+from kernelwright.programs.resize_attributes import ATTRIBUTES, Pick, Shape, blocks, convolution
 from kernelwright.programs.stretch import stretched
-
-Pick = Callable[[int], int]
-Shape = tuple[int, ...]
 
 _MAX_TRIES = 64
 """Ways of sizing one call's new inputs that are tried before it counts as refused."""
@@ -101,7 +99,7 @@ def _gates_and_layers(program: Program) -> Iterator[int]:
 
 def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:
     if call.op == "reshape":
-        for old, new in _blocks(x, call.types[0].shape):
+        for old, new in blocks(x, call.types[0].shape):
             if len(old) == 1 and len(new) > 1:
                 yield old[0], new
             elif len(old) > 1 and len(new) > 1 and old[-1] % new[-1] == 0:
@@ -139,23 +137,6 @@ def _spelled_sizes(program: Program) -> Iterator[int]:
 
 def _is_depthwise(program: Program, call: Call) -> bool:
     return bool(call.arg("groups") == program.type_of(next(call.refs())).shape[1])
-
-
-def _blocks(old: Shape, new: Shape) -> Iterator[tuple[Shape, Shape]]:
-    """The shortest runs of dimensions of equal product: (6, 4, 5), (2, 3, 20) -> (6,), (2, 3) and
-    (4, 5), (20,)."""
-    i = j = 0
-    while i < len(old) or j < len(new):
-        start = i, j
-        i, j = min(i + 1, len(old)), min(j + 1, len(new))
-        while (a := math.prod(old[start[0] : i])) != (b := math.prod(new[start[1] : j])):
-            if a < b and i < len(old):
-                i += 1
-            elif j < len(new):
-                j += 1
-            else:
-                return
-        yield old[start[0] : i], new[start[1] : j]
 
 
 class _Resizing:
@@ -219,7 +200,7 @@ class _Resizing:
 
     def _typed(self, call: Call) -> tuple[tuple[tuple[str, Any], ...], tuple[TensorType, ...]]:
         values = dict(call.args)
-        rule = _ATTRIBUTES.get(call.op)
+        rule = ATTRIBUTES.get(call.op)
         if call.is_extern:
             for name in ("size", "shape"):
                 if name in values:
@@ -227,8 +208,16 @@ class _Resizing:
         elif rule is not None or call.operator.family == "convolution":
             name = next(call.refs())
             old, new = self.program.type_of(name).shape, self.types[name].shape
-            values |= (rule or _conv)(call, old, new, self.sizes)
+            values |= (rule or convolution)(call, old, new, self.sizes)
         args, types = typed_call(call.op, values, self.types.__getitem__)
+        if len(types) != len(call.types):
+            raise ValueError(f"{call.op} returns {len(types)} tensors instead of {len(call.types)}")
+        self._check_structure(call, types)
+        return args, types
+
+    def _check_structure(self, call: Call, types: tuple[TensorType, ...]) -> None:
+        """Raises ValueError: an operand is stretched, or a dimension of a result longer than one
+        element, that was not."""
         now, before = (
             stretched(call, [type_of(name).shape for name in call.refs()], made[0].shape)
             for type_of, made in (
@@ -238,9 +227,9 @@ class _Resizing:
         )
         if now - before:
             raise ValueError(f"{call.op} would stretch operands that it takes as they are")
-        if len(types) != len(call.types):
-            raise ValueError(f"{call.op} returns {len(types)} tensors instead of {len(call.types)}")
-        return args, types
+        for new, old in zip(types, call.types, strict=True):
+            if any(was == 1 != size for size, was in zip(new.shape, old.shape, strict=True)):
+                raise ValueError(f"{call.op} would have several elements where it had one")
 
 
 def _fitting(old: Uses, new: Uses, value: Input) -> Init:
@@ -256,113 +245,3 @@ def _fitting(old: Uses, new: Uses, value: Input) -> Init:
         if before and after:
             return replace(init, high=float(f"{init.high * math.sqrt(before / after):.3g}"))
     return init
-
-
-# New attributes: (call, old shape of its input, new shape, sizes) -> those that change
-
-
-def _reshape(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
-    shape: list[int] = []
-    at = 0
-    for before, after in _blocks(old, call.types[0].shape):
-        total = math.prod(new[at : at + len(before)])
-        shape += _factored(total, after, before, new[at : at + len(before)], sizes)
-        at += len(before)
-    given = call.arg("shape")
-    kept = [-1 if wanted == -1 else size for wanted, size in zip(given, shape, strict=True)]
-    return {"shape": tuple(kept)}
-
-
-def _factored(total: int, parts: Shape, old: Shape, new: Shape, sizes: Pick) -> list[int]:
-    """`total` as a product with one factor for each old part: mapped ones, all but one of them
-    where these do not fit, or all but one unchanged."""
-    known = dict(zip(old, new, strict=True))
-    mapped = [known.get(part, sizes(part)) for part in parts]
-    if math.prod(mapped) == total:
-        return mapped
-    for i in sorted(range(len(parts)), key=lambda i: -parts[i]):
-        for others in (mapped, list(parts)):
-            rest = math.prod(others[:i] + others[i + 1 :])
-            if rest and total % rest == 0:
-                return [*others[:i], total // rest, *others[i + 1 :]]
-    raise ValueError(f"{total} is not {parts} at other sizes")
-
-
-def _broadcast_to(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
-    wanted = call.types[0].shape
-    lead = len(wanted) - len(old)
-    given = call.arg("size")
-    return {"size": tuple(
-        -1 if given[i] == -1
-        else new[i - lead] if i >= lead and old[i - lead] == size
-        else sizes(size)
-        for i, size in enumerate(wanted)
-    )}  # fmt: skip
-
-
-def _normalized_shape(call: Call, _: Shape, new: Shape, __: Pick) -> dict[str, Any]:
-    return {"normalized_shape": new[len(new) - len(call.arg("normalized_shape")) :]}
-
-
-def _num_groups(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]:
-    return {"num_groups": sizes(call.arg("num_groups"))}
-
-
-def _conv(call: Call, old: Shape, new: Shape, sizes: Pick) -> dict[str, Any]:
-    groups = call.arg("groups")
-    return {"groups": new[1] if groups == old[1] else sizes(groups)}
-
-
-def _split(call: Call, old: Shape, new: Shape, _: Pick) -> dict[str, Any]:
-    sections, dim = call.arg("split_size_or_sections"), call.arg("dim")
-    return {"split_size_or_sections": map_sizes(sections, old[dim], new[dim])}
-
-
-def map_sizes(value: Any, old: int, new: int) -> Any:
-    """Parts of `old` as the same shares of `new`; ValueError where they are not whole."""
-    if isinstance(value, tuple):
-        return tuple(map_sizes(item, old, new) for item in value)
-    if value * new % old:
-        raise ValueError(f"{value} of {old} is no whole part of {new}")
-    return value * new // old
-
-
-def _slice(call: Call, old: Shape, new: Shape, _: Pick) -> dict[str, Any]:
-    before, after = old[call.arg("dim")], new[call.arg("dim")]
-    start, end = call.arg("start"), call.arg("end")
-    if after == before:
-        return {}
-    try:
-        return {
-            key: map_sizes(value, before, after)
-            for key, value in (("start", start), ("end", end))
-            if value is not None
-        }
-    except ValueError:  # offsets from the ends: x[1:], x[:-1]
-        if end is not None and end > 0:
-            end = after - (before - end)
-        if (start or 0) >= after or (end is not None and 0 <= end <= (start or 0)):
-            raise
-        return {"start": start, "end": end}
-
-
-def _select(call: Call, _: Shape, new: Shape, __: Pick) -> dict[str, Any]:
-    size, index = new[call.arg("dim")], call.arg("index")
-    return {"index": max(-size, min(index, size - 1))}
-
-
-def _num_classes(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]:
-    return {"num_classes": sizes(call.arg("num_classes"))}
-
-
-_ATTRIBUTES: Mapping[str, Callable[[Call, Shape, Shape, Pick], dict[str, Any]]] = {
-    "reshape": _reshape,
-    "broadcast_to": _broadcast_to,
-    "layer_norm": _normalized_shape,
-    "rms_norm": _normalized_shape,
-    "group_norm": _num_groups,
-    "split": _split,
-    "slice": _slice,
-    "select": _select,
-    "one_hot": _num_classes,
-}
