@@ -7,7 +7,7 @@ from asked import NO_KERNEL, Saying, asking, problem
 
 from kernelwright.bench import synthetic
 from kernelwright.bench.answers import UNANSWERED
-from kernelwright.bench.synthetic import Plan, cases_of, examine
+from kernelwright.bench.synthetic import Plan, cases_of, examine, jobs_of
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
 from kernelwright.verify.recipe import Recipe
@@ -67,6 +67,15 @@ def test_a_run_that_is_cut_short_has_the_cases_that_are_settled(tmp_path, recipe
         examine(plan, [problem()], told)
     assert next(record.read(tmp_path / "records.jsonl"))["left"] == 1
     assert [case["code"] for case in cases(tmp_path)] == ["no_code"]
+
+
+def test_every_candidate_is_a_job_and_their_order_is_mixed():
+    problems = [problem(number=n) for n in range(1, 30)]
+    given = {p.name: [{"source": "x", "schedule": ""}] * 2 for p in problems}
+    found = [job.id for job in jobs_of(problems, given)]
+    assert sorted(found) == sorted(f"{p.name}/{n}" for p in problems for n in (0, 1))
+    assert found != [f"{p.name}/{n}" for p in problems for n in (0, 1)]
+    assert found == [job.id for job in jobs_of(problems[::-1], given)]
 
 
 def test_an_answer_that_could_not_be_judged_is_no_case():

@@ -8,6 +8,7 @@ from kernelwright.report.summary import metrics, read_groups
 from kernelwright.report.synthetic_page import (
     answers,
     diversity,
+    failures,
     gap_rows,
     operators,
     read_examination,
@@ -153,6 +154,11 @@ def test_rows_say_what_is_published_and_leave_out_what_was_not_measured():
     assert len(speeds(levels)) == 3
     assert speeds(level_scores([right(1)])) == []
     assert diversity(levels) == []
+
+
+def test_failures_are_programs_with_the_first_reason():
+    sampled = [right(1), wrong(1, sample=1, message="rows"), wrong(1, sample=2), right(2)]
+    assert failures(sampled)[1:] == [("set/L1/1", "2 of 3", "relu", "wrong_values: rows")]
 
 
 def test_the_page_names_every_suite_and_their_difference(tmp_path):

@@ -17,6 +17,7 @@ from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.executor import Executor
 from kernelwright.verify.jobs import Job
@@ -91,8 +92,9 @@ def _judges(workers: int | None, recipe: Recipe) -> Executor:
 
 
 def jobs_of(problems: Sequence[Problem], answers: Answers) -> Iterator[Job]:
-    """One for each candidate; ids are PROBLEM/SAMPLE."""
-    for problem in problems:
+    """One for each candidate; ids are PROBLEM/SAMPLE. The order of problems is mixed: what a run
+    that is stopped has judged is a fair sample."""
+    for problem in sorted(problems, key=lambda problem: derive(0, "order", problem.name)):
         for sample, answer in enumerate(answers[problem.name]):
             if "source" in answer:
                 yield Job(

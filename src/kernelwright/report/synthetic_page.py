@@ -17,6 +17,7 @@ from kernelwright.report.synthetic_scores import (
     Gap,
     LevelScores,
     OperatorScores,
+    by_program,
     by_suite,
     gaps,
     level_scores,
@@ -26,6 +27,8 @@ from kernelwright.report.synthetic_scores import (
 COMMAND = "eval synthetic"
 PUBLISHED = {"L1": (86.8, 32.1), "L2": (75.0, 54.0), "L5": (15.0, 10.0), "L20": (0.0, 0.0)}
 """DRTriton-7B without search on its own synthetic set: percent correct, faster than eager."""
+
+MESSAGE_LIMIT = 200
 
 Rows = list[tuple[str, ...]]
 
@@ -88,6 +91,7 @@ def page(found: Examination) -> str:
                 "diversity": diversity(scores),
                 "reasons": reasons(scores),
                 "operators": operators(operator_scores(found.suites[name])),
+                "failures": failures(found.suites[name]),
             }
             for name, scores in found.levels.items()
         ],
@@ -177,6 +181,18 @@ def operators(scores: Sequence[OperatorScores]) -> Rows:
         among = (f"{100 * each.among.value:.0f}", str(each.among.num))
         why = ", ".join(f"{code} {count}" for code, count in each.reasons.items())
         rows.append((each.operator, *alone, *among, why))
+    return rows
+
+
+def failures(cases: Sequence[Record]) -> Rows:
+    """A row for each program with samples that are not correct: how many, and the first of them."""
+    rows: Rows = [("program", "not correct", "operators", "why")]
+    for samples in by_program(cases):
+        wrong = [case for case in samples if not case["correct"]]
+        if wrong:
+            why = f"{wrong[0]['code']}: {wrong[0]['message'][:MESSAGE_LIMIT]}"
+            counted = f"{len(wrong)} of {len(samples)}"
+            rows.append((wrong[0]["name"], counted, " ".join(wrong[0]["operators"]), why))
     return rows
 
 

@@ -112,7 +112,7 @@ def _reasons(cases: Iterable[Record]) -> dict[str, int]:
 
 def pass_1(cases: Iterable[Record]) -> Mean:
     """Share of correct samples of each program, and its mean over them."""
-    return mean_share([_share(each["correct"] for each in one) for one in _by_program(cases)])
+    return mean_share([_share(each["correct"] for each in one) for one in by_program(cases)])
 
 
 def operator_scores(cases: Sequence[Record]) -> list[OperatorScores]:
@@ -147,7 +147,7 @@ def gaps(one: Sequence[Record], other: Sequence[Record]) -> list[Gap]:
     ]
 
 
-def _by_program(cases: Iterable[Record]) -> list[Samples]:
+def by_program(cases: Iterable[Record]) -> list[Samples]:
     programs: dict[str, list[Record]] = defaultdict(list)
     for case in cases:
         programs[case["name"]].append(case)
@@ -161,7 +161,7 @@ def _share(found: Iterable[bool]) -> float:
 
 def diversity(cases: Iterable[Record]) -> Diversity | None:
     """None where no program has two candidates."""
-    written = _by_program(case for case in cases if not is_malformed(case))
+    written = by_program(case for case in cases if not is_malformed(case))
     several = [samples for samples in written if len(samples) > 1]
     if not several:
         return None
