@@ -2,6 +2,7 @@
 
 from kernelwright.core import record
 from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.data.pairs.shard import index_of
 from kernelwright.programs.record import program_record
 from kernelwright.programs.text import parse
 
@@ -67,6 +68,7 @@ def pair_line(name, answer="answer", *, canonical="p", split="train", level=1):
 
 def shard_file(folder, name, lines, **dropped):
     tally = {"record": "tally", "programs": len(lines), "answers": len(lines), "dropped": dropped}
+    tally["index"] = index_of(lines)
     path = folder / name
     record.append(path, [*lines, tally])
     return path

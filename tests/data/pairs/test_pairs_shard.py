@@ -6,7 +6,7 @@ from pairs_data import PROGRAMS, program_file, recipe
 from kernelwright.core.candidate import Candidate
 from kernelwright.data.pairs import answers
 from kernelwright.data.pairs.answers import Written
-from kernelwright.data.pairs.shard import ShardWorker, read_shard, shards_of
+from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
 from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.teacher.whole import write_whole
 
@@ -35,8 +35,9 @@ def test_a_shard_is_the_same_whoever_writes_it(made, tmp_path):
 
 def test_what_is_held_out_is_dropped_and_counted(made, tmp_path):
     path, tally = written(made, tmp_path / "out")
-    pairs, told = read_shard(path)
-    assert told == tally
+    pairs, told = read_shard(path, lambda _: True)
+    assert {**tally, "index": index_of(pairs)} == told
+    assert read_shard(path, "a/1/0".__eq__)[0] == [pairs[3]]
     assert tally["programs"] == 5
     assert tally["dropped"] == {"program of synthetic-v1": 1}
     assert {pair["id"].split("/")[1] for pair in pairs} == {"0", "1", "2", "3"}
@@ -73,7 +74,7 @@ class Careless:
 def test_flaws_of_the_text_alone_are_counted_by_reason(made, tmp_path, monkeypatch):
     monkeypatch.setitem(answers.SOURCES, "teacher", f"{__name__}:Careless")
     path, tally = written(made, tmp_path / "out")
-    pairs, _ = read_shard(path)
+    pairs, _ = read_shard(path, lambda _: True)
     assert len(pairs) == 4
     assert {pair["reasoning"] for pair in pairs} == {"because"}
     assert all('"turn": 2' in pair["provenance"] for pair in pairs)

@@ -45,9 +45,7 @@ def assemble(
             for name in FILES
         }
         for path in paths:
-            for pair in read_shard(path)[0]:
-                if pair["id"] not in selection.kept:
-                    continue
+            for pair in read_shard(path, selection.kept.__contains__)[0]:
                 name, line = _placed(pair, verdicts)
                 counts.add(name, line)
                 if name is not None:

@@ -59,12 +59,14 @@ def judged(
 
 
 def _jobs(paths: Iterable[Path], selection: Selection, recipe: Recipe) -> dict[Rules, list[Job]]:
+    def is_wanted(name: str) -> bool:
+        by_chance = chance(recipe.seed, "verify", name) < recipe.verify.share
+        return by_chance and name in selection.kept
+
     jobs: dict[Rules, list[Job]] = defaultdict(list)
     for path in paths:
-        for pair in read_shard(path)[0]:
-            wanted = chance(recipe.seed, "verify", pair["id"]) < recipe.verify.share
-            if wanted and pair["id"] in selection.kept:
-                jobs[pair["precision"], pair["mode"]].append(_job(pair))
+        for pair in read_shard(path, is_wanted)[0]:
+            jobs[pair["precision"], pair["mode"]].append(_job(pair))
     return jobs
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kernelwright.core.record import Record
-from kernelwright.data.pairs.pair import chance, digest
+from kernelwright.data.pairs.pair import chance
 from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.shard import read_shard
 
@@ -30,19 +30,18 @@ def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
     ids: dict[str, list[str]] = {part.name: [] for part in recipe.part}
     dropped: dict[str, Counter[str]] = defaultdict(Counter)
     numbers: dict[str, Counter[str]] = defaultdict(Counter)
-    seen: set[tuple[str, str]] = set()
+    seen: set[tuple[str, ...]] = set()
     for path in paths:
         part = path.stem.rpartition("-")[0]
-        pairs, tally = read_shard(path)
+        tally = read_shard(path, lambda _: False)[1]
         numbers[part].update(programs=tally["programs"], answers=tally["answers"])
         dropped[part].update(tally["dropped"])
-        for pair in pairs:
-            key = pair["canonical"], digest(pair["completion"][0]["content"])
-            if key in seen:
+        for name, *key in tally["index"]:
+            if tuple(key) in seen:
                 dropped[part][DUPLICATE] += 1
             else:
-                seen.add(key)
-                ids[part].append(pair["id"])
+                seen.add(tuple(key))
+                ids[part].append(name)
     for name, kept in _mixed(ids, recipe).items():
         if left_out := len(ids[name]) - len(kept):
             dropped[name][OVER_SHARE] = left_out

@@ -1,12 +1,15 @@
 """Shards: the pairs of some programs of a part, written by whatever process comes to them.
 
-A file holds a pair a line, then a line that tells what became of everything else:
-{"record": "tally", "programs": .., "answers": .., "dropped": {reason: count}}. It has its name when
-it is whole, and is the same whoever writes it.
+A file holds a pair a line, then a line that tells what became of everything else, and what lines
+there are, for those who choose among them without reading all:
+{"record": "tally", "programs": .., "answers": .., "dropped": {reason: count},
+ "index": [[id, fingerprint of the program, digest of the answer], ..]}.
+It has its name when it is whole, and is the same whoever writes it.
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +19,7 @@ from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
-from kernelwright.data.pairs.pair import UNVERIFIED, Pair, make_pair, split_of
+from kernelwright.data.pairs.pair import UNVERIFIED, Pair, digest, make_pair, split_of
 from kernelwright.data.pairs.programs import Origin, Programs, contaminates, programs_of
 from kernelwright.data.pairs.recipe import Part, Recipe
 from kernelwright.policy.answer import read_answer
@@ -53,10 +56,19 @@ def shards_of(recipe: Recipe) -> Iterator[Shard]:
             yield Shard(part.name, number, first, min(first + size, num))
 
 
-def read_shard(path: Path) -> tuple[list[Record], Record]:
-    """Its pairs and its tally."""
-    *pairs, tally = record.read(path)
-    return pairs, tally
+def read_shard(path: Path, wanted: Callable[[str], bool]) -> tuple[list[Record], Record]:
+    """Those of its pairs whose ids are wanted, and its tally."""
+    *lines, last = path.read_bytes().splitlines()
+    tally: Record = json.loads(last)
+    entries = zip(tally["index"], lines, strict=True)
+    return [json.loads(line) for (name, *_), line in entries if wanted(name)], tally
+
+
+def index_of(pairs: Sequence[Record]) -> list[list[str]]:
+    """As a tally has it."""
+    return [
+        [pair["id"], pair["canonical"], digest(pair["completion"][0]["content"])] for pair in pairs
+    ]
 
 
 def writes(recipe: Record, folder: str) -> "ShardWorker":
@@ -66,7 +78,7 @@ def writes(recipe: Record, folder: str) -> "ShardWorker":
 
 
 class ShardWorker:
-    """A job is a `Shard` as JSON; the answer is its tally."""
+    """A job is a `Shard` as JSON; the answer is its tally, without the index."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -83,7 +95,7 @@ class ShardWorker:
         partial.unlink(missing_ok=True)
         record.append(partial, [*pairs, tally])
         partial.rename(path)
-        return tally
+        return {name: count for name, count in tally.items() if name != "index"}
 
     def close(self) -> None: ...
 
@@ -123,7 +135,8 @@ class _PartWriter:
                 else:
                     pairs.append(pair.to_json())
         tally = {"record": "tally", "programs": shard.last - shard.first, "answers": num_answers}
-        return pairs, tally | {"dropped": dict(sorted(dropped.items()))}
+        tally |= {"dropped": dict(sorted(dropped.items())), "index": index_of(pairs)}
+        return pairs, tally
 
     def _answers(self, found: Origin, index: int) -> list[Written]:
         seed = derive(self.recipe.seed, "answers", self.part.name, index)
