@@ -15,6 +15,7 @@ from kernelwright.policy.prompt import Request
 
 SOURCES = {
     "teacher": "kernelwright.data.pairs.teacher:TeacherSource",
+    "inductor": "kernelwright.data.inductor.source:InductorSource",
 }
 """Name in recipes -> where its class is; it is made with the part's options by keyword."""
 

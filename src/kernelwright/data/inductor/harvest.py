@@ -1,0 +1,102 @@
+"""What TorchInductor writes for a program: its Triton code, taken before anything compiles or runs.
+
+Inductor has a backend that writes Triton for the CPU; a machine needs no GPU for it, and what it
+writes is the same but for the device. Sizes are symbols, so that the code is for every shape.
+"""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import torch
+from torch._dynamo.device_interface import CpuInterface
+from torch._inductor import compile_fx, config
+from torch._inductor.graph import GraphLowering
+from torch.fx.experimental import _config as symbols
+
+from kernelwright.programs.program import Program
+from kernelwright.programs.tensors import memory_format
+from kernelwright.programs.text import to_text
+from kernelwright.sandbox.stub_gpu import active_driver
+
+_SETTINGS = {"cpu_backend": "triton", "force_disable_caches": True}
+
+
+class NotHarvested(Exception):
+    """Inductor cannot compile the program, or breaks it into several graphs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    code: str
+    """The module that Inductor would compile."""
+    inputs: tuple[str | None, ...]
+    """Of each argument of its `call`: the program's input, or None where it is a size."""
+
+
+def harvest(program: Program) -> Harvest:
+    """Inductor's code for a program of any size; no memory is touched.
+
+    Raises:
+        NotHarvested: there is none.
+    """
+    function, tensors = _function(program), [_unfilled(value) for value in program.inputs]
+    codes: list[str] = []
+    inputs: list[str | None] = []
+
+    def keep_code(graph: GraphLowering) -> Any:
+        codes.append(graph.codegen()[0].value)
+        return mock.Mock()
+
+    def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Any:
+        placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+        inputs.extend(_input_of(node) for node in placeholders)
+        return compile_fx.compile_fx(graph, examples)
+
+    with _writing_triton(), mock.patch.object(GraphLowering, "compile_to_module", keep_code):
+        try:
+            compiled: Any = torch.compile(function, backend=backend, dynamic=True, fullgraph=True)
+            compiled(*tensors)
+        except Exception as error:  # what was kept is not run: that fails, if nothing before it did
+            if not codes:
+                raise NotHarvested(f"{type(error).__name__}: {error}") from error
+    if len(codes) != 1:
+        raise NotHarvested(f"{len(codes)} graphs")
+    return Harvest(codes[0], tuple(inputs))
+
+
+@contextmanager
+def _writing_triton() -> Iterator[None]:
+    """Inductor as if the CPU ran Triton, with nothing remembered from program to program."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelwright-inductor-"))
+        stack.enter_context(mock.patch.dict("os.environ", TORCHINDUCTOR_CACHE_DIR=folder))
+        stack.enter_context(config.patch(_SETTINGS))
+        stack.enter_context(mock.patch.object(symbols, "use_duck_shape", False))
+        for name in ("is_triton_capable", "raise_if_triton_unavailable"):
+            stack.enter_context(mock.patch.object(CpuInterface, name, return_value=True))
+        stack.enter_context(active_driver())
+        torch._dynamo.reset()
+        yield
+
+
+def _function(program: Program) -> Any:
+    space: dict[str, Any] = {}
+    exec(compile(to_text(program), "program", "exec"), space)
+    return space["fused_operator"]
+
+
+def _unfilled(value: Any) -> torch.Tensor:
+    """A tensor of the input's type. Nobody reads it, so its memory is never there."""
+    made = value.type
+    layout = memory_format(made.layout.value, len(made.shape))
+    return torch.empty(made.shape, dtype=getattr(torch, made.dtype), memory_format=layout)
+
+
+def _input_of(node: torch.fx.Node) -> str | None:
+    """ "x0" of the placeholder "L_x0_"; None of a size's."""
+    target = str(node.target)
+    return target[2:-1] if target.startswith("L_") else None

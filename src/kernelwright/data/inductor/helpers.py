@@ -1,0 +1,52 @@
+"""Functions of Inductor's runtime that kernels call, as text: a candidate may not import them."""
+
+import ast
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from torch._inductor.runtime import triton_helpers
+
+from kernelwright.data.inductor.reading import NotRewritten
+
+_KNOWN = frozenset({"tl", "triton", "libdevice"})
+"""Names that a candidate has too."""
+
+
+def helper_functions(names: Iterable[str]) -> list[ast.FunctionDef]:
+    """These and those that they call, each before whoever calls it.
+
+    Raises:
+        NotRewritten: one of them needs more than Triton.
+    """
+    found: dict[str, ast.FunctionDef] = {}
+    for name in names:
+        _collect(name, found)
+    return list(found.values())
+
+
+def _collect(name: str, found: dict[str, ast.FunctionDef]) -> None:
+    if name in found:
+        return
+    function = _function(name)
+    parameters = {each.arg for each in function.args.args}
+    for used in _free_names(function) - parameters - {name}:
+        if used not in _KNOWN and hasattr(triton_helpers, used):
+            _collect(used, found)
+    found[name] = function
+
+
+def _function(name: str) -> ast.FunctionDef:
+    value: Any = getattr(triton_helpers, name, None)
+    source = inspect.getsource(value.fn) if hasattr(value, "fn") else ""
+    function = ast.parse(source).body[0] if source else None
+    if not isinstance(function, ast.FunctionDef):
+        raise NotRewritten(f"helper {name}")
+    if ast.get_docstring(function) is not None:
+        del function.body[0]
+    return function
+
+
+def _free_names(function: ast.FunctionDef) -> set[str]:
+    body = ast.Module(body=function.body, type_ignores=[])
+    return {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}

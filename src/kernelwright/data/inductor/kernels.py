@@ -1,0 +1,205 @@
+"""One of Inductor's kernels as people write them: without its runtime and its names."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernelwright.data.inductor.reading import Kernel
+
+_NAN_SAFE = "propagate_nan=tl.PropagateNan.ALL"
+_TAKES_NUMBERS = frozenset({"tl.where", "tl.maximum", "tl.minimum"})
+_JIT = ast.parse("triton.jit", mode="eval").body
+
+
+@dataclass(slots=True)
+class Rewritten:
+    function: ast.FunctionDef
+    parameters: list[str]
+    """Those that are left of Inductor's, by its names, in order; blocks are not among them."""
+    helpers: set[str] = field(default_factory=set)
+    """Of `triton_helpers`."""
+    constants: dict[str, int] = field(default_factory=dict)
+    """Numbers of elements that the kernel holds itself, by its names."""
+
+    @property
+    def stores(self) -> bool:
+        return any(ast.unparse(n.func) in _STORES for n in _calls(self.function))
+
+
+_STORES = frozenset({"tl.store", "tl.atomic_add"})
+
+
+def rewrite_kernel(kernel: Kernel, name: str, names: Mapping[str, str]) -> Rewritten:
+    """The kernel under another name.
+
+    Args:
+        names: parameter or local name -> what it is called instead.
+
+    Raises:
+        NotRewritten: it needs something of Inductor's runtime that a candidate cannot have.
+    """
+    function = ast.parse(ast.unparse(kernel.function)).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    function.name, function.decorator_list = name, [_JIT]
+    helpers = _Plain.helpers_of(function)
+    _inline_numbers(function)
+    constants = _take_constants(function)
+    _drop_unread(function)
+    blocks = {a.arg for a in function.args.args if a.annotation is not None}
+    parameters = [a.arg for a in function.args.args if a.arg not in blocks]
+    _Renamed(names).visit(function)
+    return Rewritten(ast.fix_missing_locations(function), parameters, helpers, constants)
+
+
+class _Plain(ast.NodeTransformer):
+    """Calls of Inductor's modules as calls of Triton's, or of helpers by their bare names."""
+
+    def __init__(self) -> None:
+        self.helpers: set[str] = set()
+
+    @classmethod
+    def helpers_of(cls, function: ast.FunctionDef) -> set[str]:
+        plain = cls()
+        function.body = [made for node in function.body if (made := plain.visit(node)) is not None]
+        return plain.helpers
+
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt | None:
+        is_check = isinstance(node.value, ast.Call) and "device_assert" in ast.unparse(node.value)
+        made: ast.stmt = self._visited(node)
+        return None if is_check else made
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        node.keywords = [k for k in node.keywords if k.arg != "eviction_policy"]
+        module, _, name = ast.unparse(node.func).rpartition(".")
+        if module == "triton_helpers" and name in ("maximum", "minimum"):
+            arguments = ", ".join(ast.unparse(self.visit(each)) for each in node.args)
+            return ast.parse(f"tl.{name}({arguments}, {_NAN_SAFE})", mode="eval").body
+        made: ast.expr = self._visited(node)
+        return made
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        module = node.value.id if isinstance(node.value, ast.Name) else ""
+        if module == "triton_helpers":
+            self.helpers.add(node.attr)
+            return ast.Name(node.attr, ast.Load())
+        if module == "tl_math":
+            return ast.Attribute(ast.Name("tl", ast.Load()), node.attr, ast.Load())
+        made: ast.expr = self._visited(node)
+        return made
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """Without `[:]`."""
+        is_all = isinstance(node.slice, ast.Slice) and ast.unparse(node.slice) == ":"
+        made: ast.expr = self.visit(node.value) if is_all else self._visited(node)
+        return made
+
+    def _visited(self, node: ast.AST) -> Any:
+        return self.generic_visit(node)
+
+
+def _inline_numbers(function: ast.FunctionDef) -> None:
+    """`tmp1 = tl.full([1], 0.5, tl.float32)` becomes a plain 0.5 where that means the same."""
+    parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+    for node in function.body:
+        number = _number(node)
+        if number is None:
+            continue
+        name, value = number
+        uses = [n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name]
+        reads = [n for n in uses if isinstance(n.ctx, ast.Load)]
+        if len(uses) != len(reads) + 1 or not all(_takes_number(parents[n]) for n in reads):
+            continue
+        _Substituted(name, value).visit(function)
+
+
+def _number(node: ast.stmt) -> tuple[str, ast.expr] | None:
+    """(name, number) of a statement that makes a tensor of one float32."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return None
+    call = node.value
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "tl.full" or len(call.args) != 3:
+        return None
+    shape, value, dtype = call.args
+    is_one = ast.unparse(shape) in ("[1]", "[1, 1]") and ast.unparse(dtype) == "tl.float32"
+    is_plain = isinstance(value, ast.Constant | ast.UnaryOp)
+    return (node.targets[0].id, value) if is_one and is_plain else None
+
+
+def _takes_number(node: ast.AST) -> bool:
+    """Whether a plain number means the same there as a tensor of one."""
+    if isinstance(node, ast.Call):
+        return ast.unparse(node.func) in _TAKES_NUMBERS
+    return isinstance(node, ast.BinOp | ast.Compare)
+
+
+class _Substituted(ast.NodeTransformer):
+    def __init__(self, name: str, value: ast.expr) -> None:
+        self.name, self.value = name, value
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        is_read = node.id == self.name and isinstance(node.ctx, ast.Load)
+        return self.value if is_read else node
+
+
+def _take_constants(function: ast.FunctionDef) -> dict[str, int]:
+    """Parameters that the body gives a number of its own are no parameters."""
+    found = {}
+    parameters = {a.arg for a in function.args.args}
+    for node in function.body:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        name = node.targets[0].id
+        if name in parameters and isinstance(node.value, ast.Constant):
+            found[name] = int(ast.literal_eval(node.value))
+    function.args.args = [a for a in function.args.args if a.arg not in found]
+    return found
+
+
+def _drop_unread(function: ast.FunctionDef) -> None:
+    """Assignments to names that nothing reads, and parameters likewise."""
+    while True:
+        read = _read(function)
+        dropped = _Dropped(read)
+        dropped.visit(function)
+        if not dropped.num:
+            break
+    function.args.args = [a for a in function.args.args if a.arg in read or a.annotation]
+
+
+def _read(function: ast.FunctionDef) -> set[str]:
+    names = (node for node in ast.walk(function) if isinstance(node, ast.Name))
+    return {name.id for name in names if isinstance(name.ctx, ast.Load)}
+
+
+class _Dropped(ast.NodeTransformer):
+    def __init__(self, read: set[str]) -> None:
+        self.read, self.num = read, 0
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt | None:
+        targets = ast.walk(node.targets[0])
+        return self._kept(node, {n.id for n in targets if isinstance(n, ast.Name)})
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.stmt | None:
+        return self._kept(node, {ast.unparse(node.target)})
+
+    def _kept(self, node: ast.stmt, names: set[str]) -> ast.stmt | None:
+        if names & self.read:
+            return node
+        self.num += 1
+        return None
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self.names.get(node.id, node.id), node.ctx)
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(self.names.get(node.arg, node.arg), node.annotation)
+
+
+def _calls(tree: ast.AST) -> list[ast.Call]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Call)]

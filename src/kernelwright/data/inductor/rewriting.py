@@ -1,0 +1,176 @@
+"""Inductor's module as a candidate: kernels that stand alone, their plans, and a wrapper."""
+
+import ast
+import random
+import re
+from collections.abc import Mapping
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.plan import plan_comment
+from kernelwright.data.inductor.harvest import Harvest
+from kernelwright.data.inductor.helpers import helper_functions
+from kernelwright.data.inductor.kernels import Rewritten, rewrite_kernel
+from kernelwright.data.inductor.reading import Kernel, NotRewritten, read_module
+from kernelwright.data.inductor.schedule import draw_blocks
+from kernelwright.data.inductor.wrapper import Launch, Wrapper, read_wrapper
+from kernelwright.programs.program import Program
+
+MOST_GRID = 65_535
+"""Programs along any axis of a grid but the first."""
+_LOOPS = {"reduction": "looped", "persistent_reduction": "one_pass"}
+_LONGEST_NAME = 60
+_NAME = re.compile(r"\w+")
+
+
+def rewrite(harvest: Harvest, program: Program, seed: int, mode: str) -> Candidate:
+    """The candidate, its blocks drawn by the seed.
+
+    Raises:
+        NotRewritten: it calls what a candidate of this mode may not, or something is not
+            understood.
+    """
+    module = read_module(harvest.code)
+    wrapper = read_wrapper(module, harvest.inputs)
+    if wrapper.library and mode == "pure":
+        raise NotRewritten("library call")
+    writing = _Writing(program, random.Random(seed))
+    body = []
+    for step in wrapper.steps:
+        if isinstance(step, Launch):
+            body += writing.launch(step, module.kernels[step.kernel])
+        else:
+            body.append(step)
+    if not writing.plans:
+        raise NotRewritten("no kernel")
+    return Candidate(
+        source=writing.source(wrapper, body), plan=tuple(writing.plans), origin="inductor"
+    )
+
+
+class _Writing:
+    def __init__(self, program: Program, rng: random.Random) -> None:
+        self.program, self.rng = program, rng
+        self.plans: list[KernelPlan] = []
+        self._kernels: dict[str, Rewritten | None] = {}
+        """By Inductor's name; None where a kernel stores nothing: it only checked its inputs."""
+        self._helpers: set[str] = set()
+        self._combines: dict[str, ast.FunctionDef] = {}
+
+    def launch(self, launch: Launch, kernel: Kernel) -> list[str]:
+        """The statements that launch it."""
+        if launch.kernel not in self._kernels:
+            self._kernels[launch.kernel] = self._rewritten(launch, kernel)
+        made = self._kernels[launch.kernel]
+        if made is None:
+            return []
+        plan = next(plan for plan in self.plans if plan.kernel == made.function.name)
+        names = [a.arg for a in kernel.function.args.args if a.annotation is None]
+        given = dict(zip(names, map(ast.unparse, launch.arguments), strict=True))
+        numels = [name for name in names if name.endswith("numel") and name not in made.constants]
+        lines = [f"{name} = {given[name]}" for name in numels if given[name] != name]
+        values = [name if name in numels else given[name] for name in made.parameters]
+        values += [f"{name}={value}" for name, value in plan.tiles.items()]
+        sizes = {n: str(made.constants.get(n, n)) for n in names if n.endswith("numel")}
+        grid = _grid(kernel.grid, sizes, plan.tiles)
+        return [*lines, f"{plan.kernel}[{grid}]({', '.join(values)})"]
+
+    def _rewritten(self, launch: Launch, kernel: Kernel) -> Rewritten | None:
+        fuses = self._fused(launch.nodes)
+        name = self._name(fuses)
+        made = rewrite_kernel(kernel, name, _parameter_names(launch, kernel))
+        if not made.stores:
+            return None
+        self._helpers |= made.helpers
+        self._combines |= {each.name: each for each in kernel.combines}
+        loop = _LOOPS.get(
+            kernel.kind, "pointwise flat" if len(kernel.hints) == 1 else "pointwise tiles"
+        )
+        if "associative_scan" in ast.unparse(kernel.function):
+            loop = "scan"
+        tiles = draw_blocks(kernel, self.rng)
+        self.plans.append(KernelPlan(kernel=name, fuses=fuses, loop=loop, tiles=tiles))
+        return made
+
+    def _fused(self, nodes: tuple[str, ...]) -> tuple[str, ...]:
+        """Operators of the calls that make these, in program order: nodes are named as what they
+        make, or, where that is several, as the operator."""
+        named = [
+            call.op
+            for call in self.program.calls
+            if set(call.outputs) & set(nodes)
+            or (len(call.outputs) > 1 and any(_stem(node) == call.op for node in nodes))
+        ]
+        return tuple(named) or tuple(dict.fromkeys(map(_stem, nodes))) or ("copy",)
+
+    def _name(self, fuses: tuple[str, ...]) -> str:
+        taken = {plan.kernel for plan in self.plans}
+        stem = "_".join(fuses)[:_LONGEST_NAME].rstrip("_")
+        names = (f"{stem}{f'_{n}' * (n > 1)}_kernel" for n in range(1, len(taken) + 2))
+        return next(name for name in names if name not in taken)
+
+    def source(self, wrapper: Wrapper, body: list[str]) -> str:
+        functions = [*helper_functions(sorted(self._helpers)), *self._combines.values()]
+        kernels = [made for made in self._kernels.values() if made is not None]
+        parts = [ast.unparse(each) for each in functions]
+        for plan, made in zip(self.plans, kernels, strict=True):
+            parts.append("\n".join([*plan_comment(plan), ast.unparse(made.function)]))
+        parts.append(_function(self.program, wrapper, body))
+        imports = ["import torch", "import triton", "import triton.language as tl"]
+        if any("libdevice." in part for part in parts):
+            imports.append("from triton.language.extra import libdevice")
+        return "\n".join(imports) + "\n\n\n" + "\n\n\n".join(parts) + "\n"
+
+
+def _parameter_names(launch: Launch, kernel: Kernel) -> dict[str, str]:
+    """Pointers called as what they point to, sizes as in the wrapper, where that is one name."""
+    names = [a.arg for a in kernel.function.args.args if a.annotation is None]
+    wanted = {
+        name: f"{given.id}_ptr" if "_ptr" in name else given.id
+        for name, given in zip(names, launch.arguments, strict=True)
+        if isinstance(given, ast.Name) and ("_ptr" in name or name.startswith("ks"))
+    }
+    return wanted if len(set(wanted.values())) == len(wanted) else {}
+
+
+def _grid(kind: str, sizes: Mapping[str, str], tiles: Mapping[str, int]) -> str:
+    """Programs along each axis.
+
+    Raises:
+        NotRewritten: a kind of grid that is not known.
+    """
+
+    def along(axis: str) -> str:
+        return f"triton.cdiv({sizes[f'{axis}numel']}, {tiles[f'{axis.upper()}BLOCK']})"
+
+    if kind == "Grid1D":
+        return f"({along('x')},)"
+    if kind == "Grid2D":
+        return f"({along('x')}, {along('y')})"
+    if kind == "Grid2DWithYZOverflow":
+        deep = f"triton.cdiv({along('y')}, {MOST_GRID})"
+        return f"({along('x')}, triton.cdiv({along('y')}, {deep}), {deep})"
+    if kind == "Grid3D":
+        return f"({along('x')}, {along('y')}, {along('z')})"
+    raise NotRewritten(f"grid {kind}")
+
+
+def _function(program: Program, wrapper: Wrapper, body: list[str]) -> str:
+    """`fused_operator`, which reads the sizes that it uses."""
+    used = set(_NAME.findall(" ".join(body)))
+    sizes: dict[str, list[str]] = {}
+    for name, place in wrapper.sizes.items():
+        if name in used:
+            sizes.setdefault(place.partition(".")[0], []).append(name)
+    read = [
+        f"{', '.join(names)} = {', '.join(wrapper.sizes[name] for name in names)}"
+        for names in sizes.values()
+    ]
+    parameters = ", ".join(value.name for value in program.inputs)
+    lines = "\n".join(f"    {line}" for line in [*read, *body])
+    return f"def fused_operator({parameters}):\n{lines}"
+
+
+def _stem(node: str) -> str:
+    """ "add" of "add_1"."""
+    head, _, tail = node.rpartition("_")
+    return head if tail.isdigit() else node

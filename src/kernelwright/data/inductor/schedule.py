@@ -1,0 +1,47 @@
+"""Blocks and warps for Inductor's kernels: its own are tuned on a GPU, ours are drawn by chance
+among those that fit."""
+
+import random
+
+from kernelwright.data.inductor.reading import Kernel, NotRewritten
+
+_FLAT = (128, 256, 512, 1024)
+_TILE = {2: (16, 32, 64), 3: (8, 16)}
+_REDUCED = (256, 512, 1024, 2048)
+_MOST_ELEMENTS = 4096
+"""Of a tile."""
+_ELEMENTS_A_WARP = 256
+
+
+def draw_blocks(kernel: Kernel, rng: random.Random) -> dict[str, int]:
+    """Name of each block the kernel asks for -> elements, and `num_warps`.
+
+    Raises:
+        NotRewritten: it loops over more than one axis.
+    """
+    wanted = [a.arg for a in kernel.function.args.args if a.annotation is not None]
+    kept = {axis: hint for axis, hint in kernel.hints.items() if not axis.startswith("r")}
+    reduced = [hint for axis, hint in kernel.hints.items() if axis.startswith("r")]
+    if len(reduced) > 1:
+        raise NotRewritten("several axes reduced")
+    if not reduced:
+        sizes = _FLAT if len(kept) == 1 else _TILE[len(kept)]
+        blocks = {
+            f"{axis.upper()}BLOCK": min(rng.choice(sizes), hint) for axis, hint in kept.items()
+        }
+        return _with_warps(blocks, 1)
+    is_looped = "R0_BLOCK" in wanted
+    along = min(rng.choice(_REDUCED), reduced[0]) if is_looped else reduced[0]
+    rows = [n for n in (1, 2, 4, 8, 16, 32) if n * along <= max(_MOST_ELEMENTS, along)]
+    blocks = {"XBLOCK": min(rng.choice(rows), kept["x"])}
+    if is_looped:
+        return _with_warps(blocks | {"R0_BLOCK": along}, 1)
+    return _with_warps(blocks, along)
+
+
+def _with_warps(blocks: dict[str, int], more: int) -> dict[str, int]:
+    elements = more
+    for size in blocks.values():
+        elements *= size
+    warps = max(1, min(16, elements // _ELEMENTS_A_WARP))
+    return blocks | {"num_warps": 1 << (warps.bit_length() - 1)}

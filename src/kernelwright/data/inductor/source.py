@@ -1,0 +1,44 @@
+"""TorchInductor's answers: the Triton that it writes for a program, made to stand alone.
+
+The same program has one such answer; several differ in their blocks alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kernelwright.core import toml
+from kernelwright.core.record import version_of
+from kernelwright.core.seed import derive
+from kernelwright.data.inductor.harvest import NotHarvested, harvest
+from kernelwright.data.inductor.reading import NotRewritten
+from kernelwright.data.inductor.rewriting import rewrite
+from kernelwright.data.pairs.answers import Written
+from kernelwright.policy.prompt import Request
+
+
+@dataclass(frozen=True, slots=True)
+class InductorSource:
+    licence = "BSD-3-Clause"
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        made: Self = toml.strictly(cls, options, "options.", see="docs/data.md")
+        return made
+
+    def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
+        """Answers that differ in their blocks."""
+        found: dict[str, Written] = {}
+        provenance = {"torch": version_of("torch")}
+        try:
+            harvested = harvest(request.program)
+            for number in range(limit):
+                drawn = derive(seed, "blocks", number)
+                candidate = rewrite(harvested, request.program, drawn, request.mode)
+                made = Written(candidate=candidate, provenance=provenance)
+                found.setdefault(candidate.source, made)
+        except NotHarvested:
+            return [Written(candidate=None, refused="inductor: not compiled")]
+        except NotRewritten as error:
+            return [Written(candidate=None, refused=f"inductor: {error}")]
+        return list(found.values())
