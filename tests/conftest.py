@@ -28,12 +28,20 @@ class Server:
 
     def replying(self, text):
         """The name of a model that answers this."""
-        return "reply:" + base64.b64encode(text.encode()).decode()
+        return f"reply:{_encoded(text)}"
+
+    def learning(self, *texts):
+        """The name of a model that answers the first, and the next whenever it is asked again."""
+        return f"learns:{'.'.join(map(_encoded, texts))}"
 
     def asked(self, model):
         """The requests to a model, oldest first."""
         with urlopen(f"http://127.0.0.1:{self.port}/log") as answer:
             return [request for request in json.load(answer) if request["model"] == model]
+
+
+def _encoded(text):
+    return base64.b64encode(text.encode()).decode()
 
 
 @pytest.fixture

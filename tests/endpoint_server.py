@@ -1,9 +1,10 @@
 """A server that speaks the chat-completions protocol, run as a process of its own by tests.
 
-The model's name says how it behaves: "reply:BASE64" answers that text, "busy" and "flaky" refuse a
-few times first, "tires" answers three times and fails from then on, "silent" says nothing, "down",
-"locked", "slow", "half", "cut", "nonsense", "empty" fail in their ways, "gullible" does what the
-candidate's text asks. GET /log gives all requests so far. Prints its port.
+The model's name says how it behaves: "reply:BASE64" answers that text, "learns:BASE64.BASE64" the
+next one for each answer before it in the conversation, "busy" and "flaky" refuse a few times first,
+"tires" answers three times and fails from then on, "silent" says nothing, "down", "locked", "slow",
+"half", "cut", "nonsense", "empty" fail in their ways, "gullible" does what the candidate's text
+asks. GET /log gives all requests so far. Prints its port.
 """
 
 import base64
@@ -30,6 +31,10 @@ class Handler(BaseHTTPRequestHandler):
             return self.fail(404, "no such path")
         if model.startswith("reply:"):
             return self.complete(base64.b64decode(model.removeprefix("reply:")).decode())
+        if model.startswith("learns:"):
+            answers = model.removeprefix("learns:").split(".")
+            answer = answers[sum(m["role"] == "assistant" for m in request["messages"])]
+            return self.complete(base64.b64decode(answer).decode())
         if model == "flaky":
             return self.fail(500, "oops") if TIMES[model] < 3 else self.complete("at last")
         if model == "busy":

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
+INTERPRETER = "cpu-interpreter"
+"""The device of a verdict, where there was no GPU."""
+
 
 class Stage(StrEnum):
     """How far a candidate came. An accepted one ends at `ACCEPTED`."""
@@ -93,7 +96,7 @@ class Verdict:
     precision: str
     """"strict", "tf32" or "kernelbench"."""
     device: str
-    """GPU name, or "cpu-interpreter"."""
+    """GPU name, or INTERPRETER."""
     line: int | None = None
     """Line of the candidate the message is about."""
     errors: ErrorFigures | None = None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from kernelwright.core.verdict import INTERPRETER
 from kernelwright.verify.compare import Precision
 
 
@@ -18,4 +19,4 @@ class Rules:
     def device_name(self) -> str:
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
-        return "cpu-interpreter"
+        return INTERPRETER

@@ -8,8 +8,9 @@ from kernelwright.data.inductor.reading import Kernel, NotRewritten
 _FLAT = (128, 256, 512, 1024)
 _TILE = {2: (16, 32, 64), 3: (8, 16)}
 _REDUCED = (256, 512, 1024, 2048)
-_MOST_ELEMENTS = 4096
-"""Of a tile."""
+_ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+_LEAST_ELEMENTS, _MOST_ELEMENTS = 1024, 4096
+"""Of a tile of rows."""
 _ELEMENTS_A_WARP = 256
 
 
@@ -32,8 +33,8 @@ def draw_blocks(kernel: Kernel, rng: random.Random) -> dict[str, int]:
         return _with_warps(blocks, 1)
     is_looped = "R0_BLOCK" in wanted
     along = min(rng.choice(_REDUCED), reduced[0]) if is_looped else reduced[0]
-    rows = [n for n in (1, 2, 4, 8, 16, 32) if n * along <= max(_MOST_ELEMENTS, along)]
-    blocks = {"XBLOCK": min(rng.choice(rows), kept["x"])}
+    rows = [n for n in _ROWS if _LEAST_ELEMENTS <= n * along <= _MOST_ELEMENTS]
+    blocks = {"XBLOCK": min(rng.choice(rows or [1]), kept["x"])}
     if is_looped:
         return _with_warps(blocks | {"R0_BLOCK": along}, 1)
     return _with_warps(blocks, along)

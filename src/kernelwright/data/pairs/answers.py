@@ -1,7 +1,7 @@
 """Where answers come from: one protocol, and a module for each source.
 
-A source is made once a process, from the options of a recipe's part. It never judges: what it gives
-is a claim, like any candidate.
+A source is made once a process, from the options of a recipe's part. What it gives is a claim, like
+any candidate; only one that asks again after a verdict has that to say too.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,15 @@ from typing import Any, Protocol
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
 from kernelwright.policy.prompt import Request
 
+TEACHER = "teacher"
+"""The one source whose answers are right by their making, so that judging a sample will do."""
 SOURCES = {
-    "teacher": "kernelwright.data.pairs.teacher:TeacherSource",
+    TEACHER: "kernelwright.data.pairs.teacher:TeacherSource",
     "inductor": "kernelwright.data.inductor.source:InductorSource",
+    "llm": "kernelwright.data.pairs.llm:LlmSource",
 }
 """Name in recipes -> where its class is; it is made with the part's options by keyword."""
 
@@ -27,6 +31,8 @@ class Written:
     candidate: Candidate | None
     refused: str = ""
     """A word or two; counted in the data card."""
+    verdict: Verdict | None = None
+    """Where the source had it judged."""
     reasoning: str = ""
     provenance: Record = field(default_factory=dict)
 

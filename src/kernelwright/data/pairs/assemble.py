@@ -9,8 +9,8 @@ from statistics import quantiles
 from typing import Any
 
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Verdict
-from kernelwright.data.pairs.pair import TRAIN, VALIDATION
+from kernelwright.core.verdict import INTERPRETER, Code, Verdict
+from kernelwright.data.pairs.pair import TRAIN, VALIDATION, is_rejected, with_verdict
 from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.select import Selection
 from kernelwright.data.pairs.shard import read_shard
@@ -19,6 +19,8 @@ NEGATIVES = "negatives"
 NO_TASK = "no_task"
 """In place of a code, where the judge cannot judge by the program: its results are not finite, say.
 """
+TOO_SLOW = "too_slow_to_interpret"
+"""Likewise, where Triton's interpreter took too long: that is nothing against a kernel."""
 FILES = (TRAIN, VALIDATION, NEGATIVES)
 COUNTED = ("source", "level", "difficulty", "verdict", "split", "licence", "origin", "kernels")
 
@@ -58,17 +60,15 @@ def assemble(
 
 
 def _placed(pair: Record, verdicts: Mapping[str, Verdict | None]) -> tuple[str | None, Record]:
-    """Which file a pair goes to, and its line there; none where the program is no task."""
-    if pair["id"] not in verdicts:
-        return pair["split"], pair
-    verdict = verdicts[pair["id"]]
-    if verdict is None:
-        return None, pair | {"verdict": NO_TASK}
-    line = pair | {"verdict": verdict.code.value}
-    if verdict.accepted:
-        return pair["split"], line
-    why = {"stage": verdict.stage.value, "message": verdict.message, "line": verdict.line or 0}
-    return NEGATIVES, line | why
+    """Which file a pair goes to, and its line there; none where nothing could be found out."""
+    if pair["id"] in verdicts:
+        verdict = verdicts[pair["id"]]
+        if verdict is None:
+            return None, pair | {"verdict": NO_TASK}
+        if verdict.code is Code.TIMEOUT and verdict.device == INTERPRETER:
+            return None, pair | {"verdict": TOO_SLOW}
+        pair = with_verdict(pair, verdict)
+    return NEGATIVES if is_rejected(pair) else pair["split"], pair
 
 
 class _Counts:

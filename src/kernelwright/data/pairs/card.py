@@ -50,7 +50,10 @@ def _overview(recipe: Recipe, summary: Record) -> str:
     split = summary["split"]
     judged = f"{summary['judged']:,} pairs were judged by kernelwright's judge"
     if recipe.verify.share < 1:
-        judged += f", a share of {recipe.verify.share:g} drawn by chance; the others are unverified"
+        judged += (
+            f": of the teacher's a share of {recipe.verify.share:g} drawn by chance, the others of "
+            "which are unverified, and all that other sources wrote"
+        )
     return (
         f"{summary['pairs']:,} pairs of {summary['programs']:,} programs: {split.get(TRAIN, 0):,} "
         f"to train on, {split.get(VALIDATION, 0):,} held back (a program is on one side with all "

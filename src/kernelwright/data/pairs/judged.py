@@ -7,7 +7,8 @@ from pathlib import Path
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.data.pairs.pair import chance
+from kernelwright.data.pairs.answers import TEACHER
+from kernelwright.data.pairs.pair import UNVERIFIED, chance
 from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.select import Selection
 from kernelwright.data.pairs.shard import read_shard
@@ -31,14 +32,12 @@ def judged(
     num_workers: int,
     say: Say,
 ) -> dict[str, Verdict | None]:
-    """Id -> verdict, of the pairs that are drawn to be judged; None where the program is no task
-    that can be judged by. Correctness only.
+    """Id -> verdict, of the teacher's pairs that are drawn to be judged, and of all that others
+    wrote; None where the program is no task that can be judged by. Correctness only.
 
     Raises:
         InfraError: some could not be judged, by a failure of ours; a later run tries again.
     """
-    if not recipe.verify.share:
-        return {}
     verdicts: dict[str, Verdict | None] = {}
     for (precision, mode), jobs in sorted(_jobs(paths, selection, recipe).items()):
         how = JudgeRecipe(
@@ -59,14 +58,17 @@ def judged(
 
 
 def _jobs(paths: Iterable[Path], selection: Selection, recipe: Recipe) -> dict[Rules, list[Job]]:
+    taught = {part.name for part in recipe.part if part.source == TEACHER}
+
     def is_wanted(name: str) -> bool:
-        by_chance = chance(recipe.seed, "verify", name) < recipe.verify.share
-        return by_chance and name in selection.kept
+        share = recipe.verify.share if name.partition("/")[0] in taught else 1.0
+        return name in selection.kept and chance(recipe.seed, "verify", name) < share
 
     jobs: dict[Rules, list[Job]] = defaultdict(list)
     for path in paths:
         for pair in read_shard(path, is_wanted)[0]:
-            jobs[pair["precision"], pair["mode"]].append(_job(pair))
+            if pair["verdict"] == UNVERIFIED:
+                jobs[pair["precision"], pair["mode"]].append(_job(pair))
     return jobs
 
 

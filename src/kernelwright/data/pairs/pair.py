@@ -12,6 +12,7 @@ from typing import Any
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Verdict
 from kernelwright.policy.answer import answer_text
 from kernelwright.policy.prompt import Request, request_text
 from kernelwright.programs.fragment import RELABELLING
@@ -108,6 +109,19 @@ def make_pair(
         canonical=canonical,
         **columns,
     )
+
+
+def with_verdict(line: Record, verdict: Verdict) -> Record:
+    """A pair's line with what the judge found; of a rejected one, why."""
+    judged = line | {"verdict": verdict.code.value}
+    if verdict.accepted:
+        return judged
+    why = {"stage": verdict.stage.value, "message": verdict.message, "line": verdict.line or 0}
+    return judged | why
+
+
+def is_rejected(line: Record) -> bool:
+    return "stage" in line
 
 
 def difficulty_of(program: Program, num_kernels: int) -> int:

@@ -9,13 +9,15 @@ from typing import Any, Self
 from kernelwright.core import toml
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.data.pairs.answers import SOURCES
+from kernelwright.data.pairs.answers import SOURCES, TEACHER
 from kernelwright.synth.recipe import Recipe as SynthRecipe
 
 SEE = "docs/data.md"
 CALLS_A_SHARD = 320
 MOST_IN_SHARD = 160
 """Programs of a shard: fewer of larger ones, so that shards take about as long as each other."""
+MOST_ASKED_IN_SHARD = 8
+"""The same, where others than the teacher answer, which takes longer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +25,7 @@ class Part:
     """Programs from one place, answered by one source."""
 
     name: str
-    source: str = "teacher"
+    source: str = TEACHER
     """Who answers: a name in `answers.SOURCES`."""
     level: int = 0
     """Programs of so many calls are drawn; 0 where they come from a file."""
@@ -65,7 +67,8 @@ class Part:
     @property
     def programs_a_shard(self) -> int:
         """Whatever the number of workers, so that a run goes on with another."""
-        return max(1, min(MOST_IN_SHARD, CALLS_A_SHARD // max(self.level, 2)))
+        most = MOST_IN_SHARD if self.source == TEACHER else MOST_ASKED_IN_SHARD
+        return max(1, min(most, CALLS_A_SHARD // max(self.level, 2)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,7 +76,8 @@ class Verification:
     """Which pairs are judged, and how."""
 
     share: float = 0.0
-    """Of all pairs, drawn by chance; 1: every one. The others say "unverified"."""
+    """Of the teacher's pairs, drawn by chance; 1: every one. The others say "unverified". All that
+    other sources write is judged."""
     device: str = "auto"
     grade: str = "recycled"
 

@@ -19,7 +19,7 @@ from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
-from kernelwright.data.pairs.pair import UNVERIFIED, Pair, digest, make_pair, split_of
+from kernelwright.data.pairs.pair import UNVERIFIED, Pair, digest, make_pair, split_of, with_verdict
 from kernelwright.data.pairs.programs import Origin, Programs, contaminates, programs_of
 from kernelwright.data.pairs.recipe import Part, Recipe
 from kernelwright.policy.answer import read_answer
@@ -133,7 +133,7 @@ class _PartWriter:
                 if isinstance(pair, str):
                     dropped[pair] += 1
                 else:
-                    pairs.append(pair.to_json())
+                    pairs.append(_line(pair, written))
         tally = {"record": "tally", "programs": shard.last - shard.first, "answers": num_answers}
         tally |= {"dropped": dict(sorted(dropped.items())), "index": index_of(pairs)}
         return pairs, tally
@@ -169,6 +169,11 @@ class _PartWriter:
             provenance=found.provenance | written.provenance,
         )
         return _flaw(pair) or pair
+
+
+def _line(pair: Pair, written: Written) -> Record:
+    line = pair.to_json()
+    return line if written.verdict is None else with_verdict(line, written.verdict)
 
 
 def _both(one: str, other: str) -> str:

@@ -1,0 +1,155 @@
+"""A language model's answers: any behind a URL, told what to write, or given what Inductor writes.
+
+What the judge rejects may be told to the model, which then answers again. Every answer that was
+judged is given back: the rejected ones are negatives.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from kernelwright.core import toml
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Verdict
+from kernelwright.data.inductor.harvest import NotHarvested, harvest
+from kernelwright.data.inductor.reading import NotRewritten
+from kernelwright.data.inductor.rewriting import rewrite
+from kernelwright.data.pairs.answers import Written
+from kernelwright.policy.answer import Answer, answer_text, read_answer
+from kernelwright.policy.endpoint import Endpoint, Message
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.prompt import Request, conversation, with_feedback
+from kernelwright.policy.served import ServedModel
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
+from kernelwright.verify.task import Task
+
+_REASONING = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>", re.DOTALL)
+_REFINE = """
+TorchInductor compiles this program to the answer below. It is right. Write one that a person would
+be glad to read: plain names, no step that does nothing, a `why` in each plan; and a faster one, if
+you see how.
+
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Options:
+    """What a recipe's part says of its model."""
+
+    model: str
+    """openai:URL#model. The key is in the environment (`policy.endpoint`)."""
+    refine: bool = False
+    """Give it what TorchInductor writes; programs without are left out."""
+    turns: int = 1
+    """Answers to one question, each told what the judge found of the one before."""
+    temperature: float = 0.8
+    max_tokens: int = 8192
+    device: str = "auto"
+    """The judge's, between turns."""
+
+    def __post_init__(self) -> None:
+        if self.turns < 1:
+            raise UsageError("turns: at least one", remedy="leave it out for one")
+
+
+class LlmSource:
+    licence = "unknown"
+    """The model's terms say; a recipe's part should."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._model = ServedModel(Endpoint.parse(options.model))
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> Self:
+        return cls(toml.strictly(Options, options, "options.", see="docs/data.md"))
+
+    def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
+        """Of `limit` questions asked side by side, every answer of every turn."""
+        begin = conversation(request)
+        if self.options.refine:
+            compiled = _compiled(request, seed)
+            if isinstance(compiled, str):
+                return [Written(candidate=None, refused=compiled)]
+            begin[-1] = Message("user", begin[-1].content + _REFINE + answer_text(compiled))
+        task = program_task(request.program)
+        talks = self._answered([_Talk(begin)], limit, seed)
+        written: list[Written] = []
+        for turn in range(self.options.turns):
+            if turn:
+                talks = self._answered([talk.next() for talk in talks if talk.goes_on], 1, seed)
+            self._judge(talks, request, task, seed)
+            written += [self._written(talk, turn) for talk in talks]
+        return written
+
+    def _answered(self, talks: Sequence["_Talk"], samples: int, seed: int) -> list["_Talk"]:
+        """Each talk with an answer, as many times as there are samples of it."""
+        if not talks:
+            return []
+        options = self.options
+        sampling = Sampling(
+            temperature=options.temperature, max_tokens=options.max_tokens, seed=seed
+        )
+        told = [talk.messages for talk in talks]
+        found = self._model.chat(told, samples=samples, sampling=sampling)
+        return [
+            _Talk(talk.messages, text)
+            for talk, texts in zip(talks, found, strict=True)
+            for text in texts
+        ]
+
+    def _judge(self, talks: Sequence["_Talk"], request: Request, task: Task, seed: int) -> None:
+        """Judge the answers, where further turns are to come of it."""
+        candidates = [talk for talk in talks if talk.answer.candidate is not None]
+        if self.options.turns == 1 or not candidates:
+            return
+        rules = self.options.device, request.precision, request.mode
+        with Judge(*rules, times=False, seed=seed % (1 << 31), trusted=False) as judge:
+            for talk in candidates:
+                assert talk.answer.candidate is not None
+                talk.verdict = judge.verify(task, talk.answer.candidate)
+
+    def _written(self, talk: "_Talk", turn: int) -> Written:
+        answer = talk.answer
+        reasoning = _REASONING.search(talk.text)
+        return Written(
+            candidate=answer.candidate,
+            refused=f"llm: {answer.malformed}" if answer.candidate is None else "",
+            verdict=talk.verdict,
+            reasoning=reasoning[1].strip() if reasoning else "",
+            provenance={"model": self._model.name, "turn": turn, "refines": self.options.refine},
+        )
+
+
+@dataclass(slots=True)
+class _Talk:
+    """A conversation, and the answer to it."""
+
+    messages: list[Message]
+    text: str = ""
+    verdict: Verdict | None = None
+    answer: Answer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.answer = read_answer(self.text, origin="llm")
+
+    @property
+    def goes_on(self) -> bool:
+        """A right answer is left alone: without times there is nothing to better."""
+        return self.verdict is None or not self.verdict.accepted
+
+    def next(self) -> "_Talk":
+        return _Talk(with_feedback(self.messages, self.answer, self.verdict))
+
+
+def _compiled(request: Request, seed: int) -> Candidate | str:
+    """What Inductor writes, or why there is none."""
+    try:
+        return rewrite(harvest(request.program), request.program, seed, request.mode)
+    except NotHarvested:
+        return "inductor: not compiled"
+    except NotRewritten as error:
+        return f"inductor: {error}"
