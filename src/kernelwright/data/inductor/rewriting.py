@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import plan_comment
 from kernelwright.data.inductor.harvest import Harvest
-from kernelwright.data.inductor.helpers import helper_functions
 from kernelwright.data.inductor.kernels import Rewritten, rewrite_kernel
 from kernelwright.data.inductor.reading import Kernel, NotRewritten, read_module
+from kernelwright.data.inductor.runtime import runtime_functions
 from kernelwright.data.inductor.schedule import draw_blocks
 from kernelwright.data.inductor.wrapper import Launch, Wrapper, read_wrapper
 from kernelwright.programs.program import Program
@@ -109,7 +109,7 @@ class _Writing:
         return next(name for name in names if name not in taken)
 
     def source(self, wrapper: Wrapper, body: list[str]) -> str:
-        functions = [*helper_functions(sorted(self._helpers)), *self._combines.values()]
+        functions = [*runtime_functions(sorted(self._helpers)), *self._combines.values()]
         kernels = [made for made in self._kernels.values() if made is not None]
         parts = [ast.unparse(each) for each in functions]
         for plan, made in zip(self.plans, kernels, strict=True):

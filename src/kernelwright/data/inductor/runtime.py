@@ -13,7 +13,7 @@ _KNOWN = frozenset({"tl", "triton", "libdevice"})
 """Names that a candidate has too."""
 
 
-def helper_functions(names: Iterable[str]) -> list[ast.FunctionDef]:
+def runtime_functions(names: Iterable[str]) -> list[ast.FunctionDef]:
     """These and those that they call, each before whoever calls it.
 
     Raises:
