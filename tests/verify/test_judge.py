@@ -14,7 +14,7 @@ from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
-from kernelwright.verify import cases, checks
+from kernelwright.verify import cases, checks, screening
 from kernelwright.verify.api import verify
 from kernelwright.verify.cases import PART_CHANGED, Cases, with_part_of
 from kernelwright.verify.dispatch import computing
@@ -191,6 +191,13 @@ def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kerne
 
 def test_screening_nothing_gives_nothing(judge, relu):
     assert judge.screen(relu, []) == []
+
+
+def test_candidates_are_screened_in_two_cases_large_ones_in_one(judge, relu, monkeypatch):
+    good = Candidate(source=GOOD)
+    assert [len(verdict.cases) for verdict in judge.screen(relu, [good])] == [2]
+    monkeypatch.setattr(screening, "KEPT_BYTES", 0)
+    assert [len(verdict.cases) for verdict in judge.screen(relu, [good])] == [1]
 
 
 def test_memory_is_held_while_judging_and_not_while_compiling(relu, monkeypatch):

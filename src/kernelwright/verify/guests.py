@@ -61,12 +61,17 @@ class LongLived:
         worn = self._num_candidates >= self._max_candidates
         if self._guest is not None and (worn or not self._guest.alive):
             self.retire()
+        self._num_candidates += 1
+        guest = self.begin()
+        if self._keeps_spare and self._spare is None and self._num_candidates >= SPARE_AFTER:
+            self._spare = _in_background(self._start)
+        return guest
+
+    def begin(self) -> Guest:
+        """Have a guest, so that the next candidate need not wait for its start."""
         if self._guest is None:
             self._guest = self._take_spare() or self._start()
             self.num_started += 1
-        self._num_candidates += 1
-        if self._keeps_spare and self._spare is None and self._num_candidates >= SPARE_AFTER:
-            self._spare = _in_background(self._start)
         return self._guest
 
     def retire(self) -> None:

@@ -1,4 +1,5 @@
-"""Many candidates ranked: two cases each in one guest, then times beside each other.
+"""Many candidates ranked: two cases each in one guest, a single one where it is large, then times
+beside each other.
 
 All candidates answer one case before the next is posed, so that memory holds one case at a time.
 """
@@ -17,7 +18,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Limits
 from kernelwright.verify import rounds
-from kernelwright.verify.cases import Case, Posed, case_of, pose
+from kernelwright.verify.cases import KEPT_BYTES, Case, Posed, case_of, pose
 from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
@@ -58,15 +59,21 @@ class Screening:
             for i, candidate in enumerate(candidates)
         ]
         trials = self.compiled(named, task)
+        if all(trial.rejection is not None for trial in trials):
+            return [trial.verdict() for trial in trials]
         small = fitting(task, self._rules.device, is_generic=True)
         is_on_gpu = self._rules.device.type == "cuda"
         guests = _Guests(small, self._guest, self._rules)
         server(self._rules.device).start()  # not while others wait for the GPU
+        with sharing(self._rules.device):
+            self._guest.begin()  # nor for room
         with self._hold():
             for number in range(NUM_CASES):
                 posing = _Posing(case_of(self._seed, number), self._rules)
                 judged = partial(self._judged, guests=guests, posing=posing)
                 trials = [once_more(partial(judged, trial)) for trial in trials]
+                if posing.is_large:
+                    break
             right = [trial for trial in trials if trial.rejection is None]
             if is_on_gpu and right:
                 timed = partial(rounds.time_screened, guests.session, task, right, self._seed)
@@ -130,9 +137,13 @@ class _Posing:
 
     case: Case
     rules: Rules
+    is_large: bool = False
+    """What was posed is more than KEPT_BYTES."""
     _posed: dict[int, tuple[Task, Posed]] = field(default_factory=dict)
 
     def posed(self, task: Task) -> Posed:
         if id(task) not in self._posed:
-            self._posed[id(task)] = task, pose(task, self.case, self.rules)
+            posed = pose(task, self.case, self.rules)
+            self.is_large |= posed.num_bytes > KEPT_BYTES
+            self._posed[id(task)] = task, posed
         return self._posed[id(task)][1]
