@@ -85,15 +85,20 @@ def test_records_tell_of_levels_and_best_weights(whole):
     assert list((whole / "tensorboard").iterdir())
 
 
-def test_a_killed_run_goes_on_as_if_it_had_not_been(pairs, whole, tmp_path):
-    folder = tmp_path / "run"
-    script = (
+def script(pairs, folder):
+    """The run that others are compared with, for a process of its own."""
+    return (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "from pathlib import Path; import torch; from sft_runs import make_recipe, run\n"
         "torch.set_num_threads(1)\n"
         f"run(make_recipe({str(pairs)!r}), Path({str(folder)!r}), say=print)"
     )
-    with subprocess.Popen([sys.executable, "-u", "-c", script], stdout=subprocess.PIPE) as process:
+
+
+def test_a_killed_run_goes_on_as_if_it_had_not_been(pairs, whole, tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-u", "-c", script(pairs, folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         for line in process.stdout:
             if line.startswith(b"step 10 "):
                 process.send_signal(signal.SIGKILL)
@@ -192,3 +197,22 @@ def test_adapters_alone_are_trained_and_saved(pairs, tmp_path):
     after = adapted.model.layers[0].mlp.up_proj
     assert torch.allclose(after.base_layer.weight.float(), before, rtol=2**-8, atol=0)
     assert after.lora_B.default.weight.any()
+
+
+def test_two_processes_train_as_one_does(pairs, whole, tmp_path):
+    """Each takes one of the two forward passes of a step; they talk through gloo."""
+    folder = tmp_path / "run"
+    (tmp_path / "script.py").write_text(script(pairs, folder))
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, *launch, str(tmp_path / "script.py")]
+    subprocess.run(command, check=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    first_epoch = [line["step"] for line in records(whole, "step") if line["epoch"] <= 1][:-1]
+    assert len(first_epoch) > 6
+    for step in first_epoch:
+        assert losses(folder)[step] == pytest.approx(losses(whole)[step], rel=1e-5)
+    one, two = (records(each, "validation")[0] for each in (whole, folder))
+    assert two["loss"] == pytest.approx(one["loss"], rel=1e-5)
+    assert two["tokens"] == one["tokens"]
+    (part,) = records(folder, "part")
+    assert part["processes"] == 2
+    assert checkpoints.is_whole(folder / "checkpoints" / "step-00000012")

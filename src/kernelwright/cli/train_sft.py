@@ -2,11 +2,14 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelwright.cli.console import err, out, progress
+
+if TYPE_CHECKING:
+    from kernelwright.train.run import Ended
 
 SIGNALLED = 128
 """Added to a signal's number where it ended the run before its budget was used."""
@@ -37,6 +40,13 @@ def command(
     num_workers = workers or len(os.sched_getaffinity(0))
     with progress("train") as say:
         ended = train_sft(loaded, folder, resume=resume, workers=num_workers, say=say)
+    if ended.is_main:
+        _print(ended, folder)
+    if ended.stopped_by:
+        raise typer.Exit(SIGNALLED + ended.stopped_by)
+
+
+def _print(ended: "Ended", folder: Path) -> None:
     standing = ended.standing
     out.print(f"{standing.step} steps, {standing.tokens:,} tokens, {standing.seconds:.0f} s")
     if standing.best_loss is not None:
@@ -44,4 +54,3 @@ def command(
     err.print(f"weights  {folder}/best  {folder}/last", markup=False, soft_wrap=True)
     if ended.stopped_by:
         err.print("stopped by a signal; go on with --resume", style="yellow")
-        raise typer.Exit(SIGNALLED + ended.stopped_by)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from accelerate import PartialState
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.model import fresh_tokenizer, make_model
 from kernelwright.train.pairs import TRAIN, Part, find_files, parts_of, read_part
+from kernelwright.train.process import this_process
 from kernelwright.train.recipe import FRESH, Recipe
 from kernelwright.train.rows import Selection, pack, select
 from kernelwright.train.tokens import token_dataset, with_marked_answers
@@ -42,7 +42,7 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
         UsageError: no pairs to train on or to validate with, or a file or model that is broken.
     """
     files = find_files(recipe.data.files)
-    with PartialState().local_main_process_first():
+    with this_process().local_main_process_first():
         times = [time.monotonic()]
         model, tokenizer = _model(recipe, parts_of(files), folder / "tokenizer")
         times.append(time.monotonic())

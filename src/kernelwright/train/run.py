@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from accelerate import PartialState
 from transformers.integrations.integration_utils import TensorBoardCallback
 from transformers.utils.logging import disable_progress_bar
 from trl import SFTConfig
@@ -16,6 +15,7 @@ from kernelwright.train.folder import LAST, Standing, Start, find_start, open_fo
 from kernelwright.train.model import lora_config
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.prepare import Prepared, prepare
+from kernelwright.train.process import this_process
 from kernelwright.train.recipe import Recipe
 from kernelwright.train.records import RECORDS, Recorder, cut_after
 from kernelwright.train.rows import Collator
@@ -31,6 +31,8 @@ class Ended:
     standing: Standing
     stopped_by: int | None
     """The signal that ended it before its budget was used."""
+    is_main: bool
+    """Of the processes of the run, the one that speaks for all."""
 
 
 def train_sft(
@@ -49,7 +51,7 @@ def train_sft(
             not a number.
     """
     disable_progress_bar()  # type: ignore[no-untyped-call]
-    process = PartialState()
+    process = this_process()
     speak = say if process.is_main_process else lambda _: None
     with process.main_process_first():
         open_folder(recipe, folder, resume=resume or not process.is_main_process)
@@ -68,7 +70,7 @@ def train_sft(
     trainer.export(LAST)
     if process.is_main_process:
         _record_end(folder, trainer)
-    return Ended(trainer.standing, trainer.pace.stopped_by)
+    return Ended(trainer.standing, trainer.pace.stopped_by, process.is_main_process)
 
 
 def _steps(recipe: Recipe, prepared: Prepared, rows_per_step: int) -> int:
@@ -123,7 +125,7 @@ def _pad_id(prepared: Prepared) -> int:
 
 
 def _tensorboard(folder: Path, step: int) -> list[TensorBoardCallback]:
-    if not PartialState().is_main_process:
+    if not this_process().is_main_process:
         return []
     from torch.utils.tensorboard import SummaryWriter
 
@@ -133,7 +135,7 @@ def _tensorboard(folder: Path, step: int) -> list[TensorBoardCallback]:
 
 def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
-    rows, passes = recipe.rows(PartialState().num_processes)
+    rows, passes = recipe.rows(this_process().num_processes)
     return SFTConfig(
         output_dir=str(folder),
         seed=recipe.seed,
@@ -178,7 +180,7 @@ def _record_part(
         "optimizer_began": start.standing.optimizer_began,
         "steps_trained_again": lost,
         "steps": None if steps == ENDLESS_STEPS else steps,
-        "processes": PartialState().num_processes,
+        "processes": this_process().num_processes,
         "recipe": recipe.to_json(),
         "data": prepared.facts,
         "environment": record.environment(LIBRARIES),

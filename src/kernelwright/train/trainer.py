@@ -21,7 +21,7 @@ from kernelwright.train import checkpoints
 from kernelwright.train.folder import BEST, Standing
 from kernelwright.train.pace import Pace, rate_factor
 from kernelwright.train.recipe import LossHead, Recipe
-from kernelwright.train.rows import Collator
+from kernelwright.train.rows import IGNORED, Collator
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -118,15 +118,27 @@ class PairTrainer(SFTTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def _validate(self, rows: "Dataset") -> tuple[float, float]:
-        """Sum of losses, and number of trained tokens."""
+        """Sum of losses, and number of trained tokens.
+
+        Processes take turns at batches. All make as many passes, since sharded weights are gathered
+        in each: what is left over is passed through and not counted.
+        """
+        size, turns = self.args.per_device_eval_batch_size, self.accelerator.num_processes
+        begins = range(0, len(rows), size)
         sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)
-        for batch in self.get_eval_dataloader(rows):
+        for turn in range(0, len(begins), turns):
+            mine = turn + self.accelerator.process_index
+            begin = begins[mine] if mine < len(begins) else 0
+            batch = self.data_collator(
+                list(rows.select(range(begin, min(begin + size, len(rows)))))
+            )
             inputs = self._prepare_inputs(batch)
             inputs.pop("num_tokens")
             with self.compute_loss_context_manager():
                 loss = self.compute_loss(self.model_wrapped, inputs, num_items_in_batch=1)
-            sums[0] += loss / self.accelerator.num_processes
-            sums[1] += (inputs["labels"][:, 1:] != -100).sum()
+            if mine < len(begins):
+                sums[0] += loss / self.accelerator.num_processes
+                sums[1] += (inputs["labels"][:, 1:] != IGNORED).sum()
         loss, tokens = self.accelerator.reduce(sums, reduction="sum").tolist()
         return loss, tokens
 
