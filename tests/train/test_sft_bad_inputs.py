@@ -102,6 +102,12 @@ def test_attention_that_this_machine_has_not(pairs, tmp_path):
     assert "CUDA" in refused(recipe, tmp_path / "run")
 
 
+def test_fewer_rows_than_a_compiled_pass_takes(pairs, tmp_path):
+    batch = {"step_tokens": 65_536, "micro_tokens": 65_536}
+    recipe = make_recipe(pairs, model={"compile": True}, batch=batch)
+    assert "fewer" in refused(recipe, tmp_path / "run")
+
+
 def test_a_loss_that_is_no_number_ends_the_run(pairs, tmp_path):
     recipe = make_recipe(pairs, optimizer={"learning_rate": 1e30, "clip": 1e30})
     assert "not a number" in refused(recipe, tmp_path / "run")

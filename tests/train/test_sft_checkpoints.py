@@ -1,11 +1,13 @@
 """Folders that are whole or not there."""
 
+import errno
 import os
 
 import pytest
 
 from kernelwright.core.errors import UsageError
 from kernelwright.train import checkpoints
+from kernelwright.train.disk import disk_may_be_full
 
 
 def fill(text):
@@ -26,30 +28,38 @@ def test_a_folder_is_replaced_as_a_whole(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), RuntimeError("PytorchStreamWriter failed")]
-)
-def test_a_full_disk_leaves_what_was_there(error, tmp_path):
+def test_a_failure_leaves_what_was_there(tmp_path):
     target = tmp_path / "best"
     checkpoints.write_folder(target, fill("one"))
 
     def fail(folder):
         fill("two")(folder)
-        raise error
+        raise KeyError("x")
 
-    with pytest.raises(UsageError, match="disk") as caught:
+    with pytest.raises(KeyError):
         checkpoints.write_folder(target, fail)
-    assert "--resume" in caught.value.remedy
     assert (target / "a").read_text() == "one"
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
 
 
-def test_other_failures_are_told_as_they_are(tmp_path):
-    def fail(folder):
-        raise KeyError("x")
+FULL = [
+    OSError(errno.ENOSPC, "No space left on device"),
+    RuntimeError("[enforce fail at inline_container.cc:863] . PytorchStreamWriter failed"),
+    ValueError("I/O error: No space left on device (os error 28)"),
+]
 
-    with pytest.raises(KeyError):
-        checkpoints.write_folder(tmp_path / "best", fail)
+
+@pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
+def test_a_full_disk_is_told(error, tmp_path):
+    with pytest.raises(UsageError, match="disk") as caught, disk_may_be_full(tmp_path):
+        raise error
+    assert str(tmp_path) in str(caught.value)
+    assert "--resume" in caught.value.remedy
+
+
+def test_other_failures_are_told_as_they_are(tmp_path):
+    with pytest.raises(FileNotFoundError), disk_may_be_full(tmp_path):
+        (tmp_path / "none").read_text()
 
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "unlisted"])

@@ -6,8 +6,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from kernelwright.core.errors import UsageError
-
 WHOLE = "whole.json"
 """Lists the files of a folder with their sizes; written last."""
 _WRITING, _REPLACED = ".writing-", ".replaced-"
@@ -29,8 +27,7 @@ def write_folder(
     Returns:
         Its bytes.
 
-    Raises:
-        UsageError: the disk is full. What was at `target` before is still there.
+    Whatever is raised: what was at `target` before is still there.
     """
     aside = target.parent / f"{_WRITING}{target.name}"
     if is_main:
@@ -42,10 +39,9 @@ def write_folder(
         wait()
         if is_main:
             _seal(aside)
-    except Exception as error:
-        written = _bytes_of(aside)
+    except Exception:
         shutil.rmtree(aside, ignore_errors=True)
-        raise _explained(error, target, written) from error
+        raise
     if is_main:
         _publish(aside, target)
     wait()
@@ -122,18 +118,3 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _explained(error: Exception, target: Path, written: int) -> Exception:
-    """What writing failed by. Libraries wrap the system's error in ones of their own."""
-    said = str(error)
-    marks = ("No space left", "File too large", "quota exceeded", "PytorchStreamWriter failed")
-    if not any(mark in said for mark in marks):
-        return error
-    free = shutil.disk_usage(target.parent).free
-    return UsageError(
-        f"the disk took {written / 1e6:.0f} MB of the checkpoint and no more "
-        f"({free / 1e6:.0f} MB are free); earlier checkpoints are whole",
-        file=str(target),
-        remedy="make room, then run the same command with --resume",
-    )

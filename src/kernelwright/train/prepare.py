@@ -11,6 +11,7 @@ import numpy as np
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.model import fresh_tokenizer, make_model
 from kernelwright.train.pairs import TRAIN, Part, find_files, parts_of, read_part
 from kernelwright.train.process import this_process
@@ -42,7 +43,7 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
         UsageError: no pairs to train on or to validate with, or a file or model that is broken.
     """
     files = find_files(recipe.data.files)
-    with this_process().local_main_process_first():
+    with this_process().local_main_process_first(), disk_may_be_full(folder):
         times = [time.monotonic()]
         model, tokenizer = _model(recipe, parts_of(files), folder / "tokenizer")
         times.append(time.monotonic())

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import torch
 from transformers.integrations.integration_utils import TensorBoardCallback
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils import logging
 from trl import SFTConfig
 
 from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import LAST, Standing, Start, find_start, open_folder
 from kernelwright.train.model import lora_config
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
@@ -50,7 +52,8 @@ def train_sft(
         UsageError: recipe, data, model or folder cannot be used, the disk is full, or the loss is
             not a number.
     """
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     process = this_process()
     speak = say if process.is_main_process else lambda _: None
     with process.main_process_first():
@@ -60,14 +63,20 @@ def train_sft(
     with process.main_process_first():
         start = find_start(folder)
     rows, passes = recipe.rows(process.num_processes)
+    if recipe.model.compile and len(prepared.train) < rows * process.num_processes:
+        raise UsageError(
+            f"{len(prepared.train)} rows are fewer than a compiled pass takes at once",
+            remedy="set model.compile = false, or lower batch.micro_tokens",
+        )
     steps = _steps(recipe, prepared, rows * passes * process.num_processes)
     if process.is_main_process:
         _record_part(recipe, folder, prepared, start, steps)
     trainer = _trainer(recipe, folder, prepared, start, steps, speak)
     if trainer.pace.progress(start.standing.step) < 1:
-        with trainer.pace.listening():
+        with trainer.pace.listening(), disk_may_be_full(folder):
             trainer.train(resume_from_checkpoint=str(start.folder) if start.folder else None)
-    trainer.export(LAST)
+    with disk_may_be_full(folder):
+        trainer.export(LAST)
     if process.is_main_process:
         _record_end(folder, trainer)
     return Ended(trainer.standing, trainer.pace.stopped_by, process.is_main_process)
@@ -158,6 +167,7 @@ def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
         use_cpu=not on_gpu,
         gradient_checkpointing=recipe.model.gradient_checkpointing,
         torch_compile=recipe.model.compile,
+        dataloader_drop_last=recipe.model.compile,  # a smaller batch would be compiled for again
         dataloader_num_workers=4 if on_gpu else 0,
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,

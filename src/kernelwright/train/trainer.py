@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from transformers import PrinterCallback, TrainerCallback
 from transformers.trainer import TRAINER_STATE_NAME
@@ -120,25 +121,23 @@ class PairTrainer(SFTTrainer):  # type: ignore[misc]
     def _validate(self, rows: "Dataset") -> tuple[float, float]:
         """Sum of losses, and number of trained tokens.
 
-        Processes take turns at batches. All make as many passes, since sharded weights are gathered
-        in each: what is left over is passed through and not counted.
+        Processes take turns at batches, and all make as many passes, since sharded weights are
+        gathered in each: rows without trained tokens make up for what is missing. The model is
+        not the compiled one: other shapes would be compiled for.
         """
         size, turns = self.args.per_device_eval_batch_size, self.accelerator.num_processes
-        begins = range(0, len(rows), size)
+        blank = rows[0] | {"trained": np.zeros_like(rows[0]["trained"])}
         sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)
-        for turn in range(0, len(begins), turns):
-            mine = turn + self.accelerator.process_index
-            begin = begins[mine] if mine < len(begins) else 0
-            batch = self.data_collator(
-                list(rows.select(range(begin, min(begin + size, len(rows)))))
-            )
-            inputs = self._prepare_inputs(batch)
+        for turn in range(0, len(rows), size * turns):
+            begin = turn + size * self.accelerator.process_index
+            numbers = range(begin, begin + size)
+            batch = [rows[number] if number < len(rows) else blank for number in numbers]
+            inputs = self._prepare_inputs(self.data_collator(batch))
             inputs.pop("num_tokens")
             with self.compute_loss_context_manager():
-                loss = self.compute_loss(self.model_wrapped, inputs, num_items_in_batch=1)
-            if mine < len(begins):
-                sums[0] += loss / self.accelerator.num_processes
-                sums[1] += (inputs["labels"][:, 1:] != IGNORED).sum()
+                loss = self.compute_loss(self.model, inputs, num_items_in_batch=1)
+            sums[0] += loss / turns
+            sums[1] += (inputs["labels"][:, 1:] != IGNORED).sum()
         loss, tokens = self.accelerator.reduce(sums, reduction="sum").tolist()
         return loss, tokens
 
