@@ -5,12 +5,8 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.search.forms import at_cpu_size, forms
-from kernelwright.search.optimize import (
-    MAX_CANDIDATES,
-    MIN_CANDIDATES,
-    _candidates_each,
-    optimize_target,
-)
+from kernelwright.search.optimize import optimize_target
+from kernelwright.search.search import MAX_CANDIDATES, MIN_CANDIDATES, _candidates_each
 
 
 def summed(rows: int = 64) -> Program:

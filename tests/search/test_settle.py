@@ -10,8 +10,8 @@ from kernelwright.programs import partition
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
-from kernelwright.search import optimize
-from kernelwright.search.optimize import Search
+from kernelwright.search import search as searching
+from kernelwright.search.search import Search
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Wholes
@@ -205,7 +205,7 @@ def test_both_layouts_have_their_time(monkeypatch):
 def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]:
     """Fragments tuned in each layout where the search of a minute began so many seconds ago."""
     clock = SimpleNamespace(now=seconds)
-    monkeypatch.setattr(optimize, "worked_s", lambda: clock.now)
+    monkeypatch.setattr(searching, "worked_s", lambda: clock.now)
     monkeypatch.setattr(partition, "time", SimpleNamespace(monotonic=lambda: clock.now))
     search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
     return {
@@ -220,7 +220,7 @@ def test_what_libraries_do_well_is_tuned_last(monkeypatch):
     [t] = b.call("softmax", input=t, dim=1)
     [t] = b.call("conv2d", input=t, weight=b.input(TensorType((4, 1, 3, 3))), groups=4)
     program = b.program(b.call("tanh", input=t))
-    monkeypatch.setattr(optimize, "worked_s", lambda: 0.0)
+    monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
     judge = SlowJudge(SimpleNamespace(now=0.0))
     found = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None).variants(
         program, program_task(program)
@@ -229,6 +229,53 @@ def test_what_libraries_do_well_is_tuned_last(monkeypatch):
     assert is_last == sorted(is_last)
     assert is_last[-1]
     assert any({2, 3} <= tuned.fragment.calls for tuned in found.tuned[: is_last.index(True)])
+
+
+def blocks() -> Program:
+    """A small fragment that occurs three times, a larger one that occurs once, apart."""
+    b = Builder()
+    x, w = b.input(TensorType((64, 64))), b.input(TensorType((64, 64)))
+    for _ in range(3):
+        [x] = b.call("aten.sort.default", self=x, dim=1)[:1]
+        [x] = b.call("tanh", input=x)
+        [x] = b.call("add", input=x, other=w)
+    [x] = b.call("aten.sort.default", self=x, dim=1)[:1]
+    for op in ("relu", "exp", "tanh"):
+        [x] = b.call(op, input=x)
+    return b.program([x])
+
+
+class WatchedJudge(SlowJudge):
+    """Remembers what it compiles and screens, by the operators of the task."""
+
+    def __init__(self):
+        super().__init__(SimpleNamespace(now=0.0))
+        self.events = []
+
+    def _note(self, event, task):
+        self.events.append((event, "+".join(call.op for call in task.program.calls)))
+
+    def warm(self, task, candidates):
+        assert candidates
+        self._note("warm", task)
+
+    def screen(self, task, candidates):
+        self._note("screen", task)
+        return super().screen(task, candidates)
+
+
+def test_what_saves_most_wherever_it_occurs_is_tuned_first_and_the_next_compiled_meanwhile(
+    monkeypatch,
+):
+    monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
+    judge = WatchedJudge()
+    search = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None)
+    search.variants(blocks(), program_task(blocks()))
+    assert [each for event, each in judge.events if event == "screen"][:2] == [
+        "tanh+add", "relu+exp+tanh",
+    ]  # fmt: skip
+    assert ("warm", "relu+exp+tanh") in judge.events
+    assert ("warm", "tanh+add") not in judge.events, "it is the first"
 
 
 def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():

@@ -6,7 +6,8 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import answer_text
 from kernelwright.programs.text import parse, to_text
-from kernelwright.search.optimize import Search, optimize_target
+from kernelwright.search.optimize import optimize_target
+from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.teacher.writer import write
 from kernelwright.verify.judge import Judge

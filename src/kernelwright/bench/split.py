@@ -16,7 +16,7 @@ from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
-from kernelwright.search.optimize import Search
+from kernelwright.search.search import Search
 from kernelwright.search.variant import Variant
 from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.verify.judge import Judge

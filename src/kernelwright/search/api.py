@@ -15,7 +15,8 @@ from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.describe import result_record
 from kernelwright.search.importing import import_file
-from kernelwright.search.optimize import JUDGING_SHARE, Search
+from kernelwright.search.optimize import JUDGING_SHARE
+from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.search.wholes import Wholes
 from kernelwright.timing.stages import worked_s

@@ -8,52 +8,28 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.core.seed import derive
 from kernelwright.policy.names import DEFAULT
-from kernelwright.programs.combine import Option, combine
-from kernelwright.programs.fragment import extract
-from kernelwright.programs.partition import covering_first, propose
-from kernelwright.programs.program import Call, Program
-from kernelwright.programs.text import to_text
 from kernelwright.search.describe import (
-    Spent,
     program_record,
     result_record,
     run_record,
     tuned_records,
 )
-from kernelwright.search.forms import Form, forms
+from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.search.target import load_target
-from kernelwright.search.tune import Tuned, affordable, stays, tune
-from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Say, Wholes
-from kernelwright.teacher.writer import family
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.room import Hold
-from kernelwright.verify.task import Task
 
-TUNING_SHARE, JUDGING_SHARE = 0.6, 0.2
-"""Of the budget: until when fragments are tuned, and for the cases of judging the whole."""
-MIN_TUNING_SHARE = 0.3
-"""Of the budget: how long fragments are tuned however long a large model took to lower."""
-PROPOSING_SHARE = 0.3
-"""Of a form's time for tuning: until when a large program is looked through for fragments."""
-MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
-"""A fragment: as many as its share of the time for tuning suffices for."""
-ASKED_TOGETHER = 16
-"""Fragments that models write for at once: together they take little longer than one."""
-CANDIDATE_S = 1.5
-"""Of that time: compiling, two cases, times."""
+JUDGING_SHARE = 0.2
+"""Of the budget: for the cases of judging the whole."""
 
 
 def optimize_target(
@@ -139,169 +115,3 @@ def _check_writable(out: Path) -> None:
     nearest = next(folder for folder in (path, *path.parents) if folder.exists())
     if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
         raise UsageError(f"cannot write to {out}", remedy="give a folder with --out")
-
-
-class Search:
-    """Tuning with one judge within a budget; equal fragments are tuned once."""
-
-    def __init__(
-        self,
-        judge: Judge,
-        sources: Sources | None = None,
-        *,
-        begin_s: float,
-        budget_s: float,
-        say: Say,
-        seed: int = 0,
-    ) -> None:
-        self._judge, self._say, self._seed = judge, say, seed
-        self._sources = sources or Sources()
-        if self._sources.has_models and judge.trusted:
-            raise ValueError("what models write is not for a judge that trusts it")
-        self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
-        self._min_tuning_s = MIN_TUNING_SHARE * budget_s
-        self._known: dict[str, Tuned] = {}
-
-    def spent(self) -> Spent:
-        """Until now."""
-        num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
-        return Spent(worked_s() - self._begin_s, num_candidates)
-
-    def variants(self, program: Program, task: Task) -> list[Variant]:
-        """The program searched in its forms, each in an equal share of the time and in what those
-        before it left.
-
-        Args:
-            task: what the whole is judged by.
-        """
-        is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
-        found = forms(program, on_gpu=self._judge.on_gpu, at_other_sizes=is_moved)
-        now_s = worked_s()
-        end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
-        share_s = (end_s - now_s) / len(found)
-        planned_s = self._tuning_s / len(found)
-        return [
-            self._search(form, planned_s, now_s + share_s * number)
-            for number, form in enumerate(found, 1)
-        ]
-
-    def _search(self, form: Form, planned_s: float, until_s: float) -> Variant:
-        program = form.program
-        every = self._judge.rules.mode == "pure"
-        now_s = worked_s()
-        for_s = PROPOSING_SHARE * (until_s - now_s)
-        proposals = self._in_order(program, propose(program, family, every=every, for_s=for_s))
-        proposals += self._whole(program, proposals)
-        limit = _candidates_each(planned_s, len(proposals))
-        tuned: list[Tuned] = []
-        for number, calls in enumerate(proposals, 1):
-            is_late = bool(tuned) and worked_s() > until_s
-            if is_late or self._is_settled(program, calls, tuned):
-                continue
-            self._ask(program, proposals[number - 1 :], tuned, limit)
-            names = "+".join(program.calls[i].op for i in sorted(calls))
-            self._say(f"{form.name} {number}/{len(proposals)}: {names}")
-            tuned.append(self._tune(program, calls, limit))
-        chosen = self._chosen(program, tuned)
-        while every and worked_s() <= until_s:
-            gaps = _gaps(program, tuned, chosen)
-            if not gaps:
-                break
-            self._say(f"{form.name}: {len(gaps)} fragments more of what the chosen ones leave")
-            self._ask(program, gaps, tuned, limit)
-            tuned += [self._tune(program, calls, limit) for calls in gaps]
-            chosen = self._chosen(program, tuned)
-        return Variant.of(form, tuple(tuned), chosen)
-
-    def _whole(self, program: Program, proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-        """For models, which write several kernels at once, the program as one fragment too."""
-        whole = frozenset(range(len(program.calls)))
-        is_open = self._sources.has_models and not any(call.is_extern for call in program.calls)
-        return [whole] if is_open and whole and whole not in proposals else []
-
-    def _ask(
-        self,
-        program: Program,
-        proposals: Sequence[frozenset[int]],
-        tuned: list[Tuned],
-        limit: int,
-    ) -> None:
-        """Have the models write for the first proposal, and for those after it along with it."""
-        if not self._sources.has_models:
-            return
-        open_ = (calls for calls in proposals if not self._is_settled(program, calls, tuned))
-        asked = [extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER)]
-        asked = [each for each in asked if not stays(each, self._judge)]
-        limit = affordable(self._judge, limit)
-        self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed)
-
-    def _chosen(self, program: Program, tuned: Sequence[Tuned]) -> tuple[int, ...]:
-        options = [Option(t.fragment.calls, self._value(t)) for t in tuned]
-        return tuple(combine(program, options))
-
-    def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
-        """Whether a larger fragment has won that these calls need not be tried against.
-
-        They are tried where they are what another winner leaves of it: both cannot be kept.
-        Where speed is measured and the library may stay, they are tried if the larger one took a
-        product from it that they leave there: its kernel and theirs may be faster than one.
-        """
-        may_stay = self._judge.on_gpu and self._judge.rules.mode != "pure"
-        winners = [t.fragment.calls for t in tuned if t.winner is not None]
-        for larger in winners:
-            if not calls < larger or any(calls == larger - other for other in winners):
-                continue
-            left = (program.calls[i] for i in larger - calls)
-            if not (may_stay and any(call.is_product for call in left)):
-                return True
-        return False
-
-    def _in_order(
-        self, program: Program, proposals: Sequence[frozenset[int]]
-    ) -> list[frozenset[int]]:
-        """Those first that no other contains. Where a library may stay and times decide, those
-        with a dense convolution come last of all: few of them win, and each takes long."""
-        ordered = covering_first(proposals)
-        if self._judge.rules.mode == "pure" or not self._judge.on_gpu:
-            return ordered
-        return sorted(ordered, key=lambda calls: any(_is_dense(program.calls[i]) for i in calls))
-
-    def _tune(self, program: Program, calls: frozenset[int], limit: int) -> Tuned:
-        fragment = extract(program, calls)
-        text = to_text(fragment.program)
-        if text not in self._known:
-            self._known[text] = tune(
-                fragment,
-                self._judge,
-                self._sources,
-                limit=limit,
-                seed=derive(self._seed, text),
-            )
-        return replace(self._known[text], fragment=fragment)
-
-    def _value(self, tuned: Tuned) -> float:
-        """What taking it is worth; in pure mode covering an operator outweighs any time."""
-        if tuned.winner is None:
-            return 0.0
-        covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
-        return tuned.saving + covered * 1e12
-
-
-def _candidates_each(planned_s: float, num_proposals: int) -> int:
-    """By the time that a form was to have: what is written never depends on the clock."""
-    affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
-    return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
-
-
-def _gaps(program: Program, tuned: Sequence[Tuned], chosen: Sequence[int]) -> list[frozenset[int]]:
-    """Fragments, not tried yet, of the calls that no chosen one holds."""
-    held = frozenset().union(*(tuned[i].fragment.calls for i in chosen))
-    left = frozenset(range(len(program.calls))) - held
-    tried = {t.fragment.calls for t in tuned}
-    return [p for p in propose(program, family, every=True, within=left) if p not in tried]
-
-
-def _is_dense(call: Call) -> bool:
-    """A convolution over all channels: what libraries have their best kernels for."""
-    is_convolution = not call.is_extern and call.operator.family == "convolution"
-    return is_convolution and call.arg("groups") == 1
