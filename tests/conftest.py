@@ -2,9 +2,13 @@
 
 import base64
 import json
+import os
+import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -52,3 +56,52 @@ def server():
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         yield Server(int(process.stdout.readline()))
         process.terminate()
+
+
+@pytest.fixture(scope="session")
+def served_model(tmp_path_factory):
+    """The name, as a policy, of a tiny untrained model behind `transformers serve`."""
+    command = Path(sys.executable).with_name("transformers")
+    needed = ("openai", "transformers", "tokenizers", "fastapi", "uvicorn", "accelerate")
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing or not command.exists():
+        pytest.skip(f"not installed: {', '.join(missing) or command.name}")
+    folder = tmp_path_factory.mktemp("served")
+    _save_model(folder)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    serve = [command, "serve", folder, "--port", str(port), "--device", "cpu"]
+    with subprocess.Popen(serve, env=environment, **quiet) as process:
+        end_s = time.monotonic() + 120
+        while not _is_up(port) and process.poll() is None and time.monotonic() < end_s:
+            time.sleep(0.5)
+        yield f"openai:http://localhost:{port}/v1#{folder}"
+        process.terminate()
+
+
+def _save_model(folder):
+    """A one-layer Llama over bytes."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    symbols = ["<s>", "</s>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    letters = Tokenizer(models.BPE(vocab={s: i for i, s in enumerate(symbols)}, merges=[]))
+    letters.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    letters.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, bos_token="<s>", eos_token="</s>")
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+    config = LlamaConfig(vocab_size=len(symbols), num_attention_heads=2, **sizes)
+    LlamaForCausalLM(config).save_pretrained(folder)
+
+
+def _is_up(port):
+    try:
+        with urlopen(f"http://localhost:{port}/health", timeout=1):
+            return True
+    except OSError:
+        return False

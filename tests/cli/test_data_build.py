@@ -87,8 +87,16 @@ def test_it_loads_as_a_data_set(recipe, tmp_path, monkeypatch):
     assert rows[0] == loaded["train"][0]
 
 
-def test_a_recipe_that_says_nonsense_leaves_no_folder(recipe, tmp_path, capsys):
-    recipe.write_text(RECIPE.replace("answers", "anwsers"))
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("anwsers = 2", "recipe.toml: no field part 1.'anwsers'"),
+        ("options = { depth = 3 }", "no field options.'depth'"),
+        ('source = "llm"\noptions = { model = "gpt" }', "not a model endpoint: gpt"),
+    ],
+)
+def test_a_recipe_that_says_nonsense_leaves_no_folder(recipe, tmp_path, capsys, wrong, said):
+    recipe.write_text(RECIPE.replace("answers = 2", wrong))
     assert data_build(recipe, tmp_path / "set") == 2
-    assert "recipe.toml: no field part 1.'anwsers'" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
     assert not (tmp_path / "set").exists()

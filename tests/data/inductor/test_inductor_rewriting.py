@@ -41,12 +41,12 @@ CALL = """\
 ARGUMENTS = (None, None, "x0")
 
 
-def module(body=BODY, call=CALL, grid="Grid1D", hints="{'x': 128}"):
+def module(body=BODY, call=CALL, grid="Grid1D", hints="{'x': 128}", combine=""):
     kernel = f"""
 import triton
 import triton.language as tl
 
-@triton_heuristics.pointwise(
+{combine}@triton_heuristics.pointwise(
     size_hints={hints},
     filename=__file__,
     inductor_meta={{'grid_type': '{grid}', 'things': set()}},
@@ -103,6 +103,14 @@ def test_a_helper_comes_with_what_it_calls():
     body = BODY.replace("triton_helpers.maximum(tmp3, tmp2)", "triton_helpers.max2(tmp2, 0)")
     functions = [n.name for n in ast.parse(rewritten(body=body).source).body if hasattr(n, "name")]
     assert functions.index("maximum") < functions.index("max2") < len(functions) - 2
+
+
+def test_what_a_scan_combines_by_is_made_plain_too():
+    combine = "@triton.jit\ndef larger(a, b):\n    return triton_helpers.maximum(a, b)\n\n"
+    body = BODY.replace("tl_math.exp(tmp4)", "tl.associative_scan((tmp4,), 0, larger)")
+    candidate = rewritten(body=body, combine=combine)
+    assert "return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)" in candidate.source
+    assert candidate.plan[0].loop == "scan"
 
 
 def test_a_number_that_is_asked_for_its_shape_stays_a_tensor():

@@ -6,7 +6,7 @@ from pairs_data import PROGRAMS
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.verdict import Code
 from kernelwright.data.pairs.llm import LlmSource
-from kernelwright.policy.answer import answer_text
+from kernelwright.policy.answer import Malformed, answer_text
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import parse
 from kernelwright.teacher.whole import write_whole
@@ -72,3 +72,11 @@ def test_options_and_failures_are_told_apart(server):
         LlmSource.of({"model": "somewhere"})
     with pytest.raises(InfraError):
         source(server, "half").answers(REQUEST, limit=1, seed=0)
+
+
+def test_a_model_that_was_never_trained_is_asked_and_its_answers_are_counted(served_model):
+    options = {"model": served_model, "max_tokens": 16, "turns": 2, "device": "cpu"}
+    found = LlmSource.of(options).answers(REQUEST, limit=2, seed=0)
+    assert len(found) == 4, "two questions, two turns"
+    assert all(written.candidate is None for written in found)
+    assert {written.refused for written in found} <= {f"llm: {kind}" for kind in Malformed}

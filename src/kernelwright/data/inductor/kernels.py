@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from kernelwright.data.inductor.reading import Kernel
@@ -17,9 +17,11 @@ class Rewritten:
     function: ast.FunctionDef
     parameters: list[str]
     """Those that are left of Inductor's, by its names, in order; blocks are not among them."""
-    helpers: set[str] = field(default_factory=set)
+    combines: tuple[ast.FunctionDef, ...]
+    """Functions that it hands to scans and reductions."""
+    helpers: set[str]
     """Of `triton_helpers`."""
-    constants: dict[str, int] = field(default_factory=dict)
+    constants: dict[str, int]
     """Numbers of elements that the kernel holds itself, by its names."""
 
     @property
@@ -39,17 +41,23 @@ def rewrite_kernel(kernel: Kernel, name: str, names: Mapping[str, str]) -> Rewri
     Raises:
         NotRewritten: it needs something of Inductor's runtime that a candidate cannot have.
     """
-    function = ast.parse(ast.unparse(kernel.function)).body[0]
-    assert isinstance(function, ast.FunctionDef)
+    function, *combines = map(_copied, (kernel.function, *kernel.combines))
     function.name, function.decorator_list = name, [_JIT]
-    helpers = _Plain.helpers_of(function)
+    helpers = set().union(*map(_Plain.helpers_of, (function, *combines)))
     _inline_numbers(function)
     constants = _take_constants(function)
     _drop_unread(function)
     blocks = {a.arg for a in function.args.args if a.annotation is not None}
     parameters = [a.arg for a in function.args.args if a.arg not in blocks]
     _Renamed(names).visit(function)
-    return Rewritten(ast.fix_missing_locations(function), parameters, helpers, constants)
+    ast.fix_missing_locations(function)
+    return Rewritten(function, parameters, tuple(combines), helpers, constants)
+
+
+def _copied(function: ast.FunctionDef) -> ast.FunctionDef:
+    copy = ast.parse(ast.unparse(function)).body[0]
+    assert isinstance(copy, ast.FunctionDef)
+    return copy
 
 
 class _Plain(ast.NodeTransformer):

@@ -81,7 +81,10 @@ class _Writing:
         if not made.stores:
             return None
         self._helpers |= made.helpers
-        self._combines |= {each.name: each for each in kernel.combines}
+        for each in made.combines:
+            known = self._combines.setdefault(each.name, each)
+            if ast.unparse(known) != ast.unparse(each):
+                raise NotRewritten("two functions of one name")
         loop = _LOOPS.get(
             kernel.kind, "pointwise flat" if len(kernel.hints) == 1 else "pointwise tiles"
         )

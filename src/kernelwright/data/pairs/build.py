@@ -15,6 +15,7 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record, code_digest, version_of
+from kernelwright.data.pairs.answers import make_source
 from kernelwright.data.pairs.assemble import assemble
 from kernelwright.data.pairs.card import card
 from kernelwright.data.pairs.judged import judged
@@ -60,6 +61,8 @@ def build(
     if parquet:
         check_pyarrow()
     begin_s = time.monotonic()
+    for part in recipe.part:
+        make_source(part.source, part.options)  # workers would find out late, one after the other
     shards = list(shards_of(recipe))
     _begin(recipe, out)
     _write_shards(recipe, out, {shard.name: asdict(shard) for shard in shards}, num_workers, say)
