@@ -95,3 +95,14 @@ def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):
 def test_a_vocabulary_without_room_for_bytes_is_refused():
     with pytest.raises(ValueError, match="no room"):
         train_tokenizer(["x"], vocabulary=200, max_length=16)
+
+
+def test_lines_that_repeat_are_single_tokens_and_no_token_goes_on_in_another_line():
+    texts = [text for each in PAIRS for text in each]
+    tokenizer = train_tokenizer(texts, vocabulary=2048, max_length=1024)
+    line = "import triton.language as tl\n"
+    assert line in PAIRS[0][1]
+    assert len(encode(tokenizer, line)) == 1
+    tokens = [tokenizer.decode([token]) for token in tokenizer.get_vocab().values()]
+    assert line in tokens
+    assert all("\n" not in token[:-1] for token in tokens)
