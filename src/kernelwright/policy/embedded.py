@@ -154,11 +154,12 @@ def _check_files(folder: Path) -> None:
 
 def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTokenizerBase]":
     """The model and the tokenizer in it, and that every weight of the model was there."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
     load: Any = AutoModelForCausalLM.from_pretrained
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        # As its file says: AutoTokenizer puts the architecture's own in place of some.
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
         model, found = load(
             folder,
             dtype=dtype or "auto",
