@@ -18,6 +18,7 @@ import ast
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import plan_comment, plan_lines, read_plans
@@ -25,7 +26,7 @@ from kernelwright.core.plan import plan_comment, plan_lines, read_plans
 ENTRIES = ("fused_operator", "ModelNew")
 PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
 CODE_BEGIN, CODE_END = "```python", "```"
-_THINKING = re.compile(r".*</think(?:ing)?>", re.DOTALL)
+_THINKING_END = re.compile(r"</think(?:ing)?>")
 _PLAN = re.compile(rf"{PLAN_BEGIN}(.*?){PLAN_END}", re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
 _COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
@@ -72,7 +73,7 @@ def read_answer(text: str, *, entry: str = "fused_operator", origin: str) -> Ans
     Args:
         origin: who wrote it.
     """
-    said = _THINKING.sub("", text)
+    said = _THINKING_END.split(text)[-1]
     if not said.strip():
         return Answer(text=text, candidate=None, malformed=Malformed.EMPTY, message="no answer")
     source, malformed, message = _code(said, entry)
@@ -126,23 +127,27 @@ def _blocks(text: str) -> tuple[list[str], bool]:
     return [text[a:b] for a, b in zip(begins, ends, strict=True)], is_cut_off
 
 
-def _syntax_error(source: str) -> SyntaxError | None:
+@lru_cache(maxsize=4)  # each block is asked about several times
+def _parsed(source: str) -> ast.Module | SyntaxError:
     try:
-        ast.parse(source)
+        return ast.parse(source)
     except SyntaxError as error:
         return error
     except ValueError as error:  # a null byte
         return SyntaxError(str(error))
-    return None
+
+
+def _syntax_error(source: str) -> SyntaxError | None:
+    found = _parsed(source)
+    return found if isinstance(found, SyntaxError) else None
 
 
 def _defines(source: str, entry: str) -> bool:
-    if _syntax_error(source):
+    found = _parsed(source)
+    if isinstance(found, SyntaxError):
         return False
     definitions = (ast.FunctionDef, ast.ClassDef)
-    return any(
-        isinstance(node, definitions) and node.name == entry for node in ast.parse(source).body
-    )
+    return any(isinstance(node, definitions) and node.name == entry for node in found.body)
 
 
 def _with_comments(source: str, plans: tuple[KernelPlan, ...]) -> str:

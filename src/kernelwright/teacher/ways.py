@@ -47,6 +47,14 @@ def order(ways: Sequence[Way], limit: int, seed: int, draw: Draw) -> list[Way]:
     return [ways[at] for at in (*best, *rest)]
 
 
+def any_of(ways: Sequence[Way], number: int, seed: int) -> Candidate | None:
+    """One candidate, drawn from the `number` that would be made; none where no way fits."""
+    rng = random.Random(seed)
+    ordered = order(ways, number, rng.randrange(1 << 31), "cost")
+    first = rng.sample(ordered[:number], min(number, len(ordered)))
+    return next(written([*first, *ordered[number:]]), None)
+
+
 def _spread(ways: Sequence[Way], count: int) -> list[int]:
     """Places of the best `count`, one of a kind the dearer the more often that kind was taken."""
     best: list[int] = []

@@ -12,10 +12,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.programs.combine import circular
 from kernelwright.programs.compose import Replacement, compose
-from kernelwright.programs.fragment import RELABELLING, extract
+from kernelwright.programs.fragment import RELABELLING, Fragment, extract
 from kernelwright.programs.partition import propose
 from kernelwright.programs.program import Program
-from kernelwright.teacher.writer import family, write
+from kernelwright.teacher.ways import Way, any_of
+from kernelwright.teacher.writer import family, ways
 
 WAYS = 4
 """Candidates of a fragment that one is drawn from: half favourites, half any."""
@@ -37,6 +38,7 @@ def write_whole(
     """
     found: dict[str, Candidate] = {}
     proposals = propose(program, family, every=True)
+    parts_of = _Parts(program, precision)
     for number in range(TRIES * limit):
         if len(found) == limit:
             break
@@ -44,7 +46,7 @@ def write_whole(
         parts = _cut(program, proposals, rng)
         if parts is None:
             continue
-        candidate = _written(program, parts, rng, precision)
+        candidate = parts_of.written(parts, rng)
         if candidate is not None:
             found.setdefault(candidate.source, candidate)
     return list(found.values())
@@ -79,19 +81,33 @@ def _of_the_rest(
     return (part for part in propose(program, family, every=True, within=free) if part & left)
 
 
-def _written(
-    program: Program, parts: Sequence[frozenset[int]], rng: random.Random, precision: str
-) -> Candidate | None:
-    replacements = []
-    for part in parts:
-        fragment = extract(program, part)
-        ways = write(fragment.program, limit=WAYS, seed=rng.randrange(1 << 31), precision=precision)
-        if not ways:
-            return None
-        replacements.append(
-            Replacement(fragment.calls, fragment.inputs, fragment.outputs, rng.choice(ways))
-        )
-    return replacements[0].candidate if _is_all(program, parts) else compose(program, replacements)
+class _Parts:
+    """A program's parts and their ways, which several cuts share."""
+
+    def __init__(self, program: Program, precision: str) -> None:
+        self.program, self.precision = program, precision
+        self._known: dict[frozenset[int], tuple[Fragment, list[Way]]] = {}
+
+    def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
+        """The whole of these parts; None where one of them cannot be written."""
+        replacements = []
+        for part in parts:
+            fragment, found = self._ways(part)
+            candidate = any_of(found, WAYS, rng.randrange(1 << 31))
+            if candidate is None:
+                return None
+            replacements.append(
+                Replacement(fragment.calls, fragment.inputs, fragment.outputs, candidate)
+            )
+        if _is_all(self.program, parts):
+            return replacements[0].candidate
+        return compose(self.program, replacements)
+
+    def _ways(self, part: frozenset[int]) -> tuple[Fragment, list[Way]]:
+        if part not in self._known:
+            fragment = extract(self.program, part)
+            self._known[part] = fragment, ways(fragment.program, self.precision)
+        return self._known[part]
 
 
 def _is_all(program: Program, parts: Sequence[frozenset[int]]) -> bool:
