@@ -7,6 +7,7 @@ from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
 from kernelwright.teacher.graph import Graph, Value
+from kernelwright.teacher.pull_rules import MOVES
 
 Rule = Callable[[Graph, Call], None]
 
@@ -29,6 +30,8 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
             pointwise(graph, call)
         elif call.op in rules:
             rules[call.op](graph, call)
+        elif call.op in MOVES:
+            graph.pull(call)
         else:
             raise NotWritable(f"{call.op} is not fused here")
     return graph

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import is_float
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Input, Program
 from kernelwright.teacher.axes import AxisTable, Dims
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.source import MAX_INT32
 
 COUNT = "__count__"
 """In a node's text: the number of reduced elements, named when the kernel is written."""
@@ -59,6 +60,20 @@ class Tensor:
     type: TensorType
     dims: Dims
     """Axes of each dimension, resolved."""
+    sizes: tuple[str, ...] = ()
+    """Wrapper texts of its sizes where it is not in memory, but pulled (`teacher.pulled`)."""
+    reads: tuple[Input, ...] = ()
+    """The program's inputs that a pulled one is made of."""
+
+    @property
+    def is_pulled(self) -> bool:
+        return bool(self.reads)
+
+    def size(self, at: int) -> str:
+        """Wrapper text of the size of a dimension, as a factor."""
+        if not self.is_pulled:
+            return f"{self.name}.shape[{at}]"
+        return f"({self.sizes[at]})" if " " in self.sizes[at] else self.sizes[at]
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -86,6 +101,7 @@ class Graph:
     """Nodes under construction."""
 
     def __init__(self, program: Program) -> None:
+        self.program = program
         self.axes = AxisTable()
         self.nodes: dict[str, Node] = {}
         self.values: dict[str, Value] = {}
@@ -94,12 +110,32 @@ class Graph:
         self.reduced_by: dict[str, tuple[int, ...]] = {}
         self.constants: dict[int, int] = {}
         """Axes whose size an attribute fixes: groups."""
+        self.pulled: list[str] = []
+        """Values that are read as if they were in memory."""
         for given in program.inputs:
             if given.type.dtype == "float64":
                 raise NotWritable("float64 is left to PyTorch")
             dims = tuple(self.axes.new(size) for size in given.type.shape)
             self.nodes[given.name] = Node(given.name, "", "", (), given.type.dtype)
             self.values[given.name] = Value(given.name, dims, given.type)
+
+    def pull(self, call: Call) -> None:
+        """Read what moves elements as if it were in memory.
+
+        Raises:
+            NotWritable: it moves what a reduction has made.
+        """
+        if any(self._is_reduced(self.values[name].node) for name in call.refs()):
+            raise NotWritable(f"{call.op} of what a reduction has made")
+        for name, made in zip(call.outputs, call.types, strict=True):
+            dims = tuple(self.axes.new(size) for size in made.shape)
+            self.nodes[name] = Node(name, "", "", (), made.dtype)
+            self.values[name] = Value(name, dims, made)
+            self.pulled.append(name)
+
+    def _is_reduced(self, name: str) -> bool:
+        node = self.nodes[name]
+        return bool(node.reduce) or any(map(self._is_reduced, node.args))
 
     def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
         """Add an assignment; its name."""
@@ -154,6 +190,22 @@ class Stage:
     """Axes that all its reductions run over; none in a pointwise stage."""
     graph: Graph
 
+    @property
+    def like(self) -> str:
+        """A tensor in memory, on the device where everything is."""
+        return next(one for t in self.inputs for one in ([r.name for r in t.reads] or [t.name]))
+
+    def is_loaded(self, node: str) -> bool:
+        """Whether the value is loaded as it is."""
+        return any(t.node == node and not t.is_pulled for t in self.inputs)
+
     def is_full(self, node: str) -> bool:
         """Whether the value varies along reduced axes."""
         return bool(self.nodes[node].axes & self.reduced)
+
+
+def is_huge(stage: Stage) -> bool:
+    """Whether offsets need 64 bits at the program's own shapes."""
+    types = [tensor.type for tensor in (*stage.inputs, *stage.outputs)]
+    types += [given.type for tensor in stage.inputs for given in tensor.reads]
+    return any(made.numel > MAX_INT32 for made in types)

@@ -11,14 +11,14 @@ from functools import partial
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
-from kernelwright.teacher.graph import Stage
+from kernelwright.teacher.graph import Stage, is_huge
 from kernelwright.teacher.scope import Group, Scope, group
 from kernelwright.teacher.source import Kernel, kernel_name, row_tile, used_in
 from kernelwright.teacher.space import Space, collapse
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.tile import TileWriter
 from kernelwright.teacher.ways import Way
-from kernelwright.teacher.wrapper import Part, assemble, is_huge
+from kernelwright.teacher.wrapper import Part, assemble
 
 FEW_ELEMENTS = 1 << 19
 """Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
@@ -43,7 +43,7 @@ class Schedule:
 def classify(program: Program) -> bool:
     """Whether the program is pointwise work and views, no reductions."""
     stages = stages_of(program)
-    return bool(stages) and not stages[0].reduced
+    return bool(stages) and not stages[0].reduced and not stages[0].graph.pulled
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
@@ -120,7 +120,7 @@ def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -
         "transpose": _transpose,
     }[schedule.form]  # fmt: skip
     writer, head, grid, constants = emit(stage, space, schedule, position)
-    body = [writer.assign(name) for name in stage.nodes]
+    body = [line for name in stage.nodes for line in writer.assign(name)]
     body += [writer.store(tensor) for tensor in stage.outputs]
     indices = [line for group in writer.scope.groups for line in writer.scope.indices(group)]
     mask = writer.full_mask

@@ -237,5 +237,7 @@ RULES: Rules = {
     "full_like": _filled(None),
 }
 
+MOVES = frozenset(RULES) - {"zeros_like", "ones_like", "full_like"}
+"""What gives elements other places."""
 COPIES = frozenset(RULES) - {"pad", "one_hot", "interpolate", "ones_like", "full_like"}
 """What shows elements as they are, and zeros where nothing is loaded."""

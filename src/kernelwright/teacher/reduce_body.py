@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Sequence
 
 from kernelwright.teacher.accumulators import Accumulator, Tile
-from kernelwright.teacher.graph import COUNT, Stage, Tensor
+from kernelwright.teacher.graph import COUNT, Stage, Tensor, is_huge
 from kernelwright.teacher.reduce_plan import Geometry, Schedule, geometry
 from kernelwright.teacher.scope import Group, Scope
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.tile import TileWriter
-from kernelwright.teacher.wrapper import is_huge
 
 
 def levels(stage: Stage) -> dict[str, int]:
@@ -116,7 +115,8 @@ class Body:
         """Lines for loads and maps."""
         texts = (self.stage.nodes[name].text for name in names)
         count = self.count if any(COUNT in text for text in texts) else ""
-        return [self.writer.assign(name, count, self.place.cols.var) for name in names]
+        lines = (self.writer.assign(name, count, self.place.cols.var) for name in names)
+        return [line for each in lines for line in each]
 
     def widened(self, position: str) -> str:
         """A position's text, as int64 where offsets need it."""
@@ -131,7 +131,7 @@ class Body:
 
     def is_clean(self, name: str) -> bool:
         """Whether the node's tile holds zeros beyond the row: it was loaded so."""
-        return not self.stage.nodes[name].args and self.stage.is_full(name)
+        return self.stage.is_loaded(name) and self.stage.is_full(name)
 
     # -- loops
 

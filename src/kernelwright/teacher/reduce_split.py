@@ -55,7 +55,7 @@ def write_two_pass(
 
 def _buffers(task: _Task, body: Body) -> list[str]:
     rows = group_sizes([body.place.outer, body.place.rows])
-    like = task.stage.inputs[0].name
+    like = task.stage.like
     count = "n_splits" if rows == "1" else f"{rows} * n_splits"
     return [
         f"{_parts(state)} = torch.empty({count}, device={like}.device, dtype=torch.{state.dtype})"

@@ -4,6 +4,7 @@ from functools import partial
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
+from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.reduce_plan import Schedule, schedules
 from kernelwright.teacher.reduce_rows import write_looped, write_one_pass
 from kernelwright.teacher.reduce_split import write_two_pass
@@ -19,7 +20,17 @@ _FORMS = {"one_pass": write_one_pass, "looped": write_looped, "two_pass": write_
 def classify(program: Program) -> bool:
     """Whether the program's work is around reductions, of the same axes or in stages."""
     stages = stages_of(program)
-    return bool(stages) and bool(stages[0].reduced) and len(stages) <= len(_STAGE_NAMES)
+    if not stages or not stages[0].reduced or len(stages) > len(_STAGE_NAMES):
+        return False
+    return not stages[0].graph.pulled or _is_pullable(program)
+
+
+def _is_pullable(program: Program) -> bool:
+    try:
+        ways(program, "strict")[0].write()
+    except NotWritable:
+        return False
+    return True
 
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001

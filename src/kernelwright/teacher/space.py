@@ -145,9 +145,11 @@ def size_text(stage: Stage, axes: Sequence[int]) -> str:
     for tensor in _by_size(stage):
         dims = [i for i, dim in enumerate(tensor.dims) if dim and set(dim) <= set(axes)]
         if axes and {axis for i in dims for axis in tensor.dims[i]} == set(axes):
-            if len(dims) > 1 and len(dims) == len(tensor.dims):
+            if len(dims) > 1 and len(dims) == len(tensor.dims) and not tensor.is_pulled:
                 return f"{tensor.name}.numel()"
-            return " * ".join(f"{tensor.name}.shape[{i}]" for i in dims)
+            if len(dims) == 1 and tensor.is_pulled:
+                return tensor.sizes[dims[0]]
+            return " * ".join(map(tensor.size, dims))
     known = axis_texts(stage)
     return product([known[axis] for axis in axes])
 
@@ -160,7 +162,8 @@ def product(factors: Sequence[str]) -> str:
 
 
 def _by_size(stage: Stage) -> list[Tensor]:
-    return sorted(stage.inputs, key=lambda t: -t.type.numel)
+    """The stage's inputs, those in memory first, larger ones first."""
+    return sorted(stage.inputs, key=lambda t: (t.is_pulled, -t.type.numel))
 
 
 def axis_texts(stage: Stage) -> dict[int, str]:
@@ -168,9 +171,7 @@ def axis_texts(stage: Stage) -> dict[int, str]:
     size, resolve = stage.graph.axes.size, stage.graph.axes.resolve
     texts = {a: str(n) for axis, n in stage.graph.constants.items() for a in resolve((axis,))}
     named = [
-        (f"{tensor.name}.shape[{i}]", dim)
-        for tensor in _by_size(stage)
-        for i, dim in enumerate(tensor.dims)
+        (tensor.size(i), dim) for tensor in _by_size(stage) for i, dim in enumerate(tensor.dims)
     ]
     for text, dim in named:
         if len(dim) == 1:
@@ -191,7 +192,7 @@ def axis_texts(stage: Stage) -> dict[int, str]:
 def shape_text(stage: Stage, tensor: Tensor) -> str:
     """A tensor's shape as wrapper text: an input's where they are the same."""
     for given in _by_size(stage):
-        if given.dims == tensor.dims:
+        if given.dims == tensor.dims and not given.is_pulled:
             return f"{given.name}.shape"
     sizes = [size_text(stage, dim) for dim in tensor.dims]
     return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"

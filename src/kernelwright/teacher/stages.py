@@ -15,7 +15,9 @@ from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.graph import Graph, Node, Stage, Tensor
 from kernelwright.teacher.losses import LOSSES
 from kernelwright.teacher.norms import NORMS
+from kernelwright.teacher.pulled import behind
 from kernelwright.teacher.reductions import REDUCTIONS
+from kernelwright.teacher.value_sizes import Sizes
 from kernelwright.teacher.views import VIEWS
 
 RULES: dict[str, Rule] = {**VIEWS, **REDUCTIONS, **NORMS, **LOSSES}
@@ -41,6 +43,30 @@ def fused_ops(program: Program, stage: Stage, stages: Sequence[Stage]) -> list[s
     return list(dict.fromkeys(node.op for node in stage.nodes.values() if node.op))
 
 
+def _pulled(graph: Graph, program: Program) -> list[Tensor]:
+    """What is read as if it were in memory.
+
+    Raises:
+        NotWritable: its sizes are not known.
+    """
+    sizes, found = Sizes(program), []
+    for name in graph.pulled:
+        value = graph.values[name]
+        texts = (sizes.symbols.get(text, text) for text in sizes.of(name))
+        read = {ref for call in behind(program, name) for ref in call.refs()}
+        found.append(
+            Tensor(
+                name=name,
+                node=name,
+                type=value.type,
+                dims=tuple(map(graph.axes.resolve, value.dims)),
+                sizes=tuple(map(sizes.closed, texts)),
+                reads=tuple(given for given in program.inputs if given.name in read),
+            )
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Cut:
     """Where each node belongs."""
@@ -63,11 +89,13 @@ def _split(graph: Graph, program: Program) -> tuple[Stage, ...]:
         Tensor(i.name, i.name, i.type, tuple(map(resolve, graph.values[i.name].dims)))
         for i in program.inputs
     ]
+    pulled = _pulled(graph, program)
     outputs = []
     for name in dict.fromkeys(program.outputs):
         value = graph.values[name]
         outputs.append(Tensor(name, value.node, value.type, tuple(map(resolve, value.dims))))
     outputs = [tensor for tensor in outputs if tensor.name not in {i.name for i in inputs}]
+    inputs += pulled
     nodes = graph.settled(inputs)
     live = _behind(nodes, [tensor.node for tensor in outputs])
     cut = _cut(graph, {name: node for name, node in nodes.items() if name in live})

@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from kernelwright.teacher.graph import COUNT, POSITION, Stage, Tensor
+from kernelwright.teacher.graph import COUNT, POSITION, Stage, Tensor, is_huge
+from kernelwright.teacher.pulled import Pulls
 from kernelwright.teacher.scope import Scope
 from kernelwright.teacher.space import Space
 
@@ -16,6 +17,7 @@ class TileWriter:
         self.stage, self.space, self.scope = stage, space, scope
         self.loaded: dict[str, None] = {}
         self.stored: dict[str, None] = {}
+        self._pulls = Pulls(space, scope, is_wide=is_huge(stage))
         self._inputs = {tensor.node: tensor for tensor in stage.inputs}
         vector = [group for group in scope.groups if group.is_masked]
         self._full_mask = scope.mask([a.name for g in vector for a in g.axes])
@@ -49,13 +51,18 @@ class TileWriter:
         mask = self.scope.mask(frozenset(axes))
         return "mask" if mask == self._full_mask and mask else mask
 
-    def assign(self, name: str, count: str = "", position: str = "") -> str:
-        """One line for a load or map node; the texts replace the placeholders in it."""
-        node = self.stage.nodes[name]
-        if name in self._inputs:
-            return self.load(self._inputs[name])
-        text = node.text.replace(COUNT, count).replace(POSITION, position)
-        return f"{name} = {text}  # {node.op}"
+    def assign(self, name: str, count: str = "", position: str = "") -> list[str]:
+        """The line of a load or map node, or those that pull a value; the texts replace the
+        placeholders."""
+        node, tensor = self.stage.nodes[name], self._inputs.get(name)
+        if tensor is None:
+            text = node.text.replace(COUNT, count).replace(POSITION, position)
+            return [f"{name} = {text}  # {node.op}"]
+        if not tensor.is_pulled:
+            return [self.load(tensor)]
+        lines, read = self._pulls.lines(tensor)
+        self.loaded |= dict.fromkeys(read)
+        return lines
 
     @property
     def pointers(self) -> tuple[str, ...]:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
-from kernelwright.teacher.graph import Stage, Tensor
+from kernelwright.teacher.graph import Stage, Tensor, is_huge
 from kernelwright.teacher.source import (
-    MAX_INT32,
     Kernel,
     allocate,
     candidate,
@@ -34,10 +33,9 @@ class Part:
 def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     """The candidate of all stages; sizes are set anew for each."""
     given = [value.name for value in program.inputs]
-    read = {tensor.name: tensor for part in parts for tensor in part.stage.inputs}
-    lines = [
-        f"    {normalise(name, tensor.type)}" for name, tensor in read.items() if name in given
-    ]
+    read = [one for part in parts for t in part.stage.inputs for one in (t.reads or (t,))]
+    types = {one.name: one.type for one in read if one.name in given}
+    lines = [f"    {normalise(name, made)}" for name, made in types.items()]
     for part in parts:
         lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
         lines += _limit(part.stage)
@@ -52,16 +50,11 @@ def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     return candidate(given, lines, kernels, extra)
 
 
-def is_huge(stage: Stage) -> bool:
-    """Whether offsets need 64 bits at the program's own shapes."""
-    return any(t.type.numel > MAX_INT32 for t in (*stage.inputs, *stage.outputs))
-
-
 def _allocate(stage: Stage, tensor: Tensor) -> list[str]:
     for given in stage.inputs:
-        if (given.type, given.dims) == (tensor.type, tensor.dims):
+        if (given.type, given.dims) == (tensor.type, tensor.dims) and not given.is_pulled:
             return [f"    {tensor.name} = torch.empty_like({given.name})"]
-    return allocate(tensor.name, tensor.type, shape_text(stage, tensor), stage.inputs[0].name)
+    return allocate(tensor.name, tensor.type, shape_text(stage, tensor), stage.like)
 
 
 def _limit(stage: Stage) -> list[str]:
@@ -69,7 +62,11 @@ def _limit(stage: Stage) -> list[str]:
     if is_huge(stage):
         return []
     largest = max((*stage.inputs, *stage.outputs), key=lambda t: t.type.numel)
+    text = size_text(stage, largest.order)
+    pulled = dict.fromkeys(f"{one.name}.numel()" for t in stage.inputs for one in t.reads)
+    if pulled:
+        text = f"max({', '.join((text, *pulled))})"
     return [
-        f"    if {size_text(stage, largest.order)} >= 2**31:",
+        f"    if {text} >= 2**31:",
         '        raise ValueError("too many elements for 32-bit offsets")',
     ]
