@@ -1,0 +1,88 @@
+"""What became of an answer: the raw parts that every reward is made of.
+
+Failures of ours are no outcome: who has none for an answer leaves that answer out, and never
+counts it as wrong.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Self
+
+from kernelwright.core.verdict import Code, Stage, Verdict
+
+CHEATS = frozenset(
+    {
+        Code.NO_KERNEL,
+        Code.FORBIDDEN,
+        Code.NOT_LAUNCHED,
+        Code.DECOY,
+        Code.LIBRARY_COMPUTE,
+        Code.TAMPERED,
+        Code.SETTINGS_CHANGED,
+        Code.LEFT_RUNNING,
+        Code.IMPLAUSIBLE_TIME,
+        Code.MALFORMED,
+        Code.ALIASED,
+        Code.INPUT_CHANGED,
+    }
+)
+"""Codes of what passes for a kernel and is none, or that help to: how far such an answer came is no
+merit."""
+
+
+class Reached(IntEnum):
+    """How far an answer came."""
+
+    NOTHING = 0
+    """No candidate can be read out of it."""
+    READABLE = 1
+    PARSED = 2
+    """Python, and static rules found nothing."""
+    COMPILED = 3
+    RAN = 4
+    """On every input it was called with; values are wrong."""
+    CORRECT = 5
+
+
+_REACHED = {
+    Stage.STATIC: Reached.READABLE,
+    Stage.COMPILE: Reached.PARSED,
+    Stage.RUN: Reached.COMPILED,
+    Stage.COMPARE: Reached.RAN,
+    Stage.PROBE: Reached.RAN,
+    Stage.TIMING: Reached.RAN,
+    Stage.ACCEPTED: Reached.CORRECT,
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    reached: Reached
+    cheats: bool
+    """It was refused with one of CHEATS."""
+    has_plan: bool
+    speedup: float
+    """Of what is correct, over PyTorch; 1 where nothing was timed, and of what is not correct."""
+
+    @property
+    def is_correct(self) -> bool:
+        return self.reached is Reached.CORRECT
+
+    @property
+    def is_valid(self) -> bool:
+        """Its own kernels do the work, as far as it came: TritonRL's syntax and func."""
+        return self.reached >= Reached.PARSED and not self.cheats
+
+    @classmethod
+    def of(cls, verdict: Verdict | None, *, has_plan: bool) -> Self:
+        """Args:
+        verdict: None where the answer holds no candidate.
+        """
+        if verdict is None:
+            return cls(reached=Reached.NOTHING, cheats=False, has_plan=has_plan, speedup=1.0)
+        return cls(
+            reached=_REACHED[verdict.stage],
+            cheats=verdict.code in CHEATS,
+            has_plan=has_plan,
+            speedup=(verdict.speedup or 1.0) if verdict.accepted else 1.0,
+        )
