@@ -44,12 +44,13 @@ def test_attention_by_lengths_is_for_pairs_side_by_side():
 
 @pytest.mark.parametrize(("processes", "rows_and_passes"), [(1, (2, 2)), (2, (2, 1))])
 def test_processes_share_a_step(processes, rows_and_passes):
-    assert make_recipe("x").rows(processes) == rows_and_passes
+    recipe = make_recipe("x", batch={"step_tokens": 1024, "micro_tokens": 512})
+    assert recipe.rows(processes) == rows_and_passes
 
 
 def test_a_step_is_a_whole_number_of_passes():
     with pytest.raises(UsageError, match="no multiple"):
-        make_recipe("x").rows(3)
+        make_recipe("x", batch={"step_tokens": 1024, "micro_tokens": 512}).rows(3)
 
 
 def test_changes_are_named_by_their_place():
