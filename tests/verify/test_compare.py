@@ -182,6 +182,18 @@ def test_a_reference_that_overflows_may_be_matched_or_bettered():
         assert compare((output,), expected, "strict").mismatch is None
 
 
+def test_a_reference_that_overflows_may_overflow_otherwise_where_the_oracle_does_not():
+    x = torch.tensor([1.0, 12.0], dtype=torch.float16)
+    oracle = x.double().exp()
+    native = oracle.half()
+    native[1] = torch.nan
+    other = torch.tensor([native[0].item(), torch.inf], dtype=torch.float16)
+    expected = Expected(native=(native,), oracle=(oracle,))
+    assert compare((other,), expected, "strict").mismatch is None
+    same = Expected(native=(native,), oracle=(native.double(),))
+    assert compare((other,), same, "strict").mismatch.code is Code.NOT_FINITE
+
+
 def test_an_all_zero_answer_must_be_zero():
     zero = torch.zeros(8)
     expected = Expected(native=(zero,), oracle=(zero.double(),))
