@@ -1,0 +1,33 @@
+"""A whole data set of a model's answers, with the judge and the workers that a user has."""
+
+import pytest
+from pairs_data import PROGRAMS, program_file, recipe
+
+from kernelwright.core import record
+from kernelwright.data.pairs.build import build
+from kernelwright.policy.answer import answer_text
+from kernelwright.programs.text import parse
+from kernelwright.teacher.whole import write_whole
+
+(RELU,) = write_whole(parse(PROGRAMS[0]), limit=1, seed=0)
+
+
+@pytest.fixture
+def made(server, tmp_path):
+    """A model that knows one kernel, asked for two programs."""
+    model = f"openai:{server.url}#{server.replying(answer_text(RELU))}"
+    path = program_file(tmp_path / "programs.jsonl", PROGRAMS[:2])
+    part = {"name": "asked", "source": "llm", "file": str(path), "licence": "MIT"}
+    return recipe(part | {"options": {"model": model}}, verify={"device": "cpu"}, validation=0.0)
+
+
+def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
+    summary = build(made, tmp_path / "set", 1)
+    (pair,) = record.read(tmp_path / "set" / "train.jsonl")
+    (negative,) = record.read(tmp_path / "set" / "negatives.jsonl")
+    assert (pair["program"], pair["verdict"]) == (PROGRAMS[0], "ok")
+    assert (negative["program"], negative["verdict"]) == (PROGRAMS[1], "wrong_values")
+    assert negative["stage"] == "compare"
+    assert negative["message"]
+    assert (pair["source"], pair["licence"], pair["origin"]) == ("llm", "MIT", "pack")
+    assert (summary["judged"], summary["rejected"]) == (2, {"wrong_values": 1})
