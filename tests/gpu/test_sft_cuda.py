@@ -1,15 +1,24 @@
 """Training on a GPU: attention by lengths is attention under masks, and a compiled run learns."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from sft_runs import losses, make_recipe, make_rows, run, write_rows
+from transformers import AutoModelForCausalLM
 
 from kernelwright.policy.embedded import fresh_model
 from kernelwright.train import attention
 from kernelwright.train.recipe import Attention, Packing
 from kernelwright.train.rows import Collator
 
+ROOT = Path(__file__).parents[2]
+SFT_RUNS = ROOT / "tests" / "train"
+SHARDED = ["-m", "accelerate.commands.launch", "--config_file", ROOT / "recipes/sft/fsdp.yaml"]
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
@@ -50,3 +59,25 @@ def test_a_compiled_run_learns_and_goes_on(tmp_path):
     found = losses(tmp_path / "run")
     assert list(found) == list(range(1, 21))
     assert found[20] < found[12] < 0.8 * found[1]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_a_run_sharded_over_two_gpus_learns_as_one_does_and_goes_on(tmp_path):
+    pairs = write_rows(tmp_path / "pairs.jsonl", make_rows(90))
+    for name, launch in (("one", []), ("two", [*SHARDED, "--num_processes", "2"])):
+        for steps, resume in ((6, False), (12, True)):
+            script = tmp_path / f"{name}-{steps}.py"
+            script.write_text(
+                f"import sys; sys.path.insert(0, {str(SFT_RUNS)!r})\n"
+                "from pathlib import Path; from sft_runs import make_recipe, run\n"
+                f"recipe = make_recipe({str(pairs)!r}, budget={{'steps': {steps}}})\n"
+                f"run(recipe, Path({str(tmp_path / name)!r}), resume={resume})\n"
+            )
+            environment = os.environ | ({} if launch else {"CUDA_VISIBLE_DEVICES": "0"})
+            command = [sys.executable, *launch, str(script)]
+            subprocess.run(command, check=True, timeout=240, env=environment)
+    one, two = losses(tmp_path / "one"), losses(tmp_path / "two")
+    assert list(two) == list(range(1, 13))
+    for step in range(1, 9):  # within the first epoch both see the same rows
+        assert two[step] == pytest.approx(one[step], rel=2e-2)
+    AutoModelForCausalLM.from_pretrained(tmp_path / "two" / "last")

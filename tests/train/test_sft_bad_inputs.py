@@ -86,6 +86,13 @@ def test_another_recipe_on_resuming(pairs, tmp_path):
     assert "optimizer.learning_rate" in said
 
 
+def test_other_pairs_on_resuming(tmp_path):
+    pairs = write_rows(tmp_path / "pairs.jsonl", make_rows(20))
+    run(make_recipe(pairs, budget={"steps": 1}), tmp_path / "run")
+    write_rows(pairs, make_rows(21))
+    assert "not those" in refused(make_recipe(pairs), tmp_path / "run", resume=True)
+
+
 def test_a_vocabulary_without_room(pairs, tmp_path):
     recipe = make_recipe(pairs, model={"fresh": {"vocabulary": 10}})
     assert "vocabulary" in refused(recipe, tmp_path / "run")

@@ -9,7 +9,7 @@ from sft_runs import make_rows, make_tokenizer, write_rows
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.tokenizer import ASSISTANT, END, USER
 from kernelwright.train.pairs import Pair
-from kernelwright.train.tokens import token_dataset, tokenize, with_marked_answers
+from kernelwright.train.tokens import digest, token_dataset, tokenize, with_marked_answers
 
 TOKENIZER = make_tokenizer()
 # As Qwen's is, in short: ends of turns are no tokens of the template's last message alone.
@@ -65,7 +65,8 @@ def test_a_template_without_marks_is_refused():
 def dataset(files, folder, **options):
     options = {"max_tokens": 256, "workers": 1} | options
     files = sorted(files.glob("*")) if files.is_dir() else [files]
-    return token_dataset(files, TOKENIZER, folder=folder, **options)
+    made_from = digest(files, TOKENIZER, options["max_tokens"])
+    return token_dataset(files, TOKENIZER, folder=folder, made_from=made_from, **options)
 
 
 def write_files(folder):

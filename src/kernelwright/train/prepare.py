@@ -17,7 +17,7 @@ from kernelwright.train.pairs import TRAIN, Part, find_files, parts_of, read_par
 from kernelwright.train.process import this_process
 from kernelwright.train.recipe import FRESH, Recipe
 from kernelwright.train.rows import Selection, pack, select
-from kernelwright.train.tokens import token_dataset, with_marked_answers
+from kernelwright.train.tokens import digest, token_dataset, with_marked_answers
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -31,7 +31,6 @@ class Prepared:
     train: "Dataset"
     validation: "Mapping[int, Dataset]"
     """By level."""
-    epoch_tokens: int
     facts: Record
     """Counts and stage times, for the records."""
 
@@ -47,10 +46,12 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
         times = [time.monotonic()]
         model, tokenizer = _model(recipe, parts_of(files), folder / "tokenizer")
         times.append(time.monotonic())
+        made_from = digest(files, with_marked_answers(tokenizer), recipe.data.max_tokens)
         pairs = token_dataset(
             files,
-            with_marked_answers(tokenizer),
+            tokenizer,
             max_tokens=recipe.data.max_tokens,
+            made_from=made_from,
             folder=folder / "tokens",
             workers=workers,
         ).with_format("numpy")
@@ -61,27 +62,24 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
             level: pack(pairs, rows, recipe.data) for level, rows in chosen.validation.items()
         }
         times.append(time.monotonic())
+    stages = dict(zip(("model_s", "tokenize_s", "pack_s"), np.diff(times).tolist(), strict=True))
+    facts = {"digest": made_from, **_counts(pairs, chosen), "rows": len(train)}
+    facts |= {"vocabulary": len(tokenizer), "parameters": model.num_parameters(), **stages}
+    return Prepared(
+        model=model, tokenizer=tokenizer, train=train, validation=validation, facts=facts
+    )
+
+
+def _counts(pairs: "Dataset", chosen: Selection) -> Record:
     tokens = np.asarray(pairs["tokens"])
-    facts: Record = {
+    return {
         "pairs": len(pairs),
         "pairs_too_long": chosen.too_long,
         "pairs_trained": len(chosen.train),
         "pairs_validation": {str(level): len(rows) for level, rows in chosen.validation.items()},
-        "rows": len(train),
-        "epoch_tokens": int(tokens[chosen.train].sum()),
         "all_tokens": int(tokens.sum()),
-        "vocabulary": len(tokenizer),
-        "parameters": model.num_parameters(),
-        **dict(zip(("model_s", "tokenize_s", "pack_s"), np.diff(times).tolist(), strict=True)),
+        "epoch_tokens": int(tokens[chosen.train].sum()),
     }
-    return Prepared(
-        model=model,
-        tokenizer=tokenizer,
-        train=train,
-        validation=validation,
-        epoch_tokens=facts["epoch_tokens"],
-        facts=facts,
-    )
 
 
 def _model(

@@ -12,6 +12,7 @@ from trl import SFTConfig
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
 from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.folder import LAST, Standing, Start, find_start, open_folder
 from kernelwright.train.model import lora_config
@@ -57,7 +58,8 @@ def train_sft(
     process = this_process()
     speak = say if process.is_main_process else lambda _: None
     with process.main_process_first():
-        open_folder(recipe, folder, resume=resume or not process.is_main_process)
+        if process.is_main_process:
+            open_folder(recipe, folder, resume=resume)
     speak("tokenising")
     prepared = prepare(recipe, folder, workers)
     with process.main_process_first():
@@ -90,7 +92,7 @@ def _steps(recipe: Recipe, prepared: Prepared, rows_per_step: int) -> int:
         return budget.steps
     if budget.minutes:
         return ENDLESS_STEPS
-    epochs = budget.epochs or (budget.tokens or 0) / prepared.epoch_tokens
+    epochs = budget.epochs or (budget.tokens or 0) / prepared.facts["epoch_tokens"]
     return math.ceil(epochs * steps_per_epoch)
 
 
@@ -181,7 +183,10 @@ def _record_part(
     recipe: Recipe, folder: Path, prepared: Prepared, start: Start, steps: int
 ) -> None:
     records = folder / RECORDS
-    lost = cut_after(records, start.standing.step) if records.exists() else 0
+    lost = 0
+    if records.exists():
+        lost = cut_after(records, start.standing.step)
+        _check_same_pairs(next(record.read(records), None), prepared, records)
     head = {
         "record": "part",
         "command": "train sft",
@@ -196,6 +201,15 @@ def _record_part(
         "environment": record.environment(LIBRARIES),
     }
     record.append(records, [head])
+
+
+def _check_same_pairs(first: Record | None, prepared: Prepared, records: Path) -> None:
+    if first is not None and first["data"]["digest"] != prepared.facts["digest"]:
+        raise UsageError(
+            "the pairs, or the tokenizer, are not those that the run was begun with",
+            file=str(records),
+            remedy="give a new run another --out and the last weights as model.path",
+        )
 
 
 def _record_end(folder: Path, trainer: PairTrainer) -> None:

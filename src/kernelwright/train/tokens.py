@@ -84,13 +84,14 @@ def token_dataset(
     tokenizer: "PreTrainedTokenizerBase",
     *,
     max_tokens: int,
+    made_from: str,
     folder: Path,
     workers: int,
 ) -> "Dataset":
     """One row a pair: input_ids, trained, tokens (their number), level, source, split.
 
     Pairs longer than `max_tokens` keep their number of tokens and lose the tokens themselves. What
-    lies in `folder` for the same files and tokenizer is taken from there.
+    lies in `folder` under the same `made_from`, which is what `digest` gives, is taken from there.
 
     Raises:
         UsageError: a file holds something else than pairs, or no template marks the answers.
@@ -124,7 +125,7 @@ def token_dataset(
             cache_dir=str(folder),
             gen_kwargs={"parts": parts, "tokenizer": tokenizer, "max_tokens": max_tokens},
             num_proc=workers if workers > 1 else None,
-            fingerprint=digest(files, tokenizer, max_tokens),
+            fingerprint=made_from,
         )
     except DatasetGenerationError:
         # What a process of its own failed by comes back as text: meet it again in this one.
