@@ -9,10 +9,10 @@ from sft_runs import make_rows, make_tokenizer, write_rows
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.tokenizer import ASSISTANT, END, USER
 from kernelwright.train.pairs import Pair
-from kernelwright.train.tokens import digest, token_dataset, tokenize, with_marked_answers
+from kernelwright.train.tokens import PairTokenizer, marked_template, token_dataset
 
 TOKENIZER = make_tokenizer()
-# As Qwen's is, in short: ends of turns are no tokens of the template's last message alone.
+HOW = PairTokenizer(tokenizer=TOKENIZER, template=TOKENIZER.chat_template, max_tokens=256)
 UNMARKED = (
     "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content "
     "+ '<|im_end|>\n' }}{% endfor %}"
@@ -35,7 +35,7 @@ def parts(ids, trained):
 
 def test_the_answer_and_its_end_are_trained_token_by_token():
     asked, answered = "add 12 and 345?", "<plan>\nfuses: add\n</plan>\n357"
-    ((ids, trained),) = tokenize([pair(asked, answered)], TOKENIZER)
+    ((ids, trained),) = HOW.tokenize([pair(asked, answered)])
     assert parts(ids, trained) == [
         (False, USER + asked + ASSISTANT),
         (True, answered + END),
@@ -47,26 +47,42 @@ def test_the_answer_and_its_end_are_trained_token_by_token():
 
 
 def test_earlier_answers_of_a_conversation_are_not_trained():
-    ((ids, trained),) = tokenize([pair("a?", "wrong", "no", "right")], TOKENIZER)
+    ((ids, trained),) = HOW.tokenize([pair("a?", "wrong", "no", "right")])
     assert [text for on, text in parts(ids, trained) if on] == ["right" + END]
+
+
+def test_templates_that_trl_knows_are_marked_and_stay_the_tokenizers_own():
+    from trl.chat_template_utils import qwen2_5_chat_template
+
+    tokenizer = make_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
+    tokenizer.chat_template = qwen2_5_chat_template
+    how = PairTokenizer(tokenizer=tokenizer, template=marked_template(tokenizer), max_tokens=256)
+    ((ids, trained),) = how.tokenize([pair("a?", "b", "c?", "answer")])
+    kept = [token for token, on in zip(ids, trained, strict=True) if on]
+    assert tokenizer.decode(kept).rstrip("\n") == "answer<|im_end|>"
+    assert tokenizer.decode(ids).startswith("<|im_start|>system")
+    assert tokenizer.chat_template == qwen2_5_chat_template
 
 
 def test_a_template_without_marks_is_refused():
     tokenizer = make_tokenizer()
     tokenizer.chat_template = UNMARKED
     with pytest.raises(UsageError, match="does not mark") as caught:
-        with_marked_answers(tokenizer)
+        marked_template(tokenizer)
     assert "generation" in caught.value.remedy
     tokenizer.chat_template = None
-    with pytest.raises(UsageError, match="no chat template"):
-        with_marked_answers(tokenizer)
+    with pytest.raises(UsageError, match="no one chat template"):
+        marked_template(tokenizer)
 
 
-def dataset(files, folder, **options):
-    options = {"max_tokens": 256, "workers": 1} | options
+def dataset(files, folder, *, max_tokens=256, workers=1):
     files = sorted(files.glob("*")) if files.is_dir() else [files]
-    made_from = digest(files, TOKENIZER, options["max_tokens"])
-    return token_dataset(files, TOKENIZER, folder=folder, made_from=made_from, **options)
+    how = PairTokenizer(
+        tokenizer=TOKENIZER, template=TOKENIZER.chat_template, max_tokens=max_tokens
+    )
+    made, _ = token_dataset(files, how, folder=folder, workers=workers)
+    return made
 
 
 def write_files(folder):
@@ -89,7 +105,7 @@ def test_processes_make_the_same_tokens_as_one(tmp_path):
 def test_tokens_are_made_once(tmp_path, monkeypatch):
     write_rows(tmp_path / "a.jsonl", make_rows(10))
     before = dataset(tmp_path / "a.jsonl", tmp_path / "tokens")[:]
-    monkeypatch.setattr("kernelwright.train.tokens.tokenize", None)
+    monkeypatch.setattr(PairTokenizer, "tokenize", None)
     assert dataset(tmp_path / "a.jsonl", tmp_path / "tokens")[:] == before
 
 

@@ -17,7 +17,7 @@ from kernelwright.train.pairs import TRAIN, Part, find_files, parts_of, read_par
 from kernelwright.train.process import this_process
 from kernelwright.train.recipe import FRESH, Recipe
 from kernelwright.train.rows import Selection, pack, select
-from kernelwright.train.tokens import digest, token_dataset, with_marked_answers
+from kernelwright.train.tokens import PairTokenizer, marked_template, token_dataset
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -46,15 +46,13 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
         times = [time.monotonic()]
         model, tokenizer = _model(recipe, parts_of(files), folder / "tokenizer")
         times.append(time.monotonic())
-        made_from = digest(files, with_marked_answers(tokenizer), recipe.data.max_tokens)
-        pairs = token_dataset(
-            files,
-            tokenizer,
+        how = PairTokenizer(
+            tokenizer=tokenizer,
+            template=marked_template(tokenizer),
             max_tokens=recipe.data.max_tokens,
-            made_from=made_from,
-            folder=folder / "tokens",
-            workers=workers,
-        ).with_format("numpy")
+        )
+        pairs, digest = token_dataset(files, how, folder=folder / "tokens", workers=workers)
+        pairs = pairs.with_format("numpy")
         times.append(time.monotonic())
         chosen = _chosen(pairs, recipe)
         train = pack(pairs, chosen.train, recipe.data)
@@ -63,7 +61,7 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
         }
         times.append(time.monotonic())
     stages = dict(zip(("model_s", "tokenize_s", "pack_s"), np.diff(times).tolist(), strict=True))
-    facts = {"digest": made_from, **_counts(pairs, chosen), "rows": len(train)}
+    facts = {"digest": digest, **_counts(pairs, chosen), "rows": len(train)}
     facts |= {"vocabulary": len(tokenizer), "parameters": model.num_parameters(), **stages}
     return Prepared(
         model=model, tokenizer=tokenizer, train=train, validation=validation, facts=facts
