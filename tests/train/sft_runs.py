@@ -84,7 +84,7 @@ def make_recipe(pairs, **changes):
             },
         },
         "data": {"files": [str(pairs)], "max_tokens": 256, "validation_pairs": 8},
-        "batch": {"step_tokens": 512, "micro_tokens": 256},
+        "batch": {"step_tokens": 1024, "micro_tokens": 512},
         "optimizer": {"learning_rate": 1e-2, "warmup_steps": 2},
         "validation": {"every_steps": 6},
         "checkpoints": {"every_steps": 4, "keep": 2},
