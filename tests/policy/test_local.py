@@ -5,6 +5,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import TensorType
+from kernelwright.policy.answer import Malformed
 from kernelwright.policy.embedded import fresh_model, save_model
 from kernelwright.policy.endpoint import Message
 from kernelwright.policy.local import LocalModel
@@ -95,6 +96,16 @@ def test_a_model_by_its_path(tokenizer, model, tmp_path):
     assert policy.name == f"hf:{tmp_path}"
     answers = policy.write([request()], samples=2, sampling=WARM)
     assert all(answer.candidate or answer.malformed for answer in answers[0])
+
+
+def test_a_request_that_fills_the_context_is_told(tokenizer):
+    torch.manual_seed(0)
+    small = fresh_model(len(tokenizer), max_length=32, **SIZES).eval()
+    ((answer,),) = LocalModel("m", small, tokenizer).write(
+        [request()], samples=1, sampling=Sampling()
+    )
+    assert answer.malformed is Malformed.EMPTY
+    assert "fills the model's context" in answer.message
 
 
 def test_a_model_without_a_chat_template_is_refused(tokenizer, model):

@@ -77,6 +77,11 @@ class Decoder:
         self._can_capture = self._on_gpu
         self._pool = torch.cuda.graph_pool_handle() if self._on_gpu else None
 
+    @property
+    def context(self) -> int:
+        """Tokens of a prompt and what follows it, together."""
+        return int(self._config.max_position_embeddings)
+
     @torch.inference_mode()
     def decode(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
@@ -86,8 +91,7 @@ class Decoder:
         Args:
             seeds: of each prompt's draws.
         """
-        context = self._config.max_position_embeddings
-        limits = [min(sampling.max_tokens, context - len(prompt)) for prompt in prompts]
+        limits = [min(sampling.max_tokens, self.context - len(prompt)) for prompt in prompts]
         found = [Written([], is_cut_off=True) for _ in prompts]
         order = sorted(
             (i for i, limit in enumerate(limits) if limit > 0), key=lambda i: -len(prompts[i])

@@ -1,6 +1,7 @@
 """A causal language model in this process, as a policy: the embedded one, or any by its path."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,20 @@ class LocalModel:
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling
     ) -> list[list[Answer]]:
         """As `Policy.write`."""
-        texts = self.chat(
-            [conversation(request) for request in requests], samples=samples, sampling=sampling
-        )
-        return [[read_answer(text, origin=self._name) for text in each] for each in texts]
+        told = [conversation(request) for request in requests]
+        texts = self.chat(told, samples=samples, sampling=sampling)
+        return [
+            [self._read(text, messages) for text in each]
+            for messages, each in zip(told, texts, strict=True)
+        ]
+
+    def _read(self, text: str, messages: Sequence[Message]) -> Answer:
+        """The answer; of none at all, whether the request left room for one."""
+        answer = read_answer(text, origin=self._name)
+        if text or (length := len(self._prompt(messages))) < self._decoder.context:
+            return answer
+        message = f"a request of {length} tokens fills the model's context"
+        return replace(answer, message=message)
 
     def chat(
         self, conversations: Sequence[Sequence[Message]], *, samples: int, sampling: Sampling
