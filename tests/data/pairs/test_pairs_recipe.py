@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from pairs_data import recipe
@@ -6,7 +7,15 @@ from pairs_data import recipe
 from kernelwright.core.errors import UsageError
 from kernelwright.data.pairs.recipe import Recipe
 
+SHIPPED = sorted((Path(__file__).parents[3] / "recipes" / "data").glob("*.toml"))
 DRAWN = {"name": "one", "level": 2, "programs": 10}
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_recipes_that_are_shipped_are_understood(path):
+    made = Recipe.load(path)
+    assert made.title
+    assert all(part.level and made.drawn_by(part) for part in made.part)
 
 
 def test_it_travels_as_json_and_comes_back():
