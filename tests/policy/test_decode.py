@@ -139,6 +139,16 @@ def test_one_decoder_serves_calls_of_all_sizes():
         assert found == decode(model, prompts, Sampling(max_tokens=20))
 
 
+def test_what_is_not_written_in_time_is_cut_off_or_left_out():
+    prompts = prompts_of([5] * 5)
+    decoder = Decoder(tiny(), stops=[], max_rows=3)
+    found = decoder.decode(prompts, seeds=[0] * 5, sampling=Sampling(for_s=0.0))
+    assert sorted(len(written.tokens) for written in found) == [0, 0, 1, 1, 1]
+    assert all(written.is_cut_off for written in found)
+    again = decoder.decode(prompts[:1], seeds=[0], sampling=Sampling(max_tokens=9))
+    assert again == decode(tiny(), prompts[:1], Sampling(max_tokens=9))
+
+
 def test_rows_end_with_the_context():
     prompts = prompts_of([CONTEXT - 3, CONTEXT, CONTEXT + 9])
     found = Decoder(tiny(), stops=[]).decode(prompts, seeds=[0, 0, 0], sampling=Sampling())

@@ -56,6 +56,12 @@ def test_greedy_asks_once(server):
     assert "top_p" not in asked
 
 
+def test_no_request_begins_when_the_time_is_over(server):
+    model = server.replying(CODE + "\n# late\n")
+    assert served(server, model).write([request()], samples=3, sampling=Sampling(for_s=0.0)) == [[]]
+    assert server.asked(model) == []
+
+
 def test_an_empty_answer_is_the_model_s(server):
     ((answer,),) = served(server, "silent").write([request()], samples=1, sampling=Sampling())
     assert answer.malformed is Malformed.EMPTY

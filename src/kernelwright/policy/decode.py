@@ -6,6 +6,8 @@ it is a CUDA graph, captured once for each size. Rows that end make room for tho
 step gets smaller. The host looks every few steps only.
 """
 
+import math
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,14 +106,16 @@ class Decoder:
         self._make_room(len(waiting), max(len(w.prompt) + w.limit for w in waiting))
         is_greedy, has_nucleus = sampling.temperature == 0.0, sampling.top_p < 1.0
         with _grouped_attention(self._model):
-            for index, written in self._all(waiting, is_greedy, has_nucleus):
+            for index, written in self._all(waiting, is_greedy, has_nucleus, sampling.for_s):
                 found[index] = written
         return found
 
     def _all(
-        self, waiting: list[Waiting], is_greedy: bool, has_nucleus: bool
+        self, waiting: list[Waiting], is_greedy: bool, has_nucleus: bool, for_s: float | None
     ) -> Iterator[tuple[int, Written]]:
-        """Every row as it ends, by its index; those last in `waiting` begin first."""
+        """Every row as it ends, by its index; those last in `waiting` begin first. After `for_s`
+        seconds all that run end, and those that wait do not begin."""
+        end_s = math.inf if for_s is None else time.monotonic() + for_s
         running: dict[int, Waiting] = {}
         while waiting or running:
             free = [slot for slot in range(self._cache.rows) if slot not in running]
@@ -126,7 +130,12 @@ class Decoder:
                 self._advance(rows, bucket, is_greedy, has_nucleus)
             for each in running.values():
                 each.length += self._steps
+            is_over = time.monotonic() > end_s
+            if is_over:
+                self._rows.done.fill_(True)
             yield from self._ended(running)
+            if is_over:
+                return
 
     def _make_room(self, rows: int, length: int) -> None:
         """Memory for so many rows of such a length, or for as many as fit. Keys and values get

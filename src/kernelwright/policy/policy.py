@@ -22,6 +22,8 @@ class Sampling:
     """Of one answer; a longer one is cut off."""
     seed: int = 0
     """Equal seeds, equal answers, where the policy can promise that: endpoints may not."""
+    for_s: float | None = None
+    """Seconds of writing: what models have not written by then is cut off or left out."""
 
     def __post_init__(self) -> None:
         if not (self.temperature >= 0.0 and 0.0 < self.top_p <= 1.0 and self.max_tokens > 0):

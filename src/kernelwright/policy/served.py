@@ -1,5 +1,7 @@
 """A model behind a URL, as a policy: each answer is a request of its own, many at once."""
 
+import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -63,9 +65,10 @@ class ServedModel:
             UsageError: the server refuses a request.
         """
         broken = Event()
+        end_s = math.inf if sampling.for_s is None else time.monotonic() + sampling.for_s
 
         def ask(messages: Sequence[Message], number: int) -> str | InfraError | UsageError | None:
-            if broken.is_set():
+            if broken.is_set() or time.monotonic() > end_s:
                 return None
             seed = derive(sampling.seed, *(each.content for each in messages), number) % MAX_SEED
             try:

@@ -34,6 +34,8 @@ MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
+WRITING_SHARE, MIN_WRITING_S = 0.5, 5.0
+"""Of the time that is left for a form: for models to write, at most, each time they are asked."""
 CANDIDATE_S = 1.5
 """Of that time: compiling, two cases, times."""
 
@@ -96,7 +98,7 @@ class Search:
             is_late = bool(tuned) and worked_s() > until_s
             if is_late or self._is_settled(program, calls, tuned):
                 continue
-            self._ask(program, proposals[number - 1 :], tuned, limit)
+            self._ask(program, proposals[number - 1 :], tuned, limit, until_s)
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             self._compile_next(ahead, program, proposals[number - 1 :], tuned, limit)
@@ -107,7 +109,7 @@ class Search:
             if not gaps:
                 break
             self._say(f"{form.name}: {len(gaps)} fragments more of what the chosen ones leave")
-            self._ask(program, gaps, tuned, limit)
+            self._ask(program, gaps, tuned, limit, until_s)
             tuned += [self._tune(program, calls, limit) for calls in gaps]
             chosen = self._chosen(program, tuned)
         return Variant.of(form, tuple(tuned), chosen)
@@ -124,15 +126,18 @@ class Search:
         proposals: Sequence[frozenset[int]],
         tuned: list[Tuned],
         limit: int,
+        until_s: float,
     ) -> None:
-        """Have the models write for the first proposal, and for those after it along with it."""
+        """Have the models write for the first proposal, and for those after it along with it, in a
+        share of the time that is left until then."""
         if not self._sources.has_models:
             return
         open_ = (calls for calls in proposals if not self._is_settled(program, calls, tuned))
         asked = [extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER)]
         asked = [each for each in asked if not stays(each, self._judge)]
         limit = affordable(self._judge, limit)
-        self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed)
+        for_s = max(WRITING_SHARE * (until_s - worked_s()), MIN_WRITING_S)
+        self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed, for_s=for_s)
 
     def _compile_next(
         self,

@@ -51,9 +51,20 @@ class Sources:
         """Whether candidates are not all our own."""
         return bool(self._models)
 
-    def ask(self, programs: Sequence[Program], rules: Rules, *, limit: int, seed: int) -> None:
+    def ask(
+        self,
+        programs: Sequence[Program],
+        rules: Rules,
+        *,
+        limit: int,
+        seed: int,
+        for_s: float | None = None,
+    ) -> None:
         """Have the models write `limit` candidates for the first program, where it is new to them,
         and for the others that are new along with it.
+
+        Args:
+            for_s: seconds that each model has.
 
         Raises:
             UsageError, InfraError: as `Policy.write`.
@@ -71,7 +82,7 @@ class Sources:
             )
             for program in new.values()
         ]
-        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed)
+        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s)
         found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
         for model in self._models:
             answers = model.write(requests, samples=limit, sampling=sampling)
