@@ -42,6 +42,9 @@ BAD = {
     "not JSON": '{"prompt": ',
     "split missing": json.dumps(without("split")),
     "split 'test'": json.dumps(ROWS[0] | {"split": "test"}),
+    "'hard'": json.dumps(ROWS[0] | {"level": "hard"}),
+    "'role'": json.dumps(ROWS[0] | {"prompt": [{"content": "x"}]}),
+    "string indices": json.dumps(ROWS[0] | {"prompt": "x"}),
     "completion is not one answer": json.dumps(ROWS[0] | {"completion": []}),
     "not an object": "[]",
 }
@@ -57,6 +60,14 @@ def test_a_line_that_is_no_pair_is_named(message, tmp_path):
         list(read_part(parts_of([path])[0]))
     assert f"line at byte {begin}" in str(caught.value)
     assert "a.jsonl" in str(caught.value)
+
+
+def test_a_parquet_file_that_ends_too_early_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(UsageError, match=r"a\.parquet"):
+        parts_of([path])
 
 
 @pytest.mark.parametrize("names", [[], ["there is no such folder"], ["."]])

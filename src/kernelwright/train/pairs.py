@@ -69,13 +69,15 @@ def _in_folder(folder: Path) -> list[Path]:
 
 
 def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[Part]:
-    """The files cut into parts, in order."""
+    """The files cut into parts, in order.
+
+    Raises:
+        UsageError: a Parquet file that is broken.
+    """
     parts = []
     for file in files:
         if file.suffix == ".parquet":
-            import pyarrow.parquet
-
-            groups = pyarrow.parquet.ParquetFile(file).num_row_groups
+            groups = _row_groups(file)
             parts += [Part(str(file), group, group + 1) for group in range(groups)]
         else:
             size = file.stat().st_size
@@ -84,6 +86,17 @@ def parts_of(files: Sequence[Path], part_bytes: int = PART_BYTES) -> list[Part]:
                 for begin in range(0, size, part_bytes)
             ]
     return parts
+
+
+def _row_groups(file: Path) -> int:
+    import pyarrow.parquet
+
+    try:
+        groups: int = pyarrow.parquet.ParquetFile(file).num_row_groups
+    except pyarrow.ArrowInvalid as error:
+        remedy = "make it again: `kernelwright data build --parquet`"
+        raise UsageError(f"no Parquet file: {error}", file=str(file), remedy=remedy) from error
+    return groups
 
 
 def read_part(part: Part) -> Iterator[Pair]:
@@ -121,22 +134,26 @@ def _parquet_rows(part: Part) -> Iterator[tuple[str, Any]]:
 
 def _pair(row: Any, where: str) -> Pair:
     remedy = "docs/data.md has the columns of pairs"
-    if not isinstance(row, dict) or (missing := [name for name in COLUMNS if name not in row]):
-        absent = ", ".join(missing) if isinstance(row, dict) else "not an object"
-        raise UsageError(f"no pair: {absent} missing", file=where, remedy=remedy)
-    completion = row["completion"]
-    if len(completion) != 1 or completion[0].get("role") != "assistant":
+    if not isinstance(row, dict):
+        raise UsageError("no pair: not an object", file=where, remedy=remedy)
+    if missing := [name for name in COLUMNS if name not in row]:
+        raise UsageError(f"no pair: {', '.join(missing)} missing", file=where, remedy=remedy)
+    try:
+        pair = Pair(
+            prompt=[_message(each) for each in row["prompt"]],
+            completion=[_message(each) for each in row["completion"]],
+            level=int(row["level"]),
+            source=str(row["source"]),
+            split=row["split"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"no pair: {error!r}", file=where, remedy=remedy) from error
+    if len(pair.completion) != 1 or pair.completion[0]["role"] != "assistant":
         raise UsageError("completion is not one answer", file=where, remedy=remedy)
-    if row["split"] not in (TRAIN, VALIDATION):
-        raise UsageError(f"split {row['split']!r}", file=where, remedy=remedy)
-    return Pair(
-        prompt=[_message(each) for each in row["prompt"]],
-        completion=[_message(each) for each in completion],
-        level=int(row["level"]),
-        source=str(row["source"]),
-        split=row["split"],
-    )
+    if pair.split not in (TRAIN, VALIDATION):
+        raise UsageError(f"split {pair.split!r}", file=where, remedy=remedy)
+    return pair
 
 
-def _message(message: dict[str, Any]) -> Message:
+def _message(message: dict[str, str]) -> Message:
     return {"role": message["role"], "content": message["content"]}
