@@ -1,7 +1,9 @@
 """Candidates of models beside the teacher's: asked together, read, judged, and named in records."""
 
 import pytest
+import torch
 
+import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import answer_text
@@ -128,6 +130,17 @@ def test_a_right_kernel_of_a_model_is_kept_and_the_records_say_whose_it_is(serve
     tried = [line for line in lines if line["record"] == "candidate"]
     assert {line["origin"] for line in tried} == {spec}
     assert [line["origin"] for line in lines if line["record"] == "fragment"] == [spec]
+
+
+def test_a_module_is_optimized_with_a_model_s_kernel(server):
+    class Model(torch.nn.Module):
+        def forward(self, x0, x1):
+            return torch.softmax(torch.tanh(torch.mul(x0, x1)), dim=1)
+
+    spec = model(server, ANSWER)
+    inputs = torch.randn(9, 33), torch.randn(33)
+    made = kernelwright.optimize(Model(), inputs, budget_s=60, policy=spec)
+    assert made.optimization["origins"] == {spec: 1}
 
 
 def test_a_wrong_kernel_of_a_model_is_not_kept(server, tmp_path):
