@@ -222,5 +222,6 @@ def _record_end(folder: Path, trainer: PairTrainer) -> None:
         "best_loss": standing.best_loss,
         "best_step": standing.best_step,
         "stopped_by": trainer.pace.stopped_by,
+        "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
     }
     record.append(folder / RECORDS, [summary])
