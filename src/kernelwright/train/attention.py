@@ -45,9 +45,9 @@ def attend(
     """
     del module, attention_mask
     batch, heads, width, size = query.shape
-    groups = heads // key.shape[1]
+    groups, dtype = heads // key.shape[1], _computed_in(query)
     q, k, v = (
-        each.transpose(1, 2).reshape(batch * width, heads, size)
+        each.transpose(1, 2).reshape(batch * width, heads, size).to(dtype)
         for each in (query, key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1))
     )
     made: Any = varlen_attn(
@@ -62,6 +62,13 @@ def attend(
         window_size=(-1, 0),
     )
     return made.view(batch, width, heads, size), None
+
+
+def _computed_in(query: torch.Tensor) -> torch.dtype:
+    """Flash attention takes 16-bit types. Autocast has no rule for it, and behind the rotation of
+    positions queries and keys are float32 there."""
+    kind = query.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
 
 
 def _no_mask(**_: Any) -> None:
