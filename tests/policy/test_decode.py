@@ -139,6 +139,21 @@ def test_one_decoder_serves_calls_of_all_sizes():
         assert found == decode(model, prompts, Sampling(max_tokens=20))
 
 
+def test_rows_are_no_more_than_memory_has_room_for(monkeypatch):
+    """Also where steps are captured, for certain numbers of rows; and memory is kept."""
+    monkeypatch.setattr(Decoder, "_affordable", lambda *_: 3)
+    model, prompts = tiny(), prompts_of(LENGTHS)
+    decoder = Decoder(model, stops=[STOP])
+    decoder._on_gpu = True
+    caches = []
+    for _ in range(2):
+        found = decoder.decode(prompts, seeds=[0] * 7, sampling=Sampling(max_tokens=5))
+        assert found == decode(model, prompts, Sampling(max_tokens=5))
+        caches.append(decoder._cache)
+    assert caches[0] is caches[1]
+    assert caches[0].rows == 3
+
+
 def test_what_is_not_written_in_time_is_cut_off_or_left_out():
     prompts = prompts_of([5] * 5)
     decoder = Decoder(tiny(), stops=[], max_rows=3)

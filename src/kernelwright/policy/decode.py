@@ -140,9 +140,10 @@ class Decoder:
     def _make_room(self, rows: int, length: int) -> None:
         """Memory for so many rows of such a length, or for as many as fit. Keys and values get
         theirs when they come to it (`_lengthen`): most rows end early."""
-        rows = min(rows, self._most, self._affordable(length))
+        most = min(self._most, self._affordable(length))
         if self._on_gpu:
-            rows = min(next((n for n in ROW_SIZES if n >= rows), rows), self._most)
+            rows = next((n for n in ROW_SIZES if n >= rows), rows)
+        rows = min(rows, most)
         held = self._rows.written.shape[1] - 1
         if rows <= self._cache.rows and length <= held:
             return
