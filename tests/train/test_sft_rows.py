@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sft_runs import make_tokenizer, save_qwen2
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from kernelwright.train import attention
 from kernelwright.train.recipe import Attention, Data, Packing
@@ -90,19 +91,37 @@ def test_packed_pairs_do_not_see_each_other(model):
 
 def one_by_one(query, key, value, begins, _, longest, __, *, scale, window_size):
     """What PyTorch computes on a GPU: (tokens, H, D), causal within each sequence."""
-    assert window_size == (-1, 0)
+    before, after = window_size
+    assert after == 0
     parts = []
     for a, b in pairwise(begins.tolist()):
         assert b - a <= longest
         q, k, v = (each[a:b].transpose(0, 1) for each in (query, key, value))
+        seen = torch.ones(b - a, b - a, dtype=torch.bool).tril()
+        if before >= 0:
+            seen = seen.triu(-before)
         made = torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, is_causal=True, scale=scale
+            q, k, v, attn_mask=seen, scale=scale
         )
         parts.append(made.transpose(0, 1))
     return torch.cat(parts)
 
 
-def test_attention_by_lengths_is_that_by_masks(model, monkeypatch):
+@pytest.fixture(scope="module")
+def windowed():
+    """Its second layer attends to eight tokens."""
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=256,
+        use_sliding_window=True, sliding_window=8, max_window_layers=1, initializer_range=0.4,
+    )  # fmt: skip
+    return Qwen2ForCausalLM(config).eval()
+
+
+@pytest.mark.parametrize("name", ["model", "windowed"])
+def test_attention_by_lengths_is_that_by_masks(name, request, monkeypatch):
+    model = request.getfixturevalue(name)
     lengths = [40, 20, 30, 25, 9, 64]
     masked = mean_loss(model, lengths, Packing.DOCUMENTS)
     monkeypatch.setattr(attention, "varlen_attn", one_by_one)

@@ -30,6 +30,7 @@ def attend(
     scaling: float,
     cu_seq_lens_q: torch.Tensor,
     max_length_q: int,
+    sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
     """Causal attention within each sequence of a batch.
@@ -39,6 +40,7 @@ def attend(
         cu_seq_lens_q: (N + 1,) int32, where sequences begin in the batch laid out as B * T tokens;
             the last is B * T.
         max_length_q: no sequence is longer.
+        sliding_window: of the layer: tokens that each attends to, itself among them; None: all.
 
     Returns:
         (B, T, H, D), and no weights.
@@ -59,7 +61,7 @@ def attend(
         max_length_q,
         max_length_q,
         scale=scaling,
-        window_size=(-1, 0),
+        window_size=(-1 if sliding_window is None else sliding_window - 1, 0),
     )
     return made.view(batch, width, heads, size), None
 
