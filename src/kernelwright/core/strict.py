@@ -1,6 +1,5 @@
 """Settings read strictly from TOML: an unknown key or a wrong type is an error, never ignored."""
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
@@ -8,6 +7,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
+from kernelwright.core import toml
 from kernelwright.core.errors import UsageError
 
 Settings = TypeVar("Settings")
@@ -19,14 +19,7 @@ def load(kind: type[Settings], path: Path) -> Settings:
     Raises:
         UsageError: the file cannot be read, or says what the dataclass does not know.
     """
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(str(error), file=str(path), remedy="give a recipe in TOML") from error
-    try:
-        return read(kind, values)
-    except UsageError as error:
-        raise UsageError(error.message, file=str(path), remedy=error.remedy) from error
+    return toml.load(path, lambda values: read(kind, values))
 
 
 def read(kind: type[Settings], values: Mapping[str, Any], where: str = "") -> Settings:

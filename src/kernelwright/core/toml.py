@@ -18,7 +18,7 @@ def load(path: Path, read: Callable[[Mapping[str, Any]], T]) -> T:
         UsageError: the file is no TOML, or `read` refuses it; names the file.
     """
     try:
-        values = tomllib.loads(path.read_text())
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(str(error), file=str(path), remedy="give a recipe in TOML") from error
     try:
