@@ -57,6 +57,11 @@ def test_a_full_disk_is_told(error, tmp_path):
     assert "--resume" in caught.value.remedy
 
 
+def test_a_full_disk_is_told_by_its_cause(tmp_path):
+    with pytest.raises(UsageError, match="disk"), disk_may_be_full(tmp_path):
+        raise RuntimeError("cannot generate the data") from FULL[0]
+
+
 def test_other_failures_are_told_as_they_are(tmp_path):
     with pytest.raises(FileNotFoundError), disk_may_be_full(tmp_path):
         (tmp_path / "none").read_text()

@@ -32,6 +32,20 @@ def test_a_budget_is_one_positive_number(budget):
         make_recipe("x", budget=budget)
 
 
+@pytest.mark.parametrize(
+    ("table", "setting", "value"),
+    [
+        ("data", "validation_pairs", 0),
+        ("data", "levels", {"2": -0.5}),
+        ("data", "sources", {"teacher": -1.0}),
+        ("optimizer", "warmup_steps", -1),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(table, setting, value):
+    with pytest.raises(UsageError, match=f"{table}.{setting}"):
+        make_recipe("x", **{table: {setting: value}})
+
+
 def test_a_row_has_to_fit_into_a_forward_pass():
     with pytest.raises(UsageError, match="no row"):
         make_recipe("x", batch={"micro_tokens": 100})

@@ -36,7 +36,10 @@ def disk_may_be_full(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def _is_full(error: Exception) -> bool:
+def _is_full(error: BaseException) -> bool:
+    """Whether it, or what it was raised from, says so."""
     if isinstance(error, OSError) and error.errno in _FULL:
         return True
-    return any(mark in str(error) for mark in _SAYS_FULL)
+    if any(mark in str(error) for mark in _SAYS_FULL):
+        return True
+    return error.__cause__ is not None and _is_full(error.__cause__)

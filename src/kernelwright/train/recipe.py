@@ -181,6 +181,7 @@ class Recipe:
             raise UsageError(f"[budget] {asdict(self.budget)}", remedy=remedy)
         positive = {
             "data.max_tokens": self.data.max_tokens,
+            "data.validation_pairs": self.data.validation_pairs,
             "optimizer.learning_rate": self.optimizer.learning_rate,
             "validation.every_steps": self.validation.every_steps,
             "checkpoints.every_steps": self.checkpoints.every_steps,
@@ -190,6 +191,14 @@ class Recipe:
         for name, value in positive.items():
             if value <= 0:
                 raise UsageError(f"{name} = {value}", remedy="give a number above 0")
+        not_negative = {
+            "optimizer.warmup_steps": self.optimizer.warmup_steps,
+            **{f"data.levels.{name}": value for name, value in self.data.levels.items()},
+            **{f"data.sources.{name}": value for name, value in self.data.sources.items()},
+        }
+        for name, value in not_negative.items():
+            if not value >= 0:
+                raise UsageError(f"{name} = {value}", remedy="give 0 or more")
         if self.model.attention is Attention.VARLEN and self.data.packing is not Packing.DOCUMENTS:
             raise UsageError(
                 'model.attention = "varlen" is for data.packing = "documents"',
