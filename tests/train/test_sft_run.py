@@ -1,5 +1,6 @@
 """Runs end to end: what is learnt, what is written, and that being interrupted changes nothing."""
 
+import json
 import os
 import resource
 import shutil
@@ -168,8 +169,13 @@ def test_weights_alone_are_gone_on_from_with_a_new_optimizer(pairs, tmp_path):
 
 def test_a_finished_run_is_not_trained_further(pairs, whole, tmp_path):
     folder = shutil.copytree(whole, tmp_path / "run")
-    assert run(make_recipe(pairs), folder, resume=True).standing.step == 12
-    assert losses(folder) == losses(whole)
+    shutil.rmtree(folder / "last")  # as if it had been killed before it wrote them
+    for _ in range(2):
+        assert run(make_recipe(pairs), folder, resume=True).standing.step == 12
+        assert losses(folder) == losses(whole)
+        found, wanted = (each / "last" / "model.safetensors" for each in (folder, whole))
+        assert found.read_bytes() == wanted.read_bytes()
+        assert json.loads((folder / "last" / "trainer_state.json").read_text())["global_step"] == 12
 
 
 def test_the_clock_ends_a_run(pairs, tmp_path):

@@ -77,6 +77,8 @@ def train_sft(
     if trainer.pace.progress(start.standing.step) < 1:
         with trainer.pace.listening(), disk_may_be_full(folder):
             trainer.train(resume_from_checkpoint=str(start.folder) if start.folder else None)
+    elif start.folder:
+        trainer.take_up(start.folder)
     with disk_may_be_full(folder):
         trainer.export(LAST)
     if process.is_main_process:
@@ -147,7 +149,7 @@ def _tensorboard(folder: Path, step: int) -> list[TensorBoardCallback]:
 def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
     rows, passes = recipe.rows(this_process().num_processes)
-    return SFTConfig(
+    config = SFTConfig(
         output_dir=str(folder),
         seed=recipe.seed,
         per_device_train_batch_size=rows,
@@ -177,6 +179,9 @@ def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
         report_to="none",
         disable_tqdm=True,
     )
+    # A process has one GPU: on all that it sees, transformers would make batches larger unasked.
+    config._n_gpu = min(config.n_gpu, 1)
+    return config
 
 
 def _record_part(

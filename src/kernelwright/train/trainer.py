@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from transformers import PrinterCallback, TrainerCallback
+from transformers import PrinterCallback, TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 from trl import SFTConfig, SFTTrainer
 
@@ -66,6 +66,11 @@ class PairTrainer(SFTTrainer):  # type: ignore[misc]
         )
         self.remove_callback(PrinterCallback)  # records and progress say it already
         self.model_accepts_loss_kwargs = True  # both heads divide by the tokens of the whole step
+
+    def take_up(self, folder: Path) -> None:
+        """The weights of a checkpoint, and how far it was, where there is nothing left to train."""
+        self._load_from_checkpoint(str(folder))
+        self.state = TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME))
 
     def compute_loss(
         self,
