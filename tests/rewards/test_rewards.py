@@ -32,7 +32,7 @@ def verdict(stage: Stage, code: Code, speedup: float | None = None) -> Verdict:
 
 
 def outcome(stage: Stage, code: Code, speedup: float | None = None) -> Outcome:
-    return Outcome.of(verdict(stage, code, speedup), has_plan=True)
+    return Outcome.of(verdict(stage, code, speedup))
 
 
 FAST = outcome(Stage.ACCEPTED, Code.OK, 4.0)
@@ -45,7 +45,7 @@ NO_PYTHON = outcome(Stage.STATIC, Code.SYNTAX_ERROR)
 LIBRARY = outcome(Stage.RUN, Code.LIBRARY_COMPUTE)
 TORCH = outcome(Stage.STATIC, Code.FORBIDDEN)
 DECOY = outcome(Stage.PROBE, Code.DECOY)
-NOTHING = Outcome.of(None, has_plan=False)
+NOTHING = Outcome.of(None)
 
 TABLE = {  # (plan, code) by outcome
     "rule_and_execution": {FAST: (1, 1), SLOW: (1, 1), WRONG: (0, 0), DECOY: (0, 0)},

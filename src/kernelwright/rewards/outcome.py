@@ -60,7 +60,6 @@ class Outcome:
     reached: Reached
     cheats: bool
     """It was refused with one of CHEATS."""
-    has_plan: bool
     speedup: float
     """Of what is correct, over PyTorch; 1 where nothing was timed, and of what is not correct."""
 
@@ -74,15 +73,14 @@ class Outcome:
         return self.reached >= Reached.PARSED and not self.cheats
 
     @classmethod
-    def of(cls, verdict: Verdict | None, *, has_plan: bool) -> Self:
+    def of(cls, verdict: Verdict | None) -> Self:
         """Args:
         verdict: None where the answer holds no candidate.
         """
         if verdict is None:
-            return cls(reached=Reached.NOTHING, cheats=False, has_plan=has_plan, speedup=1.0)
+            return cls(reached=Reached.NOTHING, cheats=False, speedup=1.0)
         return cls(
             reached=_REACHED[verdict.stage],
             cheats=verdict.code in CHEATS,
-            has_plan=has_plan,
             speedup=(verdict.speedup or 1.0) if verdict.accepted else 1.0,
         )
