@@ -44,6 +44,15 @@ def test_where_the_grades_differ_the_fresh_verdict_holds(tmp_path):
     assert settled["verdict"]["code"] == "wrong_values"
 
 
+def test_the_fresh_verdict_holds_for_all_of_the_same_text(tmp_path):
+    jobs = [job(str(n), "same source") for n in range(3)]
+    judge_many(jobs, RECYCLED, tmp_path, Fake({"same source": lambda _: {"verdict": ACCEPTED}}))
+    fresh = Fake({"same source": lambda _: {"verdict": WRONG}})
+    assert audit_many(jobs, RECYCLED, tmp_path, lambda _: fresh)["differ"] == ["0", "1", "2"]
+    settled = RunFolder(tmp_path, RECYCLED).by_id.values()
+    assert [each["verdict"]["code"] for each in settled] == ["wrong_values"] * 3
+
+
 def test_nothing_accepted_is_nothing_to_audit(tmp_path):
     jobs = [job("a", "bad")]
     judge_many(jobs, RECYCLED, tmp_path, Fake({"bad": lambda _: {"verdict": WRONG}}))

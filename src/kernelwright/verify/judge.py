@@ -2,8 +2,8 @@
 
 `verify` is for what is published, served or kept: a fresh guest for the candidate, every input
 family, shape variants, all probes. `screen` ranks many candidates of one task in one guest on two
-cases; its winners are verified. `verify_many` under the grade `recycled` (verify.recycled) is for
-many candidates of many tasks.
+cases at most; its winners are verified. `verify_many` under the grade `recycled` (verify.recycled)
+is for many candidates of many tasks.
 
 A candidate never raises here: what it does wrong is its verdict. What raises is `UsageError` (the
 task is wrong) or `InfraError` (we are).
@@ -245,7 +245,8 @@ class Judge:
     def screen(
         self, task: Task, candidates: Sequence[Candidate], repeats: int = 10
     ) -> list[Verdict]:
-        """Judge candidates in one guest, on two cases each; verdicts in their order.
+        """Judge candidates in one guest, on two cases each, or one that is large; verdicts in their
+        order.
 
         On CUDA the right ones are timed, interleaved with each other and the reference. One that
         ends the guest gets its verdict, and the rest go on in another guest.

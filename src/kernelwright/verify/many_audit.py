@@ -61,9 +61,11 @@ def audit_many(
     judge_many(picked, fresh, out / FOLDER, judges_of(fresh), None, say)
     again = RunFolder(out / FOLDER, fresh).by_id
     judged = [job for job in picked if again.get(job.id, {}).get("record") == "verdict"]
-    differ = [job for job in judged if not again[job.id]["verdict"]["accepted"]]
+    found = {job.content: again[job.id]["verdict"] for job in judged}
+    rejected = {content: verdict for content, verdict in found.items() if not verdict["accepted"]}
+    differ = [job for job, _ in settled if job.content in rejected]  # who was copied from it too
     for job in differ:
-        folder.write(job, "verdict", {"verdict": again[job.id]["verdict"], "audited": True})
+        folder.write(job, "verdict", {"verdict": rejected[job.content], "audited": True})
     return {"audited": len(judged), "differ": [job.id for job in differ]}
 
 
