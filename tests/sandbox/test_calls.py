@@ -163,8 +163,8 @@ def test_a_model_is_constructed_under_its_seed(guest):
 
 def test_init_arguments_come_from_the_reference_without_its_model(guest):
     reference = (
-        "import torch\nHALF = 2\nWIDTH = 2 * HALF - 1\n"
-        "def twice(n):\n    return n, n\nPAIR = twice(2)\n"
+        "import torch\nHALF = 2\nWIDTH = HALF\nWIDTH += 1\n"
+        "def twice(n):\n    return n, n\nPAIR = twice(2)\nSHAPE = twice(WIDTH)\n"
         "class Model(torch.nn.Module):\n    answers = 42\n"
         "def get_init_inputs():\n    return [WIDTH, BIAS]\nBIAS = True\n"
     )

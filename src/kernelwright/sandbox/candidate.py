@@ -108,7 +108,7 @@ def _init_inputs(reference: str) -> tuple[list[Any], dict[str, Any]]:
     kept: list[ast.stmt] = [node for node in tree.body if _is_function(node, "get_init_inputs")]
     read = _names(kept)
     for node in reversed(tree.body):
-        is_constant = isinstance(node, ast.Assign | ast.AnnAssign) and bool(_names([node]) & read)
+        is_constant = bool(_names(_targets(node)) & read)
         if is_constant:
             read |= _names([node])
         if is_constant or isinstance(node, ast.Import | ast.ImportFrom):
@@ -125,6 +125,13 @@ def _init_inputs(reference: str) -> tuple[list[Any], dict[str, Any]]:
 
 def _is_function(node: ast.stmt, name: str) -> bool:
     return isinstance(node, ast.FunctionDef) and node.name == name
+
+
+def _targets(node: ast.stmt) -> list[ast.expr]:
+    """What an assignment sets; nothing of other statements."""
+    if isinstance(node, ast.AnnAssign | ast.AugAssign):
+        return [node.target]
+    return node.targets if isinstance(node, ast.Assign) else []
 
 
 def _names(nodes: Sequence[ast.AST]) -> set[str]:
