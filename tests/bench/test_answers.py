@@ -101,3 +101,10 @@ def test_a_half_written_line_is_asked_again(tmp_path):
     ask(asking(again), PROBLEMS, tmp_path / "a.jsonl", told)
     assert [num for num, *_ in again.asked] == [1]
     assert (tmp_path / "a.jsonl").read_text() == whole
+
+
+def test_a_half_written_head_is_written_anew(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"record": "run", "comm')
+    ask(asking(Saying(NO_KERNEL)), PROBLEMS, path, told)
+    assert [line["record"] for line in record.read(path)] == ["run", "answers", "answers"]

@@ -80,7 +80,7 @@ def ask(
     if not left:
         return head, found
     policy = asking.policy()
-    if not path.exists():
+    if not path.exists() or not path.stat().st_size:  # its first line may have been torn
         record.append(path, [head])
     step = max(1, ROWS // asking.samples)
     for first in range(0, len(left), step):
