@@ -134,8 +134,15 @@ class Graph:
             self.pulled.append(name)
 
     def _is_reduced(self, name: str) -> bool:
-        node = self.nodes[name]
-        return bool(node.reduce) or any(map(self._is_reduced, node.args))
+        """Whether a reduction is among what a node is made of."""
+        stack, seen = [name], {name}
+        while stack:
+            node = self.nodes[stack.pop()]
+            if node.reduce:
+                return True
+            stack += [each for each in node.args if each not in seen]
+            seen.update(node.args)
+        return False
 
     def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
         """Add an assignment; its name."""
