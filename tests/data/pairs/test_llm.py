@@ -5,6 +5,7 @@ from pairs_data import PROGRAMS
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.verdict import Code
+from kernelwright.data.pairs import llm
 from kernelwright.data.pairs.llm import LlmSource
 from kernelwright.policy.answer import Malformed, answer_text
 from kernelwright.policy.prompt import Request
@@ -44,6 +45,18 @@ def test_what_the_judge_rejects_is_told_and_both_answers_are_given_back(server):
     last = server.asked(model)[-1]["messages"]
     assert "holds no candidate (no_code)" in last[3]["content"]
     assert "rejected (no_kernel)" in last[5]["content"]
+
+
+def test_where_the_program_cannot_be_judged_by_nothing_more_is_asked(server, monkeypatch):
+    def unusable(*_):
+        raise UsageError("the reference fails")
+
+    monkeypatch.setattr(llm.Judge, "verify", unusable)
+    model = server.replying(GOOD)
+    (written,) = source(server, model, turns=3).answers(REQUEST, limit=1, seed=0)
+    assert written.candidate is not None
+    assert written.verdict is None
+    assert len(server.asked(model)) == 1
 
 
 def test_a_model_may_be_given_what_inductor_writes(server):

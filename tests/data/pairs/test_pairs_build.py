@@ -4,6 +4,7 @@ import pytest
 from pairs_data import PROGRAMS, program_file, recipe
 
 from kernelwright.core import record
+from kernelwright.core.errors import UsageError
 from kernelwright.data.pairs.build import build
 from kernelwright.policy.answer import answer_text
 from kernelwright.programs.text import parse
@@ -31,3 +32,11 @@ def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
     assert negative["message"]
     assert (pair["source"], pair["licence"], pair["origin"]) == ("llm", "MIT", "pack")
     assert (summary["judged"], summary["rejected"]) == (2, {"wrong_values": 1})
+
+
+def test_files_to_avoid_that_are_not_there_are_named(tmp_path):
+    path = program_file(tmp_path / "programs.jsonl", PROGRAMS[:1])
+    lacking = recipe({"name": "a", "file": str(path)}, avoid=["gone.json"])
+    with pytest.raises(UsageError, match="cannot be read") as raised:
+        build(lacking, tmp_path / "set", 1)
+    assert raised.value.file == "gone.json"

@@ -4,6 +4,7 @@ import pytest
 from pairs_data import PROGRAMS, program_file, recipe
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import INTERPRETER, Code, Stage, Verdict
 from kernelwright.data.pairs import answers
 from kernelwright.data.pairs.answers import Written
 from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
@@ -83,3 +84,28 @@ def test_flaws_of_the_text_alone_are_counted_by_reason(made, tmp_path, monkeypat
     assert tally["dropped"]["no form"] == 4
     assert any(reason.startswith("static rule") for reason in tally["dropped"])
     assert any(reason.startswith("unreadable") for reason in tally["dropped"])
+
+
+class Slow(Careless):
+    """Answers that the source had judged: the interpreter did not get through one of them."""
+
+    def answers(self, request, *, limit, seed):
+        (good,) = write_whole(request.program, limit=1, seed=seed)
+        late = Verdict(
+            accepted=False,
+            stage=Stage.RUN,
+            code=Code.TIMEOUT,
+            message="a minute",
+            precision="strict",
+            mode="pure",
+            device=INTERPRETER,
+        )
+        on_gpu = replace(late, device="NVIDIA H200")
+        return [Written(candidate=good, verdict=verdict) for verdict in (late, on_gpu)]
+
+
+def test_what_the_interpreter_did_not_get_through_is_no_negative(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(answers.SOURCES, "teacher", f"{__name__}:Slow")
+    path, tally = written(made, tmp_path / "out")
+    assert tally["dropped"]["too_slow_to_interpret"] == 4
+    assert [pair["verdict"] for pair in read_shard(path, lambda _: True)[0]] == ["timeout"] * 4

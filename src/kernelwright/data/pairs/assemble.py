@@ -9,8 +9,15 @@ from statistics import quantiles
 from typing import Any
 
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import INTERPRETER, Code, Verdict
-from kernelwright.data.pairs.pair import TRAIN, VALIDATION, is_rejected, with_verdict
+from kernelwright.core.verdict import Verdict
+from kernelwright.data.pairs.pair import (
+    TOO_SLOW,
+    TRAIN,
+    VALIDATION,
+    is_rejected,
+    is_too_slow,
+    with_verdict,
+)
 from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.select import Selection
 from kernelwright.data.pairs.shard import read_shard
@@ -19,8 +26,6 @@ NEGATIVES = "negatives"
 NO_TASK = "no_task"
 """In place of a code, where the judge cannot judge by the program: its results are not finite, say.
 """
-TOO_SLOW = "too_slow_to_interpret"
-"""Likewise, where Triton's interpreter took too long: that is nothing against a kernel."""
 FILES = (TRAIN, VALIDATION, NEGATIVES)
 COUNTED = ("source", "level", "difficulty", "verdict", "split", "licence", "origin", "kernels")
 
@@ -65,7 +70,7 @@ def _placed(pair: Record, verdicts: Mapping[str, Verdict | None]) -> tuple[str |
         verdict = verdicts[pair["id"]]
         if verdict is None:
             return None, pair | {"verdict": NO_TASK}
-        if verdict.code is Code.TIMEOUT and verdict.device == INTERPRETER:
+        if is_too_slow(verdict):
             return None, pair | {"verdict": TOO_SLOW}
         pair = with_verdict(pair, verdict)
     return NEGATIVES if is_rejected(pair) else pair["split"], pair

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernelwright.core import record
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.data.pairs.answers import make_source
 from kernelwright.data.pairs.assemble import assemble
@@ -92,7 +92,7 @@ def _begin(recipe: Recipe, out: Path) -> None:
         "record": "pairs",
         "recipe": recipe.to_json(),
         "files": {
-            file: sha256(Path(file).read_bytes()).hexdigest()[:16]
+            file: _digest_of(file)
             for file in (*(part.file for part in recipe.part if part.file), *recipe.avoid)
         },
         "code": code_digest(WRITING),
@@ -104,6 +104,15 @@ def _begin(recipe: Recipe, out: Path) -> None:
     else:
         (out / "shards").mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(header, indent=1) + "\n")
+
+
+def _digest_of(file: str) -> str:
+    try:
+        return sha256(Path(file).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        raise UsageError(
+            f"cannot be read: {error.strerror}", file=file, remedy="mend the recipe's path"
+        ) from error
 
 
 def _write_shards(

@@ -102,7 +102,8 @@ class LlmSource:
         ]
 
     def _judge(self, talks: Sequence["_Talk"], request: Request, task: Task, seed: int) -> None:
-        """Judge the answers, where further turns are to come of it."""
+        """Judge the answers, where further turns are to come of it; those to a program that cannot
+        be judged by are left for `pairs.judged`, which counts them."""
         candidates = [talk for talk in talks if talk.answer.candidate is not None]
         if self.options.turns == 1 or not candidates:
             return
@@ -110,7 +111,10 @@ class LlmSource:
         with Judge(*rules, times=False, seed=seed % (1 << 31), trusted=False) as judge:
             for talk in candidates:
                 assert talk.answer.candidate is not None
-                talk.verdict = judge.verify(task, talk.answer.candidate)
+                try:
+                    talk.verdict = judge.verify(task, talk.answer.candidate)
+                except UsageError:
+                    return
 
     def _written(self, talk: "_Talk", turn: int) -> Written:
         answer = talk.answer
@@ -138,8 +142,11 @@ class _Talk:
 
     @property
     def goes_on(self) -> bool:
-        """A right answer is left alone: without times there is nothing to better."""
-        return self.verdict is None or not self.verdict.accepted
+        """A right answer is left alone: without times there is nothing to better; and so is one
+        that could not be judged: there is nothing to tell."""
+        if self.answer.candidate is None:
+            return True
+        return self.verdict is not None and not self.verdict.accepted
 
     def next(self) -> "_Talk":
         return _Talk(with_feedback(self.messages, self.answer, self.verdict))

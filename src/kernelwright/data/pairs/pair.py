@@ -12,7 +12,7 @@ from typing import Any
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import INTERPRETER, Code, Verdict
 from kernelwright.policy.answer import answer_text
 from kernelwright.policy.prompt import Request, request_text
 from kernelwright.programs.fragment import RELABELLING
@@ -21,6 +21,8 @@ from kernelwright.programs.program import Program
 TRAIN, VALIDATION = "train", "validation"
 UNVERIFIED = "unverified"
 """In place of a verdict's code, where only a sample was judged and this was not in it."""
+TOO_SLOW = "too_slow_to_interpret"
+"""Likewise, where Triton's interpreter took too long: the pair goes nowhere."""
 MANY_CALLS = 10
 """More of them make a program the hardest kind."""
 _SHARES = 1 << 32
@@ -122,6 +124,11 @@ def with_verdict(line: Record, verdict: Verdict) -> Record:
 
 def is_rejected(line: Record) -> bool:
     return "stage" in line
+
+
+def is_too_slow(verdict: Verdict) -> bool:
+    """The interpreter took too long, which is nothing against a kernel."""
+    return verdict.code is Code.TIMEOUT and verdict.device == INTERPRETER
 
 
 def difficulty_of(program: Program, num_kernels: int) -> int:

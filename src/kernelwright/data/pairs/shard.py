@@ -19,7 +19,16 @@ from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
-from kernelwright.data.pairs.pair import UNVERIFIED, Pair, digest, make_pair, split_of, with_verdict
+from kernelwright.data.pairs.pair import (
+    TOO_SLOW,
+    UNVERIFIED,
+    Pair,
+    digest,
+    is_too_slow,
+    make_pair,
+    split_of,
+    with_verdict,
+)
 from kernelwright.data.pairs.programs import Origin, Programs, contaminates, programs_of
 from kernelwright.data.pairs.recipe import Part, Recipe
 from kernelwright.policy.answer import read_answer
@@ -154,6 +163,8 @@ class _PartWriter:
         """The pair, or why the answer is dropped without being judged."""
         if written.candidate is None:
             return written.refused
+        if written.verdict is not None and is_too_slow(written.verdict):
+            return TOO_SLOW
         pair = make_pair(
             name,
             self._request(found),
