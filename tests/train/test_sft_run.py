@@ -25,6 +25,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kernelwright.core.errors import UsageError
 from kernelwright.train import checkpoints
+from kernelwright.train.folder import open_folder
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,21 @@ def test_a_full_disk_leaves_the_old_checkpoint_and_is_told(pairs, whole, tmp_pat
     assert [path.name for path in (folder / "checkpoints").iterdir()] == ["step-00000004"]
     run(make_recipe(pairs), folder, resume=True)
     assert losses(folder) == losses(whole)
+
+
+def test_a_disk_that_is_still_full_takes_no_recipe_away(pairs, tmp_path):
+    folder = tmp_path / "run"
+    open_folder(make_recipe(pairs), folder, resume=False)
+    recipe = (folder / "recipe.json").read_text()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(UsageError, match="disk takes no more"):
+            open_folder(make_recipe(pairs), folder, resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (folder / "recipe.json").read_text() == recipe
+    assert [path.name for path in folder.iterdir()] == ["recipe.json"]
 
 
 def test_weights_alone_are_gone_on_from_with_a_new_optimizer(pairs, tmp_path):

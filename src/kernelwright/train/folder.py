@@ -10,11 +10,13 @@ best/  last/     weights in Hugging Face's layout: of the best validation, and o
 """
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelwright.core.errors import UsageError
 from kernelwright.train import checkpoints
+from kernelwright.train.disk import disk_may_be_full
 from kernelwright.train.recipe import FREE_TO_CHANGE, Recipe, changed
 
 STANDING = "standing.json"
@@ -52,7 +54,8 @@ def open_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     """Write the recipe into a new folder, or see that it is that of the run there.
 
     Raises:
-        UsageError: the folder is in use, holds no run to resume, or one under another recipe.
+        UsageError: the folder is in use, holds no run to resume, or one under another recipe; or
+            the disk is full.
     """
     file = folder / "recipe.json"
     if not resume:
@@ -60,7 +63,7 @@ def open_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
             remedy = "--resume goes on with the run in it; or give another --out"
             raise UsageError("the folder is not empty", file=str(folder), remedy=remedy)
         folder.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
+        _write_recipe(recipe, file)
         return
     if not file.exists():
         raise UsageError("no run to resume", file=str(folder), remedy="leave --resume out")
@@ -71,7 +74,18 @@ def open_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
             file=str(file),
             remedy="resume with the recipe it was begun with, or give another --out",
         )
-    file.write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
+    _write_recipe(recipe, file)
+
+
+def _write_recipe(recipe: Recipe, file: Path) -> None:
+    """In place of the one that is there, which stays where the disk has no room."""
+    aside = file.with_suffix(".new")
+    with disk_may_be_full(file.parent):
+        try:
+            aside.write_text(json.dumps(recipe.to_json(), indent=2) + "\n")
+            os.replace(aside, file)
+        finally:
+            aside.unlink(missing_ok=True)
 
 
 def find_start(folder: Path) -> Start:

@@ -72,7 +72,8 @@ def train_sft(
         )
     steps = _steps(recipe, prepared, rows * passes * process.num_processes)
     if process.is_main_process:
-        _record_part(recipe, folder, prepared, start, steps)
+        with disk_may_be_full(folder):
+            _record_part(recipe, folder, prepared, start, steps)
     trainer = _trainer(recipe, folder, prepared, start, steps, speak)
     if trainer.pace.progress(start.standing.step) < 1:
         with trainer.pace.listening(), disk_may_be_full(folder):
