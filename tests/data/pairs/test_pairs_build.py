@@ -34,9 +34,21 @@ def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
     assert (summary["judged"], summary["rejected"]) == (2, {"wrong_values": 1})
 
 
-def test_files_to_avoid_that_are_not_there_are_named(tmp_path):
-    path = program_file(tmp_path / "programs.jsonl", PROGRAMS[:1])
-    lacking = recipe({"name": "a", "file": str(path)}, avoid=["gone.json"])
-    with pytest.raises(UsageError, match="cannot be read") as raised:
-        build(lacking, tmp_path / "set", 1)
-    assert raised.value.file == "gone.json"
+@pytest.mark.parametrize("text", [None, "{", "{}"], ids=["gone", "broken", "another"])
+def test_files_to_avoid_that_cannot_be_used_are_named(tmp_path, text):
+    path, avoided = program_file(tmp_path / "p.jsonl", PROGRAMS[:1]), tmp_path / "avoided.json"
+    if text is not None:
+        avoided.write_text(text)
+    made = recipe({"name": "a", "file": str(path)}, avoid=[str(avoided)])
+    with pytest.raises(UsageError) as raised:
+        build(made, tmp_path / "set", 1)
+    assert raised.value.file == str(avoided)
+    assert not (tmp_path / "set").exists()
+
+
+def test_a_broken_line_of_programs_is_named(tmp_path):
+    path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
+    path.write_text(path.read_text() + "{\n")
+    with pytest.raises(UsageError, match="not JSON") as raised:
+        build(recipe({"name": "a", "file": str(path)}), tmp_path / "set", 1)
+    assert (raised.value.file, raised.value.line) == (str(path), 3)

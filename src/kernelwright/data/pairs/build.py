@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernelwright.core import record
-from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.data.pairs.answers import make_source
 from kernelwright.data.pairs.assemble import assemble
@@ -25,12 +25,13 @@ from kernelwright.data.pairs.select import select
 from kernelwright.data.pairs.shard import shards_of
 from kernelwright.sandbox.executor import Factory, Job
 from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.synth.benchmarks import known
 from kernelwright.synth.parquet import check_pyarrow, write_rows
 
 Say = Callable[[str], None]
 
-WRITING = ("core", "ops", "programs", "synth", "teacher", "policy", "data")
-"""Packages whose code decides which pairs are written."""
+WRITING = ("core", "ops", "programs", "synth", "teacher", "policy", "verify", "data")
+"""Packages whose code decides which pairs are written; `verify` has the static rules."""
 SHARD_S = 3_600.0
 """A worker that takes longer for a shard is replaced."""
 SAY_EVERY_S = 2.0
@@ -61,8 +62,9 @@ def build(
     if parquet:
         check_pyarrow()
     begin_s = time.monotonic()
+    known(recipe.avoid)  # workers would find out late, one after the other
     for part in recipe.part:
-        make_source(part.source, part.options)  # workers would find out late, one after the other
+        make_source(part.source, part.options)
     shards = list(shards_of(recipe))
     _begin(recipe, out)
     _write_shards(recipe, out, {shard.name: asdict(shard) for shard in shards}, num_workers, say)
@@ -92,7 +94,7 @@ def _begin(recipe: Recipe, out: Path) -> None:
         "record": "pairs",
         "recipe": recipe.to_json(),
         "files": {
-            file: _digest_of(file)
+            file: sha256(Path(file).read_bytes()).hexdigest()[:16]
             for file in (*(part.file for part in recipe.part if part.file), *recipe.avoid)
         },
         "code": code_digest(WRITING),
@@ -104,15 +106,6 @@ def _begin(recipe: Recipe, out: Path) -> None:
     else:
         (out / "shards").mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(header, indent=1) + "\n")
-
-
-def _digest_of(file: str) -> str:
-    try:
-        return sha256(Path(file).read_bytes()).hexdigest()[:16]
-    except OSError as error:
-        raise UsageError(
-            f"cannot be read: {error.strerror}", file=file, remedy="mend the recipe's path"
-        ) from error
 
 
 def _write_shards(

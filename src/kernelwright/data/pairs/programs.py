@@ -114,8 +114,11 @@ class FilePrograms:
     def _places(self) -> list[int]:
         """Where the lines of its programs begin, in bytes."""
         wanted, places = self.part.levels, []
-        for place, line in _lines(self.path):
-            values = json.loads(line)
+        for number, (place, line) in enumerate(_lines(self.path), 1):
+            try:
+                values = json.loads(line)
+            except ValueError as error:
+                raise UsageError(f"not JSON: {error}", file=str(self.path), line=number) from error
             if values.get("record") == "program" and (not wanted or values["level"] in wanted):
                 places.append(place)
         if not places:
