@@ -194,6 +194,17 @@ def test_a_reference_that_overflows_may_overflow_otherwise_where_the_oracle_does
     assert compare((other,), same, "strict").mismatch.code is Code.NOT_FINITE
 
 
+def test_where_the_reference_overflows_everywhere_anything_will_not_do():
+    oracle = torch.tensor([300.0, -500.0], dtype=torch.float64)  # x * x / x, say
+    native = torch.tensor([torch.inf, torch.nan], dtype=torch.float16)
+    expected = Expected(native=(native,), oracle=(oracle,))
+    for good in (native, oracle.half(), torch.tensor([299.0, torch.nan], dtype=torch.float16)):
+        assert compare((good,), expected, "strict").mismatch is None
+    nan = torch.full_like(native, torch.nan)
+    for bad in (torch.zeros_like(native), nan, -oracle.half(), oracle.half() / 2):
+        assert compare((bad,), expected, "strict").mismatch.code is Code.NOT_FINITE
+
+
 def test_an_all_zero_answer_must_be_zero():
     zero = torch.zeros(8)
     expected = Expected(native=(zero,), oracle=(zero.double(),))

@@ -71,6 +71,8 @@ FLOOR_ULPS = {
     torch.bfloat16: (0.5, 2.0),
 }
 """(rms, max) always allowed, in units of the output dtype's eps."""
+NEAR = 0.1
+"""Relative error of an answer that betters a reference which overflows everywhere."""
 FEW = 3.0
 """An rms error over n elements that carry the answer may be 1 + FEW / sqrt(n) times as large."""
 KERNELBENCH_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
@@ -231,10 +233,10 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
         return _num_differing(output, native, oracle)
     tolerated = [native, *(answer[i] for answer in expected.tolerated)]
     oracle = oracle.to(output.device)
-    scale = torch.zeros(5, dtype=torch.float64, device=output.device)
+    scale = torch.zeros(6, dtype=torch.float64, device=output.device)
     for o, y, n in _chunks(oracle, output, native):
         scale += torch.stack([*_stray(y, n, o), *_energy(o, n)])
-    squares, count = scale[2], scale[4]
+    squares, count = scale[3], scale[5]
     rms = (squares / count.clamp(min=1)).sqrt().clamp(min=torch.finfo(native.dtype).tiny)
     total = torch.zeros(1 + len(tolerated), dtype=torch.float64, device=output.device)
     largest, excess = torch.zeros_like(total), torch.zeros_like(rms)
@@ -253,8 +255,16 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
 class _Sizes:
     """Counts, sums and largest values of one floating-point output."""
 
-    def __init__(self, stray: float, missing: float, squares: float, fourths: float, *rest: float):
-        self.num_stray, self.num_missing = int(stray), int(missing)
+    def __init__(
+        self,
+        stray: float,
+        missing: float,
+        adrift: float,
+        squares: float,
+        fourths: float,
+        *rest: float,
+    ):
+        self.num_stray, self.num_missing, self.num_adrift = int(stray), int(missing), int(adrift)
         self.count, self.rms, self.excess, *errors = rest
         self.effective = _effective(squares, fourths, max(self.count, 1.0))
         half = len(errors) // 2
@@ -279,17 +289,21 @@ def _exact_mismatch(values: list[float], output: torch.Tensor, where: str) -> Mi
     return Mismatch(Code.WRONG_VALUES, f"{where}: {wrong}")
 
 
-def _stray(y: torch.Tensor, n: torch.Tensor, o: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers of elements that are NaN or infinite where both answers are finite, and that do not
-    follow their NaN and infinity.
+def _stray(y: torch.Tensor, n: torch.Tensor, o: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Numbers of elements that are NaN or infinite where both answers are finite; that do not
+    follow their NaN and infinity; and that neither overflow as the reference does nor come near the
+    oracle.
 
     A reference that overflows its own dtype may be matched or bettered, and overflowed in another
-    way: where the oracle is finite and the reference is not, finite values are not compared either.
+    way: where the oracle is finite and the reference is not, finite values are not compared either,
+    unless there are no others.
     """
     y_finite, n_finite, o_finite = y.isfinite(), n.isfinite(), o.isfinite()
     settled = y_finite | _same_special(y, n) | _same_special(y, o)
     missing = ~n_finite & ~o_finite & (y_finite | ~settled)
-    return (~y_finite & n_finite & o_finite).sum(), missing.sum()
+    is_near = (y.double() - o).abs() <= NEAR * o.double().abs()
+    adrift = ~n_finite & o_finite & ~_same_special(y, n) & ~is_near
+    return (~y_finite & n_finite & o_finite).sum(), missing.sum(), adrift.sum()
 
 
 def _energy(o: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -311,6 +325,9 @@ def _stray_mismatch(sizes: _Sizes, output: torch.Tensor, where: str) -> Mismatch
     if sizes.num_missing:
         message = f"{where}: {sizes.num_missing} of {output.numel()} elements do not follow the"
         return Mismatch(Code.NOT_FINITE, f"{message} reference's NaN and infinity")
+    if sizes.num_adrift and not sizes.count:
+        message = f"{where}: the reference overflows everywhere, and {sizes.num_adrift} elements"
+        return Mismatch(Code.NOT_FINITE, f"{message} neither do so nor are near the float64 result")
     return None
 
 
