@@ -233,3 +233,9 @@ def _aligned(size: int, bracket: int) -> list[int]:
         if math.gcd(n, 16) == common and n != size and (n < 32 or n % 32)
     ]
     return found or [size if size <= bracket else bracket]
+
+
+def same_attributes(one: Program, other: Program) -> bool:
+    """Programs of one structure that differ in the shapes of their tensors alone: what is written
+    for one, attributes spelled out, may be asked to compute the other."""
+    return [call.args for call in one.calls] == [call.args for call in other.calls]

@@ -45,6 +45,8 @@ class Sources:
         self._has_teacher = TEACHER in names
         self._models: list[Policy] = [policy(name) for name in names if name != TEACHER]
         self._answers: dict[str, list[tuple[str, Answer]]] = {}
+        self._ours: dict[tuple[str, int, int], list[Candidate]] = {}
+        """What is compiled ahead is wanted again when it is tuned."""
 
     @property
     def has_models(self) -> bool:
@@ -99,12 +101,13 @@ class Sources:
         Args:
             seed: of the teacher's draws.
         """
-        ours: list[Candidate] = []
-        if self._has_teacher:
-            ours = write(program, limit=limit, seed=seed, precision=rules.precision)
-        found = {candidate.source: candidate for candidate in ours}
+        text = to_text(program)
+        key = text, limit, seed
+        if self._has_teacher and key not in self._ours:
+            self._ours[key] = write(program, limit=limit, seed=seed, precision=rules.precision)
+        found = {candidate.source: candidate for candidate in self._ours.get(key, ())}
         unread = []
-        for origin, answer in self._answers.get(to_text(program), ()):
+        for origin, answer in self._answers.get(text, ()):
             candidate, reason, message = answer.candidate, str(answer.malformed), answer.message
             if candidate is not None and (statement := unmergeable(candidate.source)):
                 candidate, reason, message = None, "unmergeable", statement

@@ -12,6 +12,7 @@ from kernelwright.programs.variants import (
     aligned_variants,
     enlarged,
     num_bytes,
+    same_attributes,
     scaled_down,
     shape_variants,
 )
@@ -103,12 +104,6 @@ def at_aligned_shapes(task: Task, seed: int) -> dict[str, Task]:
         for v in variants
         if same_attributes(v, task.program)
     }
-
-
-def same_attributes(one: Program, other: Program) -> bool:
-    """Programs of one structure that differ in the shapes of their tensors alone: what is written
-    for one, attributes spelled out, may be asked to compute the other."""
-    return [call.args for call in one.calls] == [call.args for call in other.calls]
 
 
 def shape_text(program: Program) -> str:

@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.variants import shape_variants
+from kernelwright.programs.variants import same_attributes, shape_variants
 
 NUM_SHAPES = 3
 MAX_FLOPS = 1 << 20
@@ -37,7 +37,7 @@ class Elsewhere:
         """(the program at other sizes, its inputs, what it returns)."""
         found = []
         for made in shape_variants(self._program, NUM_SHAPES, self._seed, max_flops=MAX_FLOPS):
-            if [call.args for call in made.calls] == [call.args for call in self._program.calls]:
+            if same_attributes(made, self._program):
                 inputs = make_inputs(made, self._seed)
                 found.append((made, inputs, _results(made, inputs, self._seed)))
         return found
