@@ -98,7 +98,8 @@ class PullBody(TileBody):
                 continue
             text = f"{factor(size_of(dim))} - 1 - {operand_text(self.text(dim))}"
             moved[at] = self.position(text, size_of(dim), _length(dim), self.conditions(dim))
-            self._stands_for[moved[at][0].axis] = self._walked((dim,))
+            if moved[at]:  # else there is one position
+                self._stands_for[moved[at][0].axis] = self._walked((dim,))
         return tuple(moved)
 
     @property
