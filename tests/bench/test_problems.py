@@ -8,8 +8,8 @@ from asked import problem
 from kernelwright.bench.problems import Selection, problems_of
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.policy.prompt import Request, request_text
 from kernelwright.programs.record import program_record
+from kernelwright.programs.text import to_text
 from kernelwright.synth.benchmark import NAME
 
 CALLS = ["relu", "exp", "tanh", "sigmoid", "sin", "cos"]
@@ -26,9 +26,8 @@ def programs(tmp_path, name="drawn"):
 def pairs(tmp_path):
     path = tmp_path / "pairs.jsonl"
     for call in CALLS:
-        request = Request(program=problem(f"torch.{call}(x0)").program)
-        prompt = [{"role": "user", "content": request_text(request)}]
-        record.append(path, [{"prompt": prompt, "level": 1}] * 2)
+        text = to_text(problem(f"torch.{call}(x0)").program)
+        record.append(path, [{"program": text, "level": 1}] * 2)
     return path
 
 

@@ -48,6 +48,7 @@ word = st.text("abcdefgh_", min_size=1, max_size=12)
         KernelPlan,
         kernel=word,
         fuses=st.lists(word, min_size=1, max_size=30).map(tuple),
+        part=st.lists(word, max_size=30).map(tuple),
         loop=word,
         tiles=st.dictionaries(word, st.integers(1, 4096), max_size=8),
         precision=st.sampled_from(["ieee", "tf32x3"]),
@@ -135,7 +136,9 @@ def test_nothing_that_a_model_says_breaks_the_reader(text):
 
 def test_a_request_names_the_program_and_the_rules():
     text = request_text(Request(program=relu(), precision="tf32", mode="hybrid"))
-    assert to_text(relu()).strip() in text
+    assert to_text(relu(), says_types=True).strip() in text
+    assert "torch.relu(x0)  # (8, 16) float32" in text
+    assert parse(to_text(relu(), says_types=True)) == relu()
     assert text.startswith("Device: sm_90\nPrecision: tf32\nMode: hybrid\n")
     system, user = conversation(Request(program=relu()))
     assert (system.role, system.content) == ("system", SYSTEM)

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 
 import pytest
 
@@ -48,6 +49,49 @@ def test_programs_become_kernels_that_their_plans_name(line):
         assert planned == commented
         assert set(planned) <= set(kernels(candidate.source))
         assert read_answer(answer_text(candidate), origin="teacher").candidate == candidate
+
+
+def signatures(source: str) -> dict[str, list[str]]:
+    made = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    return {node.name: [each.arg for each in node.args.args] for node in made}
+
+
+def wrapper_calls(source: str) -> list[ast.Call]:
+    entry = next(n for n in ast.parse(source).body if getattr(n, "name", "") == "fused_operator")
+    calls = [node for node in ast.walk(entry) if isinstance(node, ast.Call)]
+    return [call for call in calls if getattr(call.func, "id", "").startswith("fused_")]
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_a_value_has_one_name_throughout(line):
+    program = parse(line["text"])
+    for candidate in write_whole(program, limit=3, seed=5):
+        told = signatures(candidate.source)
+        calls = wrapper_calls(candidate.source)
+        once = Counter(call.func.id for call in calls)
+        for call in calls:
+            if once[call.func.id] == 1:
+                assert told[call.func.id] == [each.id for each in call.args]
+        made = [name for call in program.calls for name in call.outputs]
+        for plan in candidate.plan:
+            assert list(plan.part) == [name for name in made if name in plan.part]
+        views = {n for c in program.calls if c.op in RELABELLING for n in c.outputs}
+        planned = {name for plan in candidate.plan for name in plan.part}
+        assert planned >= set(made) - views or max(once.values(), default=1) > 1
+
+
+def test_what_a_form_makes_on_its_way_takes_no_name_of_the_program():
+    """A loss becomes several values of its own, numbered behind the fragment's."""
+    builder = Builder()
+    x, y = builder.input(TensorType((6, 40))), builder.input(TensorType((6, 40)))
+    for _ in range(4):
+        (x,) = builder.call("softmax", input=x, dim=-1)
+    (loss,) = builder.call("mse_loss", input=x, target=y, reduction="sum")
+    program = builder.program([loss])
+    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+        for candidate in write_whole(program, limit=6, seed=2):
+            verdict = judge.verify(program_task(program), candidate)
+            assert verdict.accepted, verdict.message
 
 
 def test_the_same_seed_gives_the_same_and_another_one_others():

@@ -15,7 +15,6 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.policy.prompt import requested_text
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import NAME, synthetic_v1
@@ -116,10 +115,8 @@ def _parsed(text: str, file: str | None, line: int) -> Program:
 
 def _text(line: Record) -> str | None:
     """The program that a line holds; None where it holds none."""
-    if isinstance(text := line.get("text"), str):
-        return text
-    prompt = line.get("prompt")
-    return requested_text(prompt[-1]["content"]) if isinstance(prompt, list) and prompt else None
+    text = line.get("text", line.get("program"))
+    return text if isinstance(text, str) else None
 
 
 def level_of(line: Record) -> str:

@@ -12,6 +12,9 @@ class KernelPlan:
     """Name of the `@triton.jit` function."""
     fuses: tuple[str, ...]
     """Operator names in program order."""
+    part: tuple[str, ...] = ()
+    """The values of the whole program that its fragment computes, in program order; where the
+    fragment has several kernels, of all of them. Empty where there is no whole around it."""
     loop: str
     """"pointwise", "one_pass", "looped", "two_pass", "matmul" ..."""
     tiles: dict[str, int] = field(default_factory=dict)

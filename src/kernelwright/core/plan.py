@@ -1,19 +1,24 @@
 """A kernel's plan as text: the comment above the kernel, and the same lines in a model's answer."""
 
-from collections.abc import Iterable, Iterator
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from kernelwright.core.candidate import KernelPlan
 
 MAX_LINE = 100
+OPTIONAL = ("part", "why")
 _HEAD = "Plan of "
 _FIELD, _MORE = "  ", "     "
 """Indents of a field, and of what is left of a long one."""
+_COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
 
 
 def plan_lines(plan: KernelPlan) -> list[str]:
     """What a kernel fuses, how it loops, and why, a field a line; long ones go on below."""
     fields = {
         "fuses": ", ".join(plan.fuses),
+        "part": ", ".join(plan.part),
         "loop": plan.loop,
         "tiles": ", ".join(f"{name}={value}" for name, value in plan.tiles.items()),
         "precision": plan.precision,
@@ -21,7 +26,7 @@ def plan_lines(plan: KernelPlan) -> list[str]:
     }
     lines = [f"{_HEAD}{plan.kernel}"]
     for label, text in fields.items():
-        if text or label != "why":
+        if text or label not in OPTIONAL:
             lines += _wrapped(label, text)
     return lines
 
@@ -29,6 +34,24 @@ def plan_lines(plan: KernelPlan) -> list[str]:
 def plan_comment(plan: KernelPlan) -> list[str]:
     """The lines as a Python comment."""
     return [f"# {line}" for line in plan_lines(plan)]
+
+
+def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
+    """The source with each plan above its kernel, in place of what plans stood there; plans of
+    kernels that are not there are left."""
+    source = _COMMENT.sub("", source)
+    if not plans:
+        return source
+    begins = {
+        node.name: min((each.lineno for each in node.decorator_list), default=node.lineno)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    lines = source.splitlines()
+    placed = [(begins[plan.kernel], plan) for plan in plans if plan.kernel in begins]
+    for line, plan in sorted(placed, key=lambda each: -each[0]):
+        lines[line - 1 : line - 1] = plan_comment(plan)
+    return "\n".join(lines) + "\n"
 
 
 def read_plans(lines: Iterable[str]) -> Iterator[KernelPlan]:
@@ -55,10 +78,10 @@ def read_plans(lines: Iterable[str]) -> Iterator[KernelPlan]:
 
 
 def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
-    known = ("fuses", "loop", "tiles", "precision", "why")
+    known = ("fuses", "part", "loop", "tiles", "precision", "why")
     if unknown := fields.keys() - set(known):
         raise ValueError(f"the plan of {kernel} has no field {sorted(unknown)[0]!r}")
-    fuses, loop, tiles, precision, why = (fields.get(name, "") for name in known)
+    fuses, part, loop, tiles, precision, why = (fields.get(name, "") for name in known)
     try:
         sizes = {
             name.strip(): int(size)
@@ -68,12 +91,17 @@ def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
         raise ValueError(f"the plan of {kernel} gives tiles {tiles!r}, not NAME=SIZE, ..") from None
     return KernelPlan(
         kernel=kernel,
-        fuses=tuple(name.strip() for name in fuses.split(",") if name.strip()),
+        fuses=_names(fuses),
+        part=_names(part),
         loop=loop,
         tiles=sizes,
         precision=precision or "ieee",
         why=why,
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def _wrapped(label: str, text: str) -> list[str]:

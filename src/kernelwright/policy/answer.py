@@ -21,7 +21,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.core.plan import plan_comment, plan_lines, read_plans
+from kernelwright.core.plan import plan_lines, read_plans, with_plans
 
 ENTRIES = ("fused_operator", "ModelNew")
 PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
@@ -29,7 +29,6 @@ CODE_BEGIN, CODE_END = "```python", "```"
 _THINKING_END = re.compile(r"</think(?:ing)?>")
 _PLAN = re.compile(rf"{PLAN_BEGIN}(.*?){PLAN_END}", re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
-_COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
 
 
 class Malformed(StrEnum):
@@ -62,7 +61,7 @@ class Answer:
 def answer_text(candidate: Candidate) -> str:
     """The candidate as an answer: what a model is trained to write."""
     plan = "\n".join(line for each in candidate.plan for line in plan_lines(each))
-    source = _COMMENT.sub("", candidate.source).strip("\n")
+    source = with_plans(candidate.source, ()).strip("\n")
     return f"{PLAN_BEGIN}\n{plan}\n{PLAN_END}\n{CODE_BEGIN}\n{source}\n{CODE_END}\n"
 
 
@@ -80,7 +79,7 @@ def read_answer(text: str, *, entry: str = "fused_operator", origin: str) -> Ans
     if malformed:
         return Answer(text=text, candidate=None, malformed=malformed, message=message)
     plans, message = _plans(said)
-    commented = _with_comments(_COMMENT.sub("", source), plans) if plans else source
+    commented = with_plans(source, plans) if plans else source
     candidate = Candidate(source=commented, plan=plans, origin=origin)
     return Answer(text=text, candidate=candidate, message=message)
 
@@ -148,17 +147,3 @@ def _defines(source: str, entry: str) -> bool:
         return False
     definitions = (ast.FunctionDef, ast.ClassDef)
     return any(isinstance(node, definitions) and node.name == entry for node in found.body)
-
-
-def _with_comments(source: str, plans: tuple[KernelPlan, ...]) -> str:
-    """The source with each plan above its kernel; plans of kernels that are not there are left."""
-    begins = {
-        node.name: min((each.lineno for each in node.decorator_list), default=node.lineno)
-        for node in ast.parse(source).body
-        if isinstance(node, ast.FunctionDef)
-    }
-    lines = source.splitlines()
-    placed = [(begins[plan.kernel], plan) for plan in plans if plan.kernel in begins]
-    for line, plan in sorted(placed, key=lambda each: -each[0]):
-        lines[line - 1 : line - 1] = plan_comment(plan)
-    return "\n".join(lines) + "\n"

@@ -21,6 +21,7 @@ example inputs, `fused_operator(...)` computes from them. Answer with a plan, th
 {PLAN_BEGIN}
 Plan of NAME_kernel
   fuses: operators that this kernel computes, in program order
+  part: the values of the program that it computes, for example t2, t3
   loop: how it loops, for example pointwise, one_pass, two_pass, matmul
   tiles: BLOCK=1024, num_warps=4
   precision: of tl.dot: ieee, tf32, tf32x3 or bf16x3; ieee where there is none
@@ -53,17 +54,11 @@ class Request:
 
 def request_text(request: Request) -> str:
     """The user's message."""
+    program = to_text(request.program, says_types=True).strip()
     return (
         f"Device: {request.device}\nPrecision: {request.precision}\nMode: {request.mode}\n"
-        f"{CODE_BEGIN}\n{to_text(request.program).strip()}\n{CODE_END}\n"
+        f"{CODE_BEGIN}\n{program}\n{CODE_END}\n"
     )
-
-
-def requested_text(message: str) -> str | None:
-    """The canonical text of the program that a user's message asks for; None where it has none."""
-    _, begin, rest = message.partition(f"{CODE_BEGIN}\n")
-    text, end, _ = rest.partition(f"\n{CODE_END}")
-    return f"{text}\n" if begin and end else None
 
 
 def conversation(request: Request) -> list[Message]:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.plan import with_plans
 from kernelwright.programs.combine import schedule
 from kernelwright.programs.program import Program
 from kernelwright.programs.source_merge import Merged, merge
@@ -22,6 +23,13 @@ class Replacement:
     outputs: tuple[str, ...]
     """The program's values it makes, in the order the candidate returns them."""
     candidate: Candidate
+
+    def with_part(self, program: Program) -> "Replacement":
+        """Its plans say which of the program's values it computes."""
+        part = tuple(name for i in sorted(self.calls) for name in program.calls[i].outputs)
+        plans = tuple(replace(plan, part=part) for plan in self.candidate.plan)
+        source = with_plans(self.candidate.source, plans)
+        return replace(self, candidate=replace(self.candidate, source=source, plan=plans))
 
 
 def compose(
@@ -57,20 +65,23 @@ def compose(
         source += f"\n\n\n{merged.body}"
     source += f"\n\n\ndef fused_operator({names}):\n{body}\n"
     source += f"    return [{', '.join(program.outputs)}]\n"
+    plans = _plans(program, replacements, merged)
     return Candidate(
-        source=source,
-        plan=_plans(replacements, merged),
+        source=with_plans(source, plans),
+        plan=plans,
         origin="+".join(dict.fromkeys(r.candidate.origin for r in replacements)),
     )
 
 
-def _plans(replacements: Sequence[Replacement], merged: Merged) -> tuple[KernelPlan, ...]:
+def _plans(
+    program: Program, replacements: Sequence[Replacement], merged: Merged
+) -> tuple[KernelPlan, ...]:
     """Of every kernel under the name that it has in the whole; of equal ones, which are there once,
     one."""
     plans = (
         replace(plan, kernel=names[plan.kernel])
         for r, names in zip(replacements, merged.names, strict=True)
-        for plan in r.candidate.plan
+        for plan in r.with_part(program).candidate.plan
         if plan.kernel in names  # models plan kernels that they do not write
     )
     return tuple({plan.kernel: plan for plan in plans}.values())

@@ -19,8 +19,12 @@ from kernelwright.programs.tensors import MEMORY_FORMATS, memory_format
 __all__ = ["parse", "statement", "to_text"]
 
 
-def to_text(program: Program) -> str:
-    """The program as a Python module that defines `get_inputs` and `fused_operator`."""
+def to_text(program: Program, *, says_types: bool = False) -> str:
+    """The program as a Python module that defines `get_inputs` and `fused_operator`.
+
+    Args:
+        says_types: behind each call, as a comment, the shape and type of what it makes.
+    """
     names = ", ".join(value.name for value in program.inputs)
     lines = [
         "import torch",
@@ -33,11 +37,20 @@ def to_text(program: Program) -> str:
         "",
         "",
         f"def fused_operator({names}):",
-        *(f"    {statement(call)}" for call in program.calls),
+        *(
+            f"    {statement(call)}" + (f"  # {types_text(call)}" if says_types else "")
+            for call in program.calls
+        ),
         f"    return [{', '.join(program.outputs)}]",
         "",
     ]
     return "\n".join(lines)
+
+
+def types_text(call: Call) -> str:
+    """Shape and type of each value that the call makes, those of like values once."""
+    texts = [f"{made.shape} {made.dtype}" for made in call.types]
+    return ", ".join(dict.fromkeys(texts))
 
 
 def statement(call: Call, like: str = "") -> str:

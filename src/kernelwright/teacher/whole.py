@@ -15,6 +15,7 @@ from kernelwright.programs.compose import Replacement, compose
 from kernelwright.programs.fragment import RELABELLING, Fragment, extract
 from kernelwright.programs.partition import propose
 from kernelwright.programs.program import Program
+from kernelwright.teacher.value_names import with_values_of
 from kernelwright.teacher.ways import Way, any_of
 from kernelwright.teacher.writer import family, ways
 
@@ -90,17 +91,17 @@ class _Parts:
 
     def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
         """The whole of these parts; None where one of them cannot be written."""
-        replacements = []
+        found_of = []
         for part in parts:
             fragment, found = self._ways(part)
             candidate = any_of(found, WAYS, rng.randrange(1 << 31))
             if candidate is None:
                 return None
-            replacements.append(
-                Replacement(fragment.calls, fragment.inputs, fragment.outputs, candidate)
-            )
+            made = Replacement(fragment.calls, fragment.inputs, fragment.outputs, candidate)
+            found_of.append((fragment, made))
+        replacements = with_values_of(self.program, found_of)
         if _is_all(self.program, parts):
-            return replacements[0].candidate
+            return replacements[0].with_part(self.program).candidate
         return compose(self.program, replacements)
 
     def _ways(self, part: frozenset[int]) -> tuple[Fragment, list[Way]]:
