@@ -27,12 +27,16 @@ class Saying:
     def __init__(self, *answers, error=None, lasts=99):
         self.answers, self.error, self.lasts = answers, error, lasts
         self.asked = []
+        self.num_released = 0
 
     def write(self, requests, *, samples, sampling):
         if len(self.asked) >= self.lasts:
             raise self.error
         self.asked.append((len(requests), samples, sampling))
         return [[read_answer(text, origin="saying") for text in self.answers] for _ in requests]
+
+    def release(self):
+        self.num_released += 1
 
 
 def asking(policy, samples=1, **options):

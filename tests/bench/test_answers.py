@@ -37,6 +37,14 @@ def test_what_is_answered_is_not_asked_again(tmp_path):
     assert len(found) == 2
 
 
+def test_a_policy_that_has_answered_all_gives_its_memory_back(tmp_path, monkeypatch):
+    """Not in between: it would take it again."""
+    monkeypatch.setattr(answers, "ROWS", 1)
+    policy = Saying(NO_KERNEL)
+    ask(asking(policy), PROBLEMS, tmp_path / "a.jsonl", told)
+    assert (len(policy.asked), policy.num_released) == (2, 1)
+
+
 def test_a_policy_that_fails_loses_what_it_was_asked_last_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(answers, "ROWS", 1)
     policy = Saying(NO_KERNEL, error=InfraError("no connection"), lasts=1)

@@ -40,9 +40,9 @@ def prompts():
 def decode(model, prompts, sampling, *, max_rows, captures=True):
     decoder = Decoder(model, stops=[STOP], max_rows=max_rows)
     if not captures:
-        decoder._can_capture = False
+        decoder._steps.can_capture = False
     written = decoder.decode(prompts, seeds=list(range(len(prompts))), sampling=sampling)
-    assert bool(decoder._captured) == captures
+    assert bool(decoder._steps.captured) == captures
     return written
 
 
@@ -70,6 +70,33 @@ def test_greedy_rows_are_those_of_transformers(model, prompts):
             pad_token_id=0,
         )[0, len(prompt) :].tolist()
         assert written.tokens + [STOP] * (not written.is_cut_off) == expected
+
+
+def test_what_cannot_be_captured_runs_as_it_is_and_says_so(model, prompts):
+    """The host looks at what the model computes, as mixtures of experts have it do."""
+    sampling = Sampling(max_tokens=20)
+    plain = decode(model, prompts, sampling, max_rows=16, captures=False)
+    looking = model.model.norm.register_forward_hook(lambda *args: args[-1].sum().item() and None)
+    decoder = Decoder(model, stops=[STOP], max_rows=16)
+    try:
+        with pytest.warns(UserWarning, match="llama are not captured .* captur"):
+            found = decoder.decode(prompts, seeds=list(range(len(prompts))), sampling=sampling)
+    finally:
+        looking.remove()
+    assert found == plain
+    assert not decoder._steps.captured
+
+
+def test_a_released_decoder_leaves_the_model_s_memory_alone_and_decodes_again(model, prompts):
+    decoder = Decoder(model, stops=[STOP])
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_reserved()
+    seeds, sampling = list(range(len(prompts))), Sampling(temperature=1.0, max_tokens=90)
+    found = decoder.decode(prompts, seeds=seeds, sampling=sampling)
+    held = torch.cuda.memory_reserved()
+    decoder.release()
+    assert torch.cuda.memory_reserved() - before < (held - before) / 4
+    assert decoder.decode(prompts, seeds=seeds, sampling=sampling) == found
 
 
 def test_captured_steps_see_weights_that_change_in_place(model, prompts):

@@ -1,6 +1,8 @@
 """Decoding: what transformers writes, row by row, however rows are batched; draws are fair."""
 
+import gc
 import random
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -19,6 +21,7 @@ from transformers import (
 )
 
 from kernelwright.core.errors import UsageError
+from kernelwright.policy import steps
 from kernelwright.policy.decode import Decoder
 from kernelwright.policy.draw import draw, uniforms
 from kernelwright.policy.policy import Sampling
@@ -169,6 +172,54 @@ def test_rows_end_with_the_context():
     found = Decoder(tiny(), stops=[]).decode(prompts, seeds=[0, 0, 0], sampling=Sampling())
     assert [len(written.tokens) for written in found] == [3, 0, 0]
     assert all(written.is_cut_off for written in found)
+
+
+def test_a_released_decoder_holds_no_keys_and_values_and_decodes_again():
+    """They are gone at once, not when Python looks for cycles."""
+    prompts, sampling = prompts_of(LENGTHS), Sampling(temperature=1.0, max_tokens=20)
+    decoder = Decoder(tiny(), stops=[STOP])
+    seeds = list(range(len(prompts)))
+    before = decoder.decode(prompts, seeds=seeds, sampling=sampling)
+    held = [weakref.ref(each) for layer in decoder._cache.slots for each in (layer, layer.keys)]
+    gc.disable()
+    try:
+        decoder.release()
+        assert [each() for each in held] == [None] * len(held)
+    finally:
+        gc.enable()
+    assert decoder.decode(prompts, seeds=seeds, sampling=sampling) == before
+
+
+def capture_that_asks_the_host(run, pool):
+    """As PyTorch tells: what ends the capture comes last, and says least."""
+    try:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+    finally:
+        raise RuntimeError("operation failed due to a previous error during capture")
+
+
+def capture_without_memory(run, pool):
+    raise RuntimeError("CUDA out of memory")
+
+
+def decode_with_capture(monkeypatch, captured):
+    monkeypatch.setattr(steps, "_captured", captured)
+    decoder = Decoder(tiny(), stops=[STOP])
+    decoder._steps.can_capture = True
+    prompts = prompts_of(LENGTHS)
+    return decoder.decode(prompts, seeds=[0] * len(prompts), sampling=Sampling(max_tokens=20))
+
+
+def test_steps_that_cannot_be_captured_run_as_they_are_and_say_so_once(monkeypatch):
+    with pytest.warns(UserWarning, match="llama .* stream is capturing$") as told:
+        found = decode_with_capture(monkeypatch, capture_that_asks_the_host)
+    assert len(told) == 1
+    assert found == decode(tiny(), prompts_of(LENGTHS), Sampling(max_tokens=20))
+
+
+def test_other_failures_while_a_step_is_captured_are_not_hidden(monkeypatch):
+    with pytest.raises(RuntimeError, match="out of memory"):
+        decode_with_capture(monkeypatch, capture_without_memory)
 
 
 def test_layers_that_slots_cannot_serve_are_refused():

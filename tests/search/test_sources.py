@@ -8,6 +8,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import answer_text
 from kernelwright.programs.text import parse, to_text
+from kernelwright.search import sources
 from kernelwright.search.optimize import optimize_target
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
@@ -40,10 +41,10 @@ def model(server, text):
 
 
 def written(spec, program=PROGRAM, *, asked=True):
-    sources = Sources(spec)
+    found = Sources(spec)
     if asked:
-        sources.ask([program], RULES, limit=2, seed=0)
-    return sources.written(program, RULES, limit=2, seed=3)
+        found.ask([program], RULES, limit=2, seed=0)
+    return found.written(program, RULES, limit=2, seed=3)
 
 
 def test_the_teacher_alone_writes_as_ever():
@@ -85,17 +86,35 @@ def test_models_are_asked_of_many_programs_together_and_of_none_again(server):
     name = spec.partition("#")[2]
     other = parse(FLAT.replace("tanh", "relu"))
     third = parse(FLAT.replace("tanh", "exp"))
-    sources = Sources(spec)
-    sources.ask([PROGRAM, other], RULES, limit=2, seed=0)
+    asking = Sources(spec)
+    asking.ask([PROGRAM, other], RULES, limit=2, seed=0)
     assert len(server.asked(name)) == 4
-    sources.ask([other, third], RULES, limit=2, seed=0)  # of the third when it is first
+    asking.ask([other, third], RULES, limit=2, seed=0)  # of the third when it is first
     assert len(server.asked(name)) == 4
-    sources.ask([third, other], RULES, limit=2, seed=0)
+    asking.ask([third, other], RULES, limit=2, seed=0)
     asked = server.asked(name)
     assert len(asked) == 6
     texts = [each["messages"][-1]["content"] for each in asked]
     for program in (PROGRAM, other, third):
         assert sum(to_text(program).strip() in text for text in texts) == 2
+
+
+def test_models_give_their_memory_back_before_what_they_wrote_is_judged(monkeypatch):
+    told = []
+
+    class Telling:
+        name = "telling"
+
+        def write(self, requests, **_):
+            told.append("write")
+            return [[] for _ in requests]
+
+        def release(self):
+            told.append("release")
+
+    monkeypatch.setattr(sources, "policy", lambda _: Telling())
+    written("telling")
+    assert told == ["write", "release"]
 
 
 @pytest.mark.parametrize("spec", ["", " , ", "teacher,gpt"])
@@ -105,11 +124,11 @@ def test_names_of_no_policies_are_refused(spec):
 
 
 def test_what_models_write_needs_a_judge_that_does_not_trust_it(server):
-    sources = Sources(model(server, ANSWER))
+    served = Sources(model(server, ANSWER))
     say = {"begin_s": 0.0, "budget_s": 1.0, "say": print}
     with pytest.raises(ValueError, match="trusts"):
-        Search(Judge("cpu"), sources, **say)
-    Search(Judge("cpu", trusted=False), sources, **say)
+        Search(Judge("cpu"), served, **say)
+    Search(Judge("cpu", trusted=False), served, **say)
 
 
 def optimized(tmp_path, spec):

@@ -89,6 +89,7 @@ def ask(
         for line in _asked(asking, policy, batch):
             record.append(path, [line])
             found[line["problem"]] = line["answers"]
+    policy.release()
     return head, found
 
 

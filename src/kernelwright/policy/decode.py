@@ -1,26 +1,25 @@
 """Tokens of many rows at once from any causal language model of Hugging Face's.
 
 A row is a prompt with a seed of its own; what it becomes does not depend on the rows beside it, but
-for rounding. Rows sit in fixed memory (`policy.slots`); one step adds a token to each, and on a GPU
-it is a CUDA graph, captured once for each size. Rows that end make room for those that wait, or the
-step gets smaller. The host looks every few steps only.
+for rounding. Rows sit in fixed memory (`policy.slots`); one step adds a token to each
+(`policy.steps`). Rows that end make room for those that wait, or the step gets smaller. The host
+looks every few steps only.
 """
 
 import math
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from kernelwright.core.errors import UsageError
-from kernelwright.policy.draw import draw, uniforms
+from kernelwright.policy.draw import uniforms
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows, Waiting
-from kernelwright.policy.slots import GROUPED, SlotCache
+from kernelwright.policy.slots import SlotCache, grouped
+from kernelwright.policy.steps import Steps
 
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
 """At once, where memory is no tighter limit."""
@@ -28,8 +27,8 @@ MEMORY_SHARE = 0.6
 """Of the free memory of a GPU: for keys and values."""
 ROW_SIZES = (1, 4, 16, 64, 256, 1024)
 """Rows of a captured step."""
-STEPS = {"cuda": 16, "cpu": 1}
-"""Until the host looks which rows have ended."""
+PACE = {"cuda": 16, "cpu": 1}
+"""Steps until the host looks which rows have ended."""
 BUCKET = {"cuda": 256, "cpu": 64}
 """Slots that attention reads are a multiple of this."""
 GROWTH = 2
@@ -38,7 +37,6 @@ REFILL_SHARE = 8
 """Rows that wait are begun when one in so many is free: beginning few costs as much as many."""
 PROMPT_TOKENS = 1 << 16
 """Read in one forward pass, at most."""
-WINDOWED, FULL = "sliding_attention", "full_attention"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,20 +62,15 @@ class Decoder:
             UsageError: the model attends in a way that fixed slots cannot serve.
         """
         self._model, self._config = model, model.config.get_text_config()
-        self._kinds = _attention_kinds(self._config)
+        self._steps = Steps(model, stops=stops)
+        self._stops = frozenset(stops)
         self._device = model.device
         self._on_gpu = self._device.type == "cuda"
         kind = "cuda" if self._on_gpu else "cpu"
-        self._steps, self._bucket_step = STEPS[kind], BUCKET[kind]
+        self._pace, self._bucket_step = PACE[kind], BUCKET[kind]
         self._most = max_rows or MAX_ROWS[kind]
-        self._stops = torch.tensor(sorted(stops), dtype=torch.long, device=self._device)
-        self._temperature = torch.ones((), device=self._device)
-        self._top_p = torch.ones((), device=self._device)
         self._cache = SlotCache(self._config, rows=0, length=0)
         self._rows = Rows.empty(0, 0, self._device)
-        self._captured: dict[tuple[int, int, bool, bool], torch.cuda.CUDAGraph] = {}
-        self._can_capture = self._on_gpu
-        self._pool = torch.cuda.graph_pool_handle() if self._on_gpu else None
 
     @property
     def context(self) -> int:
@@ -100,19 +93,23 @@ class Decoder:
         )
         if not order:
             return found
-        self._temperature.fill_(sampling.temperature or 1.0)
-        self._top_p.fill_(sampling.top_p)
+        self._steps.aim(sampling)
         waiting = [Waiting(i, list(prompts[i]), seeds[i], limits[i]) for i in order]
         self._make_room(len(waiting), max(len(w.prompt) + w.limit for w in waiting))
-        is_greedy, has_nucleus = sampling.temperature == 0.0, sampling.top_p < 1.0
-        with _grouped_attention(self._model):
-            for index, written in self._all(waiting, is_greedy, has_nucleus, sampling.for_s):
+        with grouped(self._model):
+            for index, written in self._all(waiting, sampling.for_s):
                 found[index] = written
         return found
 
-    def _all(
-        self, waiting: list[Waiting], is_greedy: bool, has_nucleus: bool, for_s: float | None
-    ) -> Iterator[tuple[int, Written]]:
+    def release(self) -> None:
+        """Give back what keys, values and captured steps hold; `decode` takes it again."""
+        self._steps.forget()
+        self._cache = SlotCache(self._config, rows=0, length=0)
+        self._rows = Rows.empty(0, 0, self._device)
+        if self._on_gpu:
+            torch.cuda.empty_cache()  # other processes, the judge's guests say, have room then
+
+    def _all(self, waiting: list[Waiting], for_s: float | None) -> Iterator[tuple[int, Written]]:
         """Every row as it ends, by its index; those last in `waiting` begin first. After `for_s`
         seconds all that run end, and those that wait do not begin."""
         end_s = math.inf if for_s is None else time.monotonic() + for_s
@@ -123,13 +120,13 @@ class Decoder:
                 begun = {slot: waiting.pop() for slot in free[: len(waiting)]}
                 self._begin(begun)
                 running |= begun
-            rows = self._densely(running)
-            longest = max(each.length for each in running.values()) + self._steps
+            rows = self._rows.first(self._densely(running))
+            longest = max(each.length for each in running.values()) + self._pace
             bucket = self._lengthen(longest)
-            for _ in range(self._steps):
-                self._advance(rows, bucket, is_greedy, has_nucleus)
+            for _ in range(self._pace):
+                self._steps.advance(rows, self._cache, bucket)
             for each in running.values():
-                each.length += self._steps
+                each.length += self._pace
             is_over = time.monotonic() > end_s
             if is_over:
                 self._rows.done.fill_(True)
@@ -149,7 +146,7 @@ class Decoder:
             return
         length = max(length, held)
         rows = min(max(rows, self._cache.rows), self._affordable(length))
-        self._captured.clear()
+        self._steps.forget()
         self._cache = SlotCache(self._config, rows=rows, length=0)
         self._rows = Rows.empty(rows, length, self._device)
 
@@ -157,7 +154,7 @@ class Decoder:
         """Memory for keys and values of so many slots a row, rounded up; the rounded number."""
         slots = _round_up(slots, self._bucket_step)
         if slots > self._cache.length:
-            self._captured.clear()  # they read where keys and values were
+            self._steps.forget()  # they read where keys and values were
             most = _round_up(self._rows.written.shape[1], self._bucket_step)
             self._cache.lengthen(max(slots, min(GROWTH * self._cache.length, most)))
         return slots
@@ -229,68 +226,6 @@ class Decoder:
                 running[new] = running.pop(old)
         return rows
 
-    def _advance(self, rows: int, bucket: int, is_greedy: bool, has_nucleus: bool) -> None:
-        """One step, captured where it can be. The first of a kind is run as it is, which warms up
-        what capturing must not."""
-        key = (rows, bucket, is_greedy, has_nucleus)
-        if key in self._captured:
-            self._captured[key].replay()
-            return
-        self._step(*key)
-        if not self._can_capture:
-            return
-        torch.cuda.synchronize(self._device)
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph, pool=self._pool):
-                self._step(*key)
-        except RuntimeError:  # the model asks the host something on its way
-            self._can_capture = False
-            return
-        self._captured[key] = graph
-
-    def _step(self, rows: int, bucket: int, is_greedy: bool, has_nucleus: bool) -> None:
-        on = self._rows.first(rows)
-        self._cache.aim_step(on.position, bucket)
-        logits = self._model(
-            input_ids=on.token[:, None],
-            position_ids=on.position[:, None],
-            attention_mask=self._mask(on.position, bucket),
-            past_key_values=self._cache,
-            use_cache=True,
-        ).logits[:, -1]
-        if is_greedy:
-            chosen = logits.argmax(dim=-1)
-        else:
-            number = on.uniform.gather(1, on.count[:, None])[:, 0]
-            top_p = self._top_p if has_nucleus else None
-            chosen = draw(logits, number, self._temperature, top_p)
-        on.written.scatter_(1, on.count[:, None], chosen[:, None])
-        runs = ~on.done
-        on.token.copy_(torch.where(runs, chosen, on.token))
-        on.count += runs
-        on.position += runs
-        on.done |= (chosen[:, None] == self._stops).any(dim=-1) | (on.count >= on.limit)
-
-    def _mask(self, position: torch.Tensor, bucket: int) -> Any:
-        """(rows, 1, 1, bucket): which slots each row attends to, for each kind of layer; for other
-        attention than our own as what is added to its scores."""
-        slot = torch.arange(bucket, device=self._device)
-        seen = slot <= position[:, None]
-        masks = {FULL: seen[:, None, None]}
-        if WINDOWED in self._kinds:
-            near = slot > position[:, None] - self._config.sliding_window
-            masks[WINDOWED] = (seen & near)[:, None, None]
-        found = {kind: masks[kind] for kind in self._kinds}
-        if self._config._attn_implementation != GROUPED:
-            found = {kind: self._added(mask) for kind, mask in found.items()}
-        return found if len(found) > 1 else next(iter(found.values()))
-
-    def _added(self, mask: torch.Tensor) -> torch.Tensor:
-        """To scores: 0 where the mask is true, the least number elsewhere."""
-        added = torch.zeros_like(mask, dtype=self._model.dtype)
-        return added.masked_fill(~mask, torch.finfo(added.dtype).min)
-
     def _ended(self, running: dict[int, Waiting]) -> Iterator[tuple[int, Written]]:
         """Take out the rows that are done."""
         done = self._rows.done.tolist()
@@ -300,10 +235,9 @@ class Decoder:
         index = self._tensor(slots)
         counts = self._rows.count[index].tolist()
         written = self._rows.written[index, : max(counts)].tolist()
-        stops = set(self._stops.tolist())
         for slot, count, tokens in zip(slots, counts, written, strict=True):
             tokens = tokens[:count]
-            has_end = tokens[-1] in stops
+            has_end = tokens[-1] in self._stops
             row = running.pop(slot)
             yield row.index, Written(tokens[:-1] if has_end else tokens, is_cut_off=not has_end)
 
@@ -313,31 +247,3 @@ class Decoder:
 
 def _round_up(number: int, step: int) -> int:
     return -(-number // step) * step
-
-
-def _attention_kinds(config: Any) -> tuple[str, ...]:
-    """Kinds of layers the model has."""
-    layers = getattr(config, "layer_types", None)
-    if layers is None:
-        layers = [WINDOWED if getattr(config, "sliding_window", None) else FULL]
-    kinds = tuple(sorted(set(layers)))
-    if not {*kinds} <= {FULL, WINDOWED}:
-        raise UsageError(
-            f"{config.model_type} has layers ({', '.join(kinds)}) that cannot be decoded here",
-            remedy="serve it, with vLLM say, and name it as openai:URL#model",
-        )
-    return kinds
-
-
-@contextmanager
-def _grouped_attention(model: PreTrainedModel) -> Iterator[None]:
-    """What computes with `sdpa` does so by groups; other attention stays as it is."""
-    before = model.config._attn_implementation
-    if before != "sdpa":
-        yield
-        return
-    model.set_attn_implementation(GROUPED)
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(before)

@@ -107,6 +107,10 @@ class LocalModel:
         )
         return [list(texts[i : i + samples]) for i in range(0, len(texts), samples)]
 
+    def release(self) -> None:
+        """As `Policy.release`: keys and values go, the model stays."""
+        self._decoder.release()
+
     def _prompt(self, messages: Sequence[Message]) -> list[int]:
         """Tokens; a template that knows no system message gets it before the first of the user."""
         turns = [{"role": each.role, "content": each.content} for each in messages]

@@ -62,6 +62,10 @@ class Policy(Protocol):
             InfraError: what runs it failed; `Interrupted` where it has answers to give back.
         """
 
+    def release(self) -> None:
+        """Give back memory that only writing takes, for whoever computes on the device next; it
+        may be asked again."""
+
 
 class ChatPolicy(Policy, Protocol):
     """A policy that goes on with a conversation: with a verdict, say (`prompt.with_feedback`)."""

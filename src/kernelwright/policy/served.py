@@ -56,6 +56,9 @@ class ServedModel:
             raise failure
         return texts
 
+    def release(self) -> None:
+        """As `Policy.release`: nothing is held here."""
+
     def _ask(
         self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling
     ) -> tuple[list[list[str]], InfraError | None]:

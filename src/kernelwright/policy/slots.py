@@ -4,10 +4,18 @@ Transformers' static cache has all rows at one position and lets attention read 
 step writes each row where it is and reads the first slots alone, as many as the longest row needs.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedConfig
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
@@ -16,21 +24,42 @@ GROUPED = "kernelwright_grouped"
 """Attention implementation: `grouped_attention`."""
 
 
+@dataclass(slots=True)
+class _Room:
+    """What the layers of a cache share: its sizes, and what the next forward pass is for.
+
+    Layers that held the cache itself would keep it, with all its memory, until Python looks for
+    cycles.
+    """
+
+    rows: int
+    length: int
+    target: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
+    """Of prompts: the row of each; of a step: the position of each row."""
+    bucket: int = 0
+    """Slots that a step reads; 0: prompts are read."""
+
+
 class SlotCache(Cache):
     """`aim_prompts` or `aim_step` says what the next forward pass of the model is for."""
 
     def __init__(self, config: PreTrainedConfig, *, rows: int, length: int) -> None:
-        self.rows, self.length = rows, length
-        self.target = torch.empty(0, dtype=torch.long)
-        """Of prompts: the row of each; of a step: the position of each row."""
-        self.bucket = 0
-        """Slots that a step reads; 0: prompts are read."""
-        self.slots = [_Layer(self) for _ in range(config.num_hidden_layers)]
+        self._room = _Room(rows, length)
+        self.slots = [_Layer(self._room) for _ in range(config.num_hidden_layers)]
         super().__init__(layers=list(self.slots))
+
+    @property
+    def rows(self) -> int:
+        return self._room.rows
+
+    @property
+    def length(self) -> int:
+        """Slots of a row."""
+        return self._room.length
 
     def lengthen(self, length: int) -> None:
         """Make room for longer rows; what is there stays, elsewhere in memory."""
-        before, self.length = self.length, length
+        before, self._room.length = self.length, length
         for layer in self.slots:
             if layer.is_initialized:
                 old = layer.keys, layer.values
@@ -40,11 +69,11 @@ class SlotCache(Cache):
 
     def aim_prompts(self, rows: torch.Tensor) -> None:
         """Prompts go into the rows, from the first slot on."""
-        self.target, self.bucket = rows, 0
+        self._room.target, self._room.bucket = rows, 0
 
     def aim_step(self, position: torch.Tensor, bucket: int) -> None:
         """One token goes into each of the first rows, at its position; `bucket` slots are read."""
-        self.target, self.bucket = position, bucket
+        self._room.target, self._room.bucket = position, bucket
 
     def move(self, begin: torch.Tensor, end: torch.Tensor) -> None:
         """What rows `begin` hold into rows `end`."""
@@ -59,12 +88,12 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     keys: torch.Tensor
     values: torch.Tensor
 
-    def __init__(self, cache: SlotCache) -> None:
+    def __init__(self, room: _Room) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._cache = cache
+        self._room = room
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
-        rows, length = self._cache.rows, self._cache.length
+        rows, length = self._room.rows, self._room.length
         # Zeros: what is masked is multiplied by 0, which is no number where garbage is none.
         self.keys = key_states.new_zeros((rows, key_states.shape[1], length, key_states.shape[3]))
         self.values = value_states.new_zeros((*self.keys.shape[:3], value_states.shape[3]))
@@ -75,7 +104,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
-        target, bucket = self._cache.target, self._cache.bucket
+        target, bucket = self._room.target, self._room.bucket
         if not bucket:
             width = key_states.shape[2]
             self.keys[target, :, :width] = key_states
@@ -93,7 +122,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return 0
 
     def get_max_length(self) -> int:
-        return self._cache.length
+        return self._room.length
 
 
 def grouped_attention(
@@ -122,3 +151,17 @@ def grouped_attention(
 
 AttentionInterface.register(GROUPED, grouped_attention)
 AttentionMaskInterface.register(GROUPED, sdpa_mask)
+
+
+@contextmanager
+def grouped(model: PreTrainedModel) -> Iterator[None]:
+    """What computes with `sdpa` does so by groups; other attention stays as it is."""
+    before = model.config._attn_implementation
+    if before != "sdpa":
+        yield
+        return
+    model.set_attn_implementation(GROUPED)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)

@@ -27,6 +27,9 @@ class Teacher:
         has no form. Of `sampling` the seed alone matters."""
         return [self._answers(request, samples, sampling.seed) for request in requests]
 
+    def release(self) -> None:
+        """As `Policy.release`: nothing is held."""
+
     def _answers(self, request: Request, samples: int, seed: int) -> list[Answer]:
         from kernelwright.teacher.whole import write_whole
 

@@ -88,6 +88,7 @@ class Sources:
         found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
         for model in self._models:
             answers = model.write(requests, samples=limit, sampling=sampling)
+            model.release()  # the judge works on the same device
             for text, of_one in zip(new, answers, strict=True):
                 found[text] += [(model.name, answer) for answer in of_one]
         self._answers |= found
