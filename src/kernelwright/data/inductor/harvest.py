@@ -8,25 +8,44 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from unittest import mock
 
 import torch
 from torch._dynamo.device_interface import CpuInterface
+from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 from torch._inductor import compile_fx, config
 from torch._inductor.graph import GraphLowering
 from torch.fx.experimental import _config as symbols
 
+from kernelwright.core.errors import InfraError
 from kernelwright.programs.program import Program
 from kernelwright.programs.tensors import memory_format
-from kernelwright.programs.text import to_text
+from kernelwright.programs.text import parse, to_text
 from kernelwright.sandbox.stub_gpu import active_driver
 
 _SETTINGS = {"cpu_backend": "triton", "force_disable_caches": True}
+_PLAINEST = """
+import torch
+
+def get_inputs():
+    x0 = torch.randn((8,), dtype=torch.float32)
+    return [x0]
+
+def fused_operator(x0):
+    t0 = torch.neg(x0)
+    return [t0]
+"""
+"""What Inductor compiles wherever it compiles at all."""
 
 
 class NotHarvested(Exception):
-    """Inductor cannot compile the program, or breaks it into several graphs."""
+    """Inductor cannot compile the program, or would break it into several graphs."""
+
+
+class _Taken(BaseException):
+    """The code is there. Nothing on the way catches this, or takes it for a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +61,34 @@ def harvest(program: Program) -> Harvest:
 
     Raises:
         NotHarvested: there is none.
+        InfraError: Inductor compiles nothing here, or a file of its own could not be written.
     """
+    try:
+        return _harvest(program)
+    except NotHarvested as error:
+        if why := _broken():
+            raise InfraError(f"TorchInductor compiles nothing here: {why}") from error
+        raise
+
+
+@cache
+def _broken() -> str:
+    """Why Inductor fails whatever the program is; empty where it does not."""
+    try:
+        _harvest(parse(_PLAINEST))
+    except NotHarvested as error:
+        return str(error)
+    return ""
+
+
+def _harvest(program: Program) -> Harvest:
     function, tensors = _function(program), [_unfilled(value) for value in program.inputs]
     codes: list[str] = []
     inputs: list[str | None] = []
 
     def keep_code(graph: GraphLowering) -> Any:
         codes.append(graph.codegen()[0].value)
-        return mock.Mock()
+        raise _Taken
 
     def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Any:
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -60,12 +99,15 @@ def harvest(program: Program) -> Harvest:
         try:
             compiled: Any = torch.compile(function, backend=backend, dynamic=True, fullgraph=True)
             compiled(*tensors)
-        except Exception as error:  # what was kept is not run: that fails, if nothing before it did
-            if not codes:
-                raise NotHarvested(f"{type(error).__name__}: {error}") from error
-    if len(codes) != 1:
-        raise NotHarvested(f"{len(codes)} graphs")
-    return Harvest(codes[0], tuple(inputs))
+        except _Taken:
+            return Harvest(codes[0], tuple(inputs))
+        except TorchDynamoException as error:
+            why = error.inner_exception if isinstance(error, BackendCompilerFailed) else error
+            what = f"{type(why).__name__}: {why}"
+            if isinstance(why, OSError | MemoryError):
+                raise InfraError(f"TorchInductor: {what}") from error
+            raise NotHarvested(what) from error
+    raise NotHarvested("it has nothing to compile")
 
 
 @contextmanager
