@@ -1,6 +1,21 @@
-"""Times of what a model wrote, which is not run beside the baselines."""
+"""Times of what a model wrote, which is not run beside the baselines; and models that fail."""
 
-from kernelwright.bench.case import _apart
+from kernelwright.bench.case import _apart, run_case
+
+PROGRAM = """
+import torch
+
+
+def get_inputs():
+    x0 = torch.randn((9, 33), dtype=torch.float32)
+    return [x0]
+
+
+def fused_operator(x0):
+    t0 = torch.tanh(x0)
+    t1 = torch.softmax(t0, dim=1)
+    return [t1]
+"""
 
 
 def timing(low, high):
@@ -27,3 +42,22 @@ def test_without_a_right_kernel_there_are_no_ratios():
     both = _apart(found, timed)
     assert both["speedup_intervals"] == {}
     assert both["compiled"] == timed["compiled"]
+
+
+def test_a_task_in_which_a_model_failed_is_not_done(server, tmp_path):
+    """What the others wrote would count for the policy."""
+    spec = tmp_path / "task.py"
+    spec.write_text(PROGRAM)
+    options = {"device": "cpu", "precision": "strict", "mode": "hybrid", "budget_s": 30}
+    job = {
+        "spec": str(spec),
+        "candidate": None,
+        "folder": str(tmp_path / "work"),
+        "options": options | {"policy": f"teacher,openai:{server.url}#half"},
+        "max_autotune": False,
+        "room": str(tmp_path),
+        "alone": True,
+    }
+    found = run_case(job)
+    assert (found["code"], found["correct"]) == ("infra", False)
+    assert "#half" in found["message"]

@@ -74,6 +74,7 @@ RECORDS = [
         "num_operators": 2,
         "num_fragments": 1,
         "num_triton": 1,
+        "failed_sources": [],
         "operators_triton": 2,
         "unknown_operators": [],
         "source": "pass",

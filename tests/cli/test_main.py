@@ -68,6 +68,18 @@ def test_optimize_prints_the_table_and_writes_the_page(run, fake, tmp_path):
     assert (tmp_path / "o" / "report.html").is_file()
 
 
+def test_a_model_that_failed_is_named(run, fake, tmp_path):
+    def optimize(target, *, out, **options):
+        failed = {**RECORDS[-1], "failed_sources": [{"origin": "openai:x#m", "message": "503"}]}
+        record.append(out / "records.jsonl", [*RECORDS[:-1], failed])
+        return failed
+
+    fake("kernelwright.search.optimize", optimize_target=optimize)
+    done = run("optimize", "model.py", "--out", str(tmp_path / "o"))
+    assert done.code == 0
+    assert "openai:x#m failed and was asked no more: 503" in done.err
+
+
 def test_json_is_all_there_is_on_stdout(run, fake, tmp_path):
     fake("kernelwright.search.optimize", optimize_target=optimizes)
     done = run("optimize", "model.py", "--out", str(tmp_path / "o"), "--json")

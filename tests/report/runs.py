@@ -193,6 +193,7 @@ def gpu_run() -> list[Record]:
             "num_operators": 6,
             "num_fragments": 2,
             "num_triton": 2,
+            "failed_sources": [],
             "operators_triton": 4,
             "unknown_operators": [],
             "source": "import torch\nimport triton\n\n\n" + KERNEL,

@@ -179,7 +179,53 @@ def test_answers_that_are_none_are_in_the_records(server, tmp_path):
     assert unread == "no_code"
 
 
-def test_a_model_that_cannot_be_reached_ends_the_search(server, tmp_path):
-    with pytest.raises(InfraError):
-        optimized(tmp_path, f"teacher,openai:{server.url}#half")
+@pytest.mark.parametrize("others", ["", "teacher,"])
+def test_a_model_that_fails_beside_others_is_told_and_not_asked_again(server, tmp_path, others):
+    """What the others write is searched as if it were not there."""
+    broken = f"openai:{server.url}#half"
+    spec = f"{others}{broken},{model(server, ANSWER)}"
+    result, lines = optimized(tmp_path, spec)
+    assert result["num_triton"] == 1
+    assert broken not in result["origins"]
+    (failed,) = lines[-1]["failed_sources"]
+    assert failed["origin"] == broken
+    assert server.url in failed["message"]
+    asking = Sources(spec)
+    asking.ask([PROGRAM], RULES, limit=2, seed=0)
+    num_asked = len(server.asked("half"))
+    asking.ask([parse(FLAT.replace("tanh", "relu"))], RULES, limit=2, seed=0)
+    assert len(server.asked("half")) == num_asked
+    assert [each.origin for each in asking.failed] == [broken]
+
+
+def test_a_module_is_optimized_without_the_model_that_fails(server):
+    class Model(torch.nn.Module):
+        def forward(self, x0, x1):
+            return torch.softmax(torch.tanh(torch.mul(x0, x1)), dim=1)
+
+    spec = f"openai:{server.url}#half"
+    inputs = torch.randn(9, 33), torch.randn(33)
+    with pytest.warns(UserWarning, match="#half failed and is asked no more"):
+        made = kernelwright.optimize(Model(), inputs, budget_s=60, policy=f"teacher,{spec}")
+    assert made.optimization["origins"] == {"teacher": 1}
+
+
+def test_what_a_model_wrote_before_it_failed_is_searched(server, tmp_path):
+    """It answers three times, and is the only one that writes."""
+    spec = f"openai:{server.url}#tires"
+    result, lines = optimized(tmp_path, spec)
+    assert [each["origin"] for each in result["failed_sources"]] == [spec]
+    assert {line["reason"] for line in lines if line["record"] == "unread"} == {"no_code"}
+
+
+def test_where_all_that_were_to_write_fail_there_is_no_search(server, tmp_path):
+    with pytest.raises(InfraError, match=r"#half failed .*#down failed"):
+        optimized(tmp_path, f"openai:{server.url}#half,openai:{server.url}#down")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_request_that_is_refused_ends_the_search(server, tmp_path):
+    """The key or the name is the user's to mend."""
+    with pytest.raises(UsageError, match="404"):
+        optimized(tmp_path, f"teacher,openai:{server.url}#nobody")
     assert not (tmp_path / "out").exists()

@@ -87,6 +87,8 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     result = optimize_target(
         job["spec"], out=folder, progress=say, with_slower=True, hold=hold, **job["options"]
     )
+    if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
+        raise InfraError("; ".join(f"{each['origin']}: {each['message']}" for each in failed))
     lines = list(record.read(folder / "records.jsonl"))
     verdict, kernel = Verdict.from_json(result["verdict"]), folder / KERNEL
     is_kept = verdict.accepted

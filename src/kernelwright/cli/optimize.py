@@ -69,6 +69,9 @@ def command(
         )
     records, page = folder / "records.jsonl", folder / "report.html"
     render(records, page)
+    for failed in result["failed_sources"]:
+        message = f"{failed['origin']} failed and was asked no more: {failed['message']}"
+        err.print(message, style="yellow", markup=False, soft_wrap=True)
     if not result["num_triton"]:
         err.print("nothing to gain: no kernel beats PyTorch here, keep the original", markup=False)
     elif not result["verdict"]["accepted"]:

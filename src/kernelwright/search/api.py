@@ -3,6 +3,7 @@
 import copy
 import itertools
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,11 @@ import torch.utils._pytree as pytree
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.lowering import Lowered, lower
-from kernelwright.search.describe import result_record
 from kernelwright.search.importing import import_file
-from kernelwright.search.optimize import JUDGING_SHARE
+from kernelwright.search.optimize import JUDGING_SHARE, search_target
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
-from kernelwright.search.wholes import Wholes
+from kernelwright.search.target import Target
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -57,32 +57,34 @@ def optimize(
 
     Raises:
         UsageError: the module cannot be captured (data-dependent control flow, say).
-        InfraError: the sandbox or the device failed.
+        InfraError: the sandbox or the device failed, or all models that were to write did before
+            they wrote anything; a model that fails beside others, or later, is warned of.
     """
     begin_s = worked_s()
     args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
     lowered = lower(module, args, kwargs)
     name = type(module).__name__
     tensors = lowered.gather(module, args, kwargs)
-    judging_s = JUDGING_SHARE * budget_s
-    kind = tensors[0].device.type
+    target = Target(
+        name=name,
+        program=lowered.program,
+        task=program_task(lowered.program, name=name),
+        write=lambda composed: composed,
+    )
     sources = Sources(policy)
     with Judge(
-        device=kind,
+        device=tensors[0].device.type,
         precision=precision,
         mode=mode,
-        budget_s=judging_s,
+        budget_s=JUDGING_SHARE * budget_s,
         trusted=not sources.has_models,
     ) as judge:
         search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
-        wholes = Wholes(judge, say=lambda _: None)
-        task = program_task(lowered.program, name=name)
-        variants = wholes.ranked(search.variants(lowered.program, task))
-        variant, source, verdict = wholes.settle(variants, task, lambda composed: composed)
-    record = result_record(name, variant, verdict, source, search.spent())
-    record["forms"] = wholes.forms
-    compute = _imported(source) if verdict.accepted else None
-    return _attach(module, lowered, (args, kwargs), compute, record)
+        outcome = search_target(target, search, judge, say=lambda _: None)
+    for failed in search.failed:
+        warnings.warn(str(failed), stacklevel=2)
+    compute = _imported(outcome.files["optimized.py"]) if outcome.verdict.accepted else None
+    return _attach(module, lowered, (args, kwargs), compute, outcome.result)
 
 
 def _imported(source: str) -> Callable[..., list[torch.Tensor]]:

@@ -8,13 +8,16 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT
 from kernelwright.search.describe import (
+    Spent,
     program_record,
     result_record,
     run_record,
@@ -22,7 +25,7 @@ from kernelwright.search.describe import (
 )
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
-from kernelwright.search.target import load_target
+from kernelwright.search.target import Target, load_target
 from kernelwright.search.wholes import Say, Wholes
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
@@ -64,12 +67,11 @@ def optimize_target(
     say = progress or (lambda _: None)
     _check_writable(out)
     sources = Sources(policy)
-    judging_s = JUDGING_SHARE * budget_s
     with Judge(
         device=device,
         precision=precision,
         mode=mode,
-        budget_s=judging_s,
+        budget_s=JUDGING_SHARE * budget_s,
         hold=hold,
         trusted=not sources.has_models,
     ) as judge:
@@ -77,27 +79,59 @@ def optimize_target(
         with hold():
             target = load_target(spec, judge.rules.device)
         search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=say)
-        wholes = Wholes(judge, say)
-        searched = search.variants(target.program, target.task)
-        variants = wholes.ranked(searched)
-        say("judging the whole against the original")
-        variant, source, verdict = wholes.settle(variants, target.task, target.write)
-        slower = None
-        if with_slower and not variant.chosen:
-            slower = wholes.slower(searched, target.task, target.write)
-    spent = search.spent()
+        outcome = search_target(target, search, judge, say=say, with_slower=with_slower)
+    options: Record = {"device": device, "precision": precision, "mode": mode}
+    options |= {"budget_s": budget_s, "policy": policy}
+    run = run_record(target.name, options, outcome.verdict, outcome.spent)
+    _write(out, outcome.files, [run, *outcome.records])
+    return outcome.result
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """What a search ended with."""
+
+    files: Mapping[str, str]
+    """Name -> source: optimized.py, and slower.py where there is one."""
+    verdict: Verdict
+    """On optimized.py."""
+    spent: Spent
+    records: Sequence[Record]
+    """All but the first, which says how it was run."""
+
+    @property
+    def result(self) -> Record:
+        """The last of the records."""
+        return self.records[-1]
+
+
+def search_target(
+    target: Target, search: Search, judge: Judge, *, say: Say, with_slower: bool = False
+) -> Outcome:
+    """Search the target's program in its forms, and settle on the whole that is kept.
+
+    Args:
+        with_slower: as of `optimize_target`.
+
+    Raises:
+        UsageError, InfraError: as `optimize_target`.
+    """
+    wholes = Wholes(judge, say)
+    searched = search.variants(target.program, target.task)
+    variants = wholes.ranked(searched)
+    say("judging the whole against the original")
+    variant, source, verdict = wholes.settle(variants, target.task, target.write)
+    slower = None
+    if with_slower and not variant.chosen:
+        slower = wholes.slower(searched, target.task, target.write)
+    files, spent = {"optimized.py": source}, search.spent()
     result = result_record(target.name, variant, verdict, source, spent)
-    result["forms"] = wholes.forms
-    files = {"optimized.py": source}
+    result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
     if slower is not None:
         files["slower.py"], of_slower = slower
         result["slower"] = of_slower.to_json()
-    options: Record = {"device": device, "precision": precision, "mode": mode}
-    options |= {"budget_s": budget_s, "policy": policy}
-    run = run_record(target.name, options, verdict, spent)
-    lines = [run, program_record(variant), *tuned_records(variant), *wholes.judged, result]
-    _write(out, files, lines)
-    return result
+    records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
+    return Outcome(files=files, verdict=verdict, spent=spent, records=records)
 
 
 def _write(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:

@@ -14,7 +14,7 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
 from kernelwright.search.forms import Form, forms
-from kernelwright.search.sources import Sources
+from kernelwright.search.sources import FailedSource, Sources
 from kernelwright.search.tune import Tuned, affordable, stays, tune
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Say
@@ -65,6 +65,11 @@ class Search:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
         return Spent(worked_s() - self._begin_s, num_candidates)
+
+    @property
+    def failed(self) -> Sequence[FailedSource]:
+        """Models that failed, until now."""
+        return self._sources.failed
 
     def variants(self, program: Program, task: Task) -> list[Variant]:
         """The program searched in its forms, each in an equal share of the time and in what those
@@ -137,7 +142,10 @@ class Search:
         asked = [each for each in asked if not stays(each, self._judge)]
         limit = affordable(self._judge, limit)
         for_s = max(WRITING_SHARE * (until_s - worked_s()), MIN_WRITING_S)
+        num_failed = len(self.failed)
         self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed, for_s=for_s)
+        for failed in self.failed[num_failed:]:
+            self._say(str(failed))
 
     def _compile_next(
         self,

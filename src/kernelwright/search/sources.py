@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import Answer
 from kernelwright.policy.names import DEFAULT, FORMS, TEACHER
-from kernelwright.policy.policy import Policy, Sampling
+from kernelwright.policy.policy import Interrupted, Policy, Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.programs.source_merge import unmergeable
@@ -30,6 +30,17 @@ class Unread:
     message: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FailedSource:
+    """A model that failed, and was asked no more."""
+
+    origin: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.origin} failed and is asked no more: {self.message}"
+
+
 class Sources:
     """Those that `spec` names, separated by commas. Models are asked of many programs together,
     before what they wrote is wanted."""
@@ -44,14 +55,13 @@ class Sources:
             raise UsageError("no policy is named", remedy=f"one of {FORMS}, or several with commas")
         self._has_teacher = TEACHER in names
         self._models: list[Policy] = [policy(name) for name in names if name != TEACHER]
+        """Those that have not failed."""
+        self.has_models = bool(self._models)
+        """Whether candidates are not all our own."""
+        self.failed: list[FailedSource] = []
         self._answers: dict[str, list[tuple[str, Answer]]] = {}
         self._ours: dict[tuple[str, int, int], list[Candidate]] = {}
         """What is compiled ahead is wanted again when it is tuned."""
-
-    @property
-    def has_models(self) -> bool:
-        """Whether candidates are not all our own."""
-        return bool(self._models)
 
     def ask(
         self,
@@ -63,13 +73,15 @@ class Sources:
         for_s: float | None = None,
     ) -> None:
         """Have the models write `limit` candidates for the first program, where it is new to them,
-        and for the others that are new along with it.
+        and for the others that are new along with it. One that fails is in `failed` from then on;
+        what it wrote before stays.
 
         Args:
             for_s: seconds that each model has.
 
         Raises:
-            UsageError, InfraError: as `Policy.write`.
+            UsageError: a model cannot be used as named.
+            InfraError: all that were to write failed, and wrote nothing at all.
         """
         if not self._models or not programs or to_text(programs[0]) in self._answers:
             return
@@ -86,12 +98,26 @@ class Sources:
         ]
         sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s)
         found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
-        for model in self._models:
-            answers = model.write(requests, samples=limit, sampling=sampling)
-            model.release()  # the judge works on the same device
+        for model in tuple(self._models):
+            answers = self._write(model, requests, limit, sampling)
             for text, of_one in zip(new, answers, strict=True):
                 found[text] += [(model.name, answer) for answer in of_one]
         self._answers |= found
+        if not (self._models or self._has_teacher or any(self._answers.values())):
+            raise InfraError("; ".join(map(str, self.failed)))
+
+    def _write(
+        self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
+    ) -> list[list[Answer]]:
+        """What the model writes for each request, also where it fails on the way."""
+        try:
+            return model.write(requests, samples=limit, sampling=sampling)
+        except InfraError as error:
+            self._models.remove(model)
+            self.failed.append(FailedSource(origin=model.name, message=str(error)))
+            return error.answers if isinstance(error, Interrupted) else [[] for _ in requests]
+        finally:
+            model.release()  # the judge works on the same device
 
     def written(
         self, program: Program, rules: Rules, *, limit: int, seed: int
