@@ -90,8 +90,11 @@ def test_it_loads_as_a_data_set(recipe, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("anwsers = 2", "recipe.toml: no field part 1.'anwsers'"),
-        ("options = { depth = 3 }", "no field options.'depth'"),
+        ("anwsers = 2", "recipe.toml: no setting 'part 1.anwsers'"),
+        ("options = { depth = 3 }", "no setting 'options.depth'"),
+        ('precision = "tf64"', "no such precision: tf64"),
+        ('mode = "pur"', "no such mode: pur"),
+        ('[verify]\ngrade = "recyled"', "no such grade: recyled"),
         ('source = "llm"\noptions = { model = "gpt" }', "not a model endpoint: gpt"),
     ],
 )

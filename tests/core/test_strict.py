@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import pytest
 
@@ -30,20 +31,35 @@ class Outer:
     inner: Inner = Inner()
     maybe: Inner | None = None
     limit: int | None = None
+    inners: tuple[Inner, ...] = ()
+    range: tuple[int | float, int | float] = (0, 1)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def of(values):
+    return strict.read(Outer, values)
 
 
 def test_toml_of_every_type_is_read(tmp_path):
     path = tmp_path / "x.toml"
     path.write_text(
         'name = "n"\nrate = 2\ncolour = "blue"\nfiles = ["a", "b"]\nlimit = 3\n'
-        "[weights]\none = 1\n[inner]\nsize = 5\n[maybe]\n"
+        "range = [1, 2.5]\n[weights]\none = 1\n[inner]\nsize = 5\n[maybe]\n"
+        "[options]\ndeep = [[1], 2]\n[[inners]]\n[[inners]]\nsize = 2\n"
     )
-    read = strict.load(Outer, path)
+    read = strict.load(path, of)
     assert read == Outer(
         name="n", rate=2.0, colour=Colour.BLUE, files=("a", "b"), limit=3,
-        weights={"one": 1.0}, inner=Inner(size=5), maybe=Inner(),
+        weights={"one": 1.0}, inner=Inner(size=5), maybe=Inner(), inners=(Inner(), Inner(size=2)),
+        range=(1, 2.5), options={"deep": ((1,), 2)},
     )  # fmt: skip
     assert isinstance(read.rate, float)
+    assert type(read.range[0]) is int
+
+
+def test_what_is_made_already_stays():
+    inner = Inner(size=7)
+    assert strict.read(Outer, {"name": "n", "inner": inner, "maybe": None}).inner is inner
 
 
 @pytest.mark.parametrize(
@@ -60,6 +76,12 @@ def test_toml_of_every_type_is_read(tmp_path):
         ({"name": "n", "inner": {"siez": 1}}, "inner.siez"),
         ({"name": "n", "weights": {"a": "b"}}, "weights.a"),
         ({"name": "n", "inner": 3}, "inner = 3"),
+        ({"name": "n", "files": ["a", 2]}, "files 2 = 2"),
+        ({"name": "n", "inners": [{}, {"siez": 1}]}, "inners 2.siez"),
+        ({"name": "n", "range": [1]}, "range = [1]"),
+        ({"name": "n", "range": [1, "2"]}, "range 2 = '2'"),
+        ({"name": "n", "options": 1}, "options = 1"),
+        ([], "[]"),
     ],
 )
 def test_what_does_not_fit_is_named(values, named):
@@ -73,4 +95,4 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     path = tmp_path / "x.toml"
     path.write_text("name =")
     with pytest.raises(UsageError, match=r"x\.toml"):
-        strict.load(Outer, path)
+        strict.load(path, of)

@@ -1,39 +1,51 @@
 """Settings read strictly from TOML: an unknown key or a wrong type is an error, never ignored."""
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
-from types import NoneType, UnionType
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from kernelwright.core import toml
 from kernelwright.core.errors import UsageError
 
 Settings = TypeVar("Settings")
 
 
-def load(kind: type[Settings], path: Path) -> Settings:
-    """A dataclass from a TOML file; tables are dataclasses within it.
+def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
+    """What `make` makes of a TOML file's table.
 
     Raises:
-        UsageError: the file cannot be read, or says what the dataclass does not know.
+        UsageError: the file is no TOML, or `make` refuses it; names the file.
     """
-    return toml.load(path, lambda values: read(kind, values))
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(str(error), file=str(path), remedy="give a recipe in TOML") from error
+    try:
+        return make(values)
+    except UsageError as error:
+        raise UsageError(error.message, file=str(path), remedy=error.remedy) from error
 
 
-def read(kind: type[Settings], values: Mapping[str, Any], where: str = "") -> Settings:
-    """A dataclass from plain values, as TOML or JSON has them.
+def read(kind: type[Settings], values: Any, where: str = "") -> Settings:
+    """A dataclass from plain values, as TOML or JSON has them; tables are dataclasses within it.
 
-    Fields are of type bool, int, float, str, StrEnum, tuple[X, ...], Mapping[str, X], another such
-    dataclass, or `X | None`.
+    Fields are of type bool, int, float, str, StrEnum, tuple[X, ...], tuple[X, Y], Mapping[str, X],
+    another such dataclass, Any, or several of these with `|`. What is made already stays.
+
+    Args:
+        where: in the file the values stand, as messages name it.
 
     Raises:
         UsageError: an unknown key, one that is missing, or a value of another type.
     """
-    types = get_type_hints(kind)
+    if not isinstance(values, Mapping):
+        raise UsageError(f"{where or 'the recipe'} = {values!r}", remedy="it is to be a table")
+    types = {field.name: get_type_hints(kind)[field.name] for field in fields(kind)}  # type: ignore[arg-type]
     if unknown := sorted(values.keys() - types.keys()):
-        known = ", ".join(sorted(types))
+        known = ", ".join(sorted(types)) or "none"
         raise UsageError(f"no setting {_dotted(where, unknown[0])!r}", remedy=f"there are: {known}")
     needed = {
         field.name
@@ -50,13 +62,15 @@ def read(kind: type[Settings], values: Mapping[str, Any], where: str = "") -> Se
 
 def _value(kind: Any, value: Any, where: str) -> Any:
     if isinstance(kind, UnionType):
-        if value is None and NoneType in get_args(kind):
-            return None
-        (kind,) = (each for each in get_args(kind) if each is not NoneType)
-    if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, Mapping):
+        kind = _one_of(kind, value)
+    if kind is Any:
+        return _frozen(value)
+    if type(value) is kind:
+        return value
+    if is_dataclass(kind) and isinstance(kind, type):
         return read(kind, value, where)
     if get_origin(kind) is tuple and isinstance(value, list | tuple):
-        return tuple(_value(get_args(kind)[0], each, where) for each in value)
+        return _tuple(get_args(kind), value, where)
     if get_origin(kind) is Mapping and isinstance(value, Mapping):
         item = get_args(kind)[1]
         return {name: _value(item, each, _dotted(where, name)) for name, each in value.items()}
@@ -66,10 +80,33 @@ def _value(kind: Any, value: Any, where: str) -> Any:
         raise UsageError(f"{where} = {value!r}", remedy=f"choose from {', '.join(kind)}")
     if kind is float and type(value) is int:
         return float(value)
-    if type(value) is kind:
-        return value
     wanted = kind.__name__ if isinstance(kind, type) else str(kind)
     raise UsageError(f"{where} = {value!r}", remedy=f"it is to be of type {wanted}")
+
+
+def _one_of(kinds: UnionType, value: Any) -> Any:
+    """The type that the value has, or else the first: what it lacks is told of that."""
+    known = get_args(kinds)
+    return next((each for each in known if type(value) is each), known[0])
+
+
+def _tuple(kinds: tuple[Any, ...], values: list[Any] | tuple[Any, ...], where: str) -> Any:
+    """Items are called by their number, from 1."""
+    if kinds[-1] is Ellipsis:
+        kinds = kinds[:1] * len(values)
+    elif len(kinds) != len(values):
+        raise UsageError(f"{where} = {list(values)!r}", remedy=f"give {len(kinds)} values")
+    pairs = enumerate(zip(kinds, values, strict=True), 1)
+    return tuple(_value(kind, value, f"{where} {number}") for number, (kind, value) in pairs)
+
+
+def _frozen(value: Any) -> Any:
+    """With tuples for lists, at any depth."""
+    if isinstance(value, list | tuple):
+        return tuple(map(_frozen, value))
+    if isinstance(value, Mapping):
+        return {key: _frozen(item) for key, item in value.items()}
+    return value
 
 
 def _dotted(where: str, name: str) -> str:

@@ -9,12 +9,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Self
 
-from kernelwright.core import toml
+from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.forms.form import Space
 from kernelwright.ops.registry import FAMILIES, operators
 
-Interval = tuple[float, float]
+Interval = tuple[int | float, int | float]
+"""As given: a recipe's digest tells 1 from 1.0."""
 _FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
@@ -86,8 +87,8 @@ class Recipe:
             _refuse(f"[menus.{unknown[0]}]: no such operator", "see `kernelwright ops`")
         if not self.dtypes or not set(self.dtypes) <= set(_FLOATS):
             _refuse(f"dtypes {list(self.dtypes)}", f"choose from {', '.join(_FLOATS)}")
-        if any(not isinstance(w, int) or w < 0 for w in self.weights.values()):
-            _refuse("weights are whole numbers, 0 or more", "scale them up")
+        if any(weight < 0 for weight in self.weights.values()):
+            _refuse("weights are 0 or more", "scale them up")
         if not (0 <= self.max_rank <= 5 and self.width >= 1):
             _refuse("max_rank is 0 to 5 and width at least 1", "")
         if not 1 <= self.sizes.low <= self.sizes.high:
@@ -125,28 +126,21 @@ class Recipe:
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
         """
-        return toml.load(path, cls.of)
+        return strict.load(path, cls.of)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any], where: str = "") -> Self:
         """From plain data, as TOML or JSON has it.
+
+        Args:
+            where: in a file the data stands, as messages name it.
 
         Raises:
             UsageError: a field it does not know, or a value of the wrong type.
         """
-        parts = {"sizes": Sizes, "bounds": Bounds, "quality": Quality}
-        read = {
-            name: _read(parts[name], value, f"{name}.") if name in parts else value
-            for name, value in values.items()
-        }
-        if isinstance(read.get("weights"), str):
-            read["weights"] = _shipped_weights(read["weights"])
-        made: Self = _read(cls, read, "")
-        return made
-
-
-def _read(kind: Any, values: Mapping[str, Any], prefix: str) -> Any:
-    return toml.strictly(kind, values, prefix, see="docs/csp-dag.md")
+        if isinstance(values, Mapping) and isinstance(values.get("weights"), str):
+            values = {**values, "weights": _shipped_weights(values["weights"])}
+        return strict.read(cls, values, where)
 
 
 def _shipped_weights(name: str) -> Any:

@@ -218,7 +218,7 @@ class Recipe:
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
         """
-        return strict.load(cls, path)
+        return strict.load(path, lambda values: strict.read(cls, values))
 
     def to_json(self) -> Record:
         return asdict(self)

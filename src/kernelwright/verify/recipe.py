@@ -55,9 +55,17 @@ class Recipe:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         values = self.to_json() | {"device": device, "timing": self.timing and device == "cuda"}
         made = type(self)(**values)
-        if device == "cpu":
-            made.judge()
+        made.check()
         return made
+
+    def check(self) -> None:
+        """See that there is such a judge, without touching a GPU.
+
+        Raises:
+            UsageError: an option the judge does not know, or a device that is not there.
+        """
+        device_named(self.device)
+        Judge("cpu", self.precision, self.mode, grade=self.grade)
 
     def judge(self) -> Judge:
         """The judge of this recipe, without times: those are the clock owner's.

@@ -77,7 +77,7 @@ def test_programs_that_inductor_hands_to_libraries_are_not_refined(server):
 
 
 def test_options_and_failures_are_told_apart(server):
-    with pytest.raises(UsageError, match="no field"):
+    with pytest.raises(UsageError, match="no setting"):
         source(server, "m", turn=2)
     with pytest.raises(UsageError, match="at least one"):
         source(server, "m", turns=0)

@@ -39,9 +39,9 @@ def test_files_lie_beside_the_recipe(tmp_path):
 @pytest.mark.parametrize(
     ("part", "fields", "said"),
     [
-        (DRAWN | {"anwsers": 3}, {}, "no field part 1.'anwsers'"),
-        (DRAWN, {"validaton": 0.1}, "no field 'validaton'"),
-        (DRAWN, {"verify": {"shar": 1}}, "no field verify.'shar'"),
+        (DRAWN | {"anwsers": 3}, {}, "no setting 'part 1.anwsers'"),
+        (DRAWN, {"validaton": 0.1}, "no setting 'validaton'"),
+        (DRAWN, {"verify": {"shar": 1}}, "no setting 'verify.shar'"),
         (DRAWN | {"source": "oracle"}, {}, "no source 'oracle'"),
         (DRAWN | {"file": "x.jsonl"}, {}, "drawn or read"),
         ({"name": "one", "programs": 3}, {}, "drawn or read"),
@@ -50,6 +50,13 @@ def test_files_lie_beside_the_recipe(tmp_path):
         (DRAWN | {"answers": 0}, {}, "at least 1"),
         (DRAWN, {"validation": 1.0}, "validation"),
         (DRAWN, {"draw": {"x": {"operators": ["no_such"]}}}, "no operator"),
+        (DRAWN, {"draw": {"x": {"sizes": {"hihg": 2}}}}, "no setting 'draw.x.sizes.hihg'"),
+        (DRAWN, {"draw": {"x": 3}}, "draw.x = 3"),
+        (DRAWN, {"draw": 3}, "draw = 3"),
+        (DRAWN | {"answers": "4"}, {}, "part 1.answers = '4'"),
+        (DRAWN | {"share": True}, {}, "part 1.share = True"),
+        (DRAWN | {"file": 3}, {}, "part 1.file = 3"),
+        (DRAWN, {"avoid": "more.json"}, "avoid = 'more.json'"),
     ],
 )
 def test_what_it_does_not_know_is_refused_by_name(part, fields, said):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kernelwright.core import toml
+from kernelwright.core import strict
 from kernelwright.core.record import version_of
 from kernelwright.core.seed import derive
 from kernelwright.data.inductor.harvest import NotHarvested, harvest
@@ -23,8 +23,7 @@ class InductorSource:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        made: Self = toml.strictly(cls, options, "options.", see="docs/data.md")
-        return made
+        return strict.read(cls, options, "options")
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
         """Answers that differ in their blocks."""

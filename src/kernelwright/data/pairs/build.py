@@ -18,7 +18,7 @@ from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.data.pairs.answers import make_source
 from kernelwright.data.pairs.assemble import assemble
 from kernelwright.data.pairs.card import card
-from kernelwright.data.pairs.judged import judged
+from kernelwright.data.pairs.judged import judged, judging
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION
 from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.select import select
@@ -65,6 +65,7 @@ def build(
     known(recipe.avoid)  # workers would find out late, one after the other
     for part in recipe.part:
         make_source(part.source, part.options)
+        judging(recipe, part.precision, part.mode).check()
     shards = list(shards_of(recipe))
     _begin(recipe, out)
     _write_shards(recipe, out, {shard.name: asdict(shard) for shard in shards}, num_workers, say)

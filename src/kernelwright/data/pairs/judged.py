@@ -40,14 +40,7 @@ def judged(
     """
     verdicts: dict[str, Verdict | None] = {}
     for (precision, mode), jobs in sorted(_jobs(paths, selection, recipe).items()):
-        how = JudgeRecipe(
-            device=recipe.verify.device,
-            precision=precision,
-            mode=mode,
-            grade=recipe.verify.grade,
-            timing=False,
-            seed=recipe.seed,
-        ).resolved()
+        how = judging(recipe, precision, mode).resolved()
         folder = out / f"{precision}-{mode}"
         summary = judge_many(jobs, how, folder, local_pools(how, num_workers).judges, None, say)
         if summary["infra"]:
@@ -55,6 +48,18 @@ def judged(
         settled = RunFolder(folder, how).by_id
         verdicts |= {job.id: _verdict(settled[job.id]) for job in jobs}
     return verdicts
+
+
+def judging(recipe: Recipe, precision: str, mode: str) -> JudgeRecipe:
+    """How pairs of these rules are judged."""
+    return JudgeRecipe(
+        device=recipe.verify.device,
+        precision=precision,
+        mode=mode,
+        grade=recipe.verify.grade,
+        timing=False,
+        seed=recipe.seed,
+    )
 
 
 def _jobs(paths: Iterable[Path], selection: Selection, recipe: Recipe) -> dict[Rules, list[Job]]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from kernelwright.core import toml
+from kernelwright.core import strict
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
@@ -65,7 +65,7 @@ class LlmSource:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        return cls(toml.strictly(Options, options, "options.", see="docs/data.md"))
+        return cls(strict.read(Options, options, "options"))
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
         """Of `limit` questions asked side by side, every answer of every turn."""

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from kernelwright.core import toml
+from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.data.pairs.answers import SOURCES, TEACHER
@@ -127,8 +127,7 @@ class Recipe:
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
         """
-        made: Self = toml.load(path, lambda values: cls.of(_beside(path, values)))
-        return made
+        return strict.load(path, cls.of)._beside(path.parent)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -137,25 +136,22 @@ class Recipe:
         Raises:
             UsageError: a field it does not know, or a value of the wrong type.
         """
-        read = dict(values)
-        read["part"] = [
-            toml.strictly(Part, part, f"part {i + 1}.", see=SEE)
-            for i, part in enumerate(values.get("part", ()))
-        ]
-        read["draw"] = {n: SynthRecipe.of(draw) for n, draw in values.get("draw", {}).items()}
-        read["verify"] = toml.strictly(Verification, values.get("verify", {}), "verify.", see=SEE)
-        made: Self = toml.strictly(cls, read, "", see=SEE)
-        return made
+        draw = values.get("draw")
+        if isinstance(draw, Mapping):
+            made = {name: SynthRecipe.of(draw[name], f"draw.{name}") for name in draw}
+            values = {**values, "draw": made}
+        return strict.read(cls, values)
 
-
-def _beside(path: Path, values: Mapping[str, Any]) -> Record:
-    """With paths of files as seen from where the recipe lies."""
-    folder = path.parent
-    parts = [
-        {**part, "file": str(folder / part["file"])} if part.get("file") else part
-        for part in values.get("part", ())
-    ]
-    return {**values, "part": parts, "avoid": [str(folder / f) for f in values.get("avoid", ())]}
+    def _beside(self, folder: Path) -> Self:
+        """With paths of files as seen from where the recipe lies."""
+        return replace(
+            self,
+            part=tuple(
+                replace(each, file=str(folder / each.file)) if each.file else each
+                for each in self.part
+            ),
+            avoid=tuple(str(folder / file) for file in self.avoid),
+        )
 
 
 def _refuse(message: str, remedy: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from kernelwright.core import toml
+from kernelwright.core import strict
 from kernelwright.data.pairs.answers import Written
 from kernelwright.policy.prompt import Request
 from kernelwright.teacher.whole import write_whole
@@ -16,8 +16,7 @@ class TeacherSource:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
-        made: Self = toml.strictly(cls, options, "options.", see="docs/data.md")
-        return made
+        return strict.read(cls, options, "options")
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
         """Different cuts and schedules; none where some call has no form."""
