@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.embedded import (
@@ -54,6 +55,32 @@ def test_what_is_saved_comes_back(saved):
     assert torch.equal(logits, again(torch.tensor([ids])).logits)
     wide, _ = load_model(saved, "cpu", torch.float32)
     assert wide.dtype == torch.float32
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_saving_leaves_the_model_as_it_is_and_makes_no_second_one(tmp_path, monkeypatch, is_tied):
+    def never(*_):
+        pytest.fail("a copy of the model takes as much memory again")
+
+    tokenizer = tokenizer_of()
+    model = fresh_model(len(tokenizer), max_length=256, **TINY)
+    if not is_tied:
+        model.config.tie_word_embeddings = False
+        model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    dtype = model.config.dtype
+    monkeypatch.setattr(type(model), "__deepcopy__", never, raising=False)
+    save_model(model, tokenizer, tmp_path)
+    assert model.config.dtype == dtype
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name])
+    saved = load_file(tmp_path / "model.safetensors")
+    assert {value.dtype for value in saved.values()} == {torch.bfloat16}
+    assert ("lm_head.weight" in saved) != is_tied
+    assert json.loads((tmp_path / "config.json").read_text())["dtype"] == "bfloat16"
+    found, _ = load_model(tmp_path, "cpu")
+    for name, value in found.state_dict().items():
+        assert torch.equal(value, before[name].to(torch.bfloat16)), name
 
 
 def test_the_size_that_ships_fits():

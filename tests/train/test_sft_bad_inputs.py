@@ -1,15 +1,18 @@
 """What the user gives wrong is named before anything is trained."""
 
+import errno
 import json
 import os
 import shutil
 
 import pytest
 import torch
-from sft_runs import make_recipe, make_rows, make_tokenizer, run, save_qwen2, write_rows
+from sft_runs import make_recipe, make_rows, make_tokenizer, run, save_qwen2, texts, write_rows
+from transformers import PreTrainedTokenizerFast
 
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.tokenizer import train_tokenizer
+from kernelwright.train.model import fresh_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +36,31 @@ def refused(recipe, folder, **options):
 
 def test_a_tokenizer_that_is_not_the_models(pairs, qwen2, tmp_path):
     model = shutil.copytree(qwen2, tmp_path / "model")
-    texts = [json.dumps(row) for row in make_rows(200)]
-    other = train_tokenizer(texts, vocabulary=1000, max_length=256)
+    lines = [json.dumps(row) for row in make_rows(200)]
+    other = train_tokenizer(lines, vocabulary=1000, max_length=256)
     other.save_pretrained(model)
     said = refused(make_recipe(pairs, model={"path": str(model)}), tmp_path / "run")
     assert "tokenizer" in said
     assert str(model) in said
+
+
+def test_a_tokenizer_that_was_half_written_is_none(pairs, tmp_path, monkeypatch):
+    """The disk fills while it is saved; a resumed run trains it again."""
+    recipe, rows = make_recipe(pairs), texts(make_rows(100))
+
+    def saves_half(tokenizer, folder):
+        (folder / "tokenizer.json").write_text(tokenizer.backend_tokenizer.to_str()[:100])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PreTrainedTokenizerFast, "save_pretrained", saves_half)
+        with pytest.raises(OSError, match="No space"):
+            fresh_tokenizer(recipe, rows, tmp_path / "tokenizer")
+    assert not (tmp_path / "tokenizer").exists()
+    made = fresh_tokenizer(recipe, rows, tmp_path / "tokenizer")
+    again = fresh_tokenizer(recipe, [], tmp_path / "tokenizer")
+    assert again.get_vocab() == made.get_vocab()
+    assert again.chat_template == make_tokenizer().chat_template
 
 
 def test_weights_that_end_too_early(pairs, qwen2, tmp_path):

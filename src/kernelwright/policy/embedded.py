@@ -4,7 +4,6 @@ Everything but the size is Llama's: tied embeddings, grouped queries (a small ca
 thousands of rows be written at once), no biases.
 """
 
-import copy
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,7 +71,8 @@ def save_model(
     model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", path: Path | str
 ) -> None:
     """Configuration, tokenizer with its chat template, and weights as bfloat16 safetensors; the
-    model itself keeps its precision.
+    model itself keeps its precision. It takes what is written as memory of the host, beside the
+    model.
 
     Raises:
         ValueError: the tokenizer is not the model's.
@@ -84,9 +84,29 @@ def save_model(
     for config in (model.config, model.generation_config):
         config.eos_token_id = tokenizer.eos_token_id
         config.pad_token_id = tokenizer.pad_token_id
-    narrow: Any = copy.deepcopy(model)
-    narrow.to(torch.bfloat16).save_pretrained(path)
+    dtype = model.config.dtype
+    model.save_pretrained(path, state_dict=_narrow(model))
+    try:  # the file is to say what the weights in it are, not what the model is
+        model.config.dtype = torch.bfloat16
+        model.config.save_pretrained(path)
+    finally:
+        model.config.dtype = dtype
     tokenizer.save_pretrained(path)
+
+
+def _narrow(model: "PreTrainedModel") -> "dict[str, torch.Tensor]":
+    """The model's weights in bfloat16, on the host; what shares memory there does so here."""
+    import torch
+
+    made: dict[tuple[int, int, torch.Size], torch.Tensor] = {}
+    found = {}
+    for name, value in model.state_dict().items():
+        place = (value.untyped_storage().data_ptr(), value.storage_offset(), value.shape)
+        if place not in made:
+            dtype = torch.bfloat16 if value.is_floating_point() else value.dtype
+            made[place] = value.to("cpu", dtype)
+        found[name] = made[place]
+    return found
 
 
 def load_model(

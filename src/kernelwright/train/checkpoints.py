@@ -13,7 +13,7 @@ _WRITING, _REPLACED = ".writing-", ".replaced-"
 
 def write_folder(
     target: Path,
-    fill: Callable[[Path], None],
+    fill: Callable[[Path], object],
     *,
     is_main: bool = True,
     wait: Callable[[], None] = lambda: None,

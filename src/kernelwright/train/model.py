@@ -10,7 +10,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.policy.embedded import fresh_model, load_model
 from kernelwright.policy.tokenizer import train_tokenizer
-from kernelwright.train import attention
+from kernelwright.train import attention, checkpoints
 from kernelwright.train.recipe import FRESH, Attention, Lora, Recipe
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def fresh_tokenizer(
     recipe: Recipe, texts: Iterable[str], folder: Path
 ) -> "PreTrainedTokenizerBase":
-    """The tokenizer of a fresh model: trained once for a run, then read from `folder`.
+    """The tokenizer of a fresh model: trained once for a run, then read from `folder`, which is
+    whole or not there.
 
     Raises:
         UsageError: model.fresh.vocabulary is too small.
@@ -36,7 +37,7 @@ def fresh_tokenizer(
             )
         except ValueError as error:
             raise UsageError(str(error), remedy="raise model.fresh.vocabulary") from error
-        made.save_pretrained(folder)
+        checkpoints.write_folder(folder, made.save_pretrained)
     tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder)
     return tokenizer
 

@@ -174,7 +174,8 @@ class PairTrainer(SFTTrainer):  # type: ignore[misc]
             if self.is_fsdp_enabled or self.recipe.model.lora is not None:
                 self.save_model(str(folder), _internal_call=True)
             elif self.args.should_save:
-                save_model(self.accelerator.unwrap_model(self.model), self.processing_class, folder)
+                plain = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+                save_model(plain, self.processing_class, folder)
             self._write_standing(folder)
 
         self._write_folder(self.folder / name, fill)
