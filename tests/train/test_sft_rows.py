@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sft_runs import make_tokenizer, save_qwen2
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
+from kernelwright.core.errors import UsageError
 from kernelwright.train import attention
 from kernelwright.train.recipe import Attention, Data, Packing
 from kernelwright.train.rows import IGNORED, Collator, pack, select
@@ -150,6 +151,20 @@ def test_mixtures_have_the_factors_of_level_and_source():
     assert counts[1, 1] == pytest.approx(0.75, abs=0.08)
     assert (select(pairs, data, seed=0).train == chosen).all()
     assert select(pairs, data, seed=1).train.tolist() != chosen.tolist()
+
+
+@pytest.mark.parametrize(
+    ("data", "said", "there"),
+    [
+        (Data(levels={"1": 1.0, "3": 2.0}), "data.levels.3", "the pairs have 1, 2"),
+        (Data(sources={"teachr": 0.5}), "data.sources.teachr", "the pairs have llm, teacher"),
+    ],
+)
+def test_a_factor_of_what_no_pair_has_is_refused(data, said, there):
+    pairs = dataset([3, 3], levels=[1, 2], sources=["teacher", "llm"])
+    with pytest.raises(UsageError, match=said) as caught:
+        select(pairs, data, seed=0)
+    assert caught.value.remedy == there
 
 
 def test_validation_pairs_are_never_trained_and_are_limited_by_level():

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.train.pairs import TRAIN, VALIDATION
 from kernelwright.train.recipe import Attention, Data, Packing
@@ -33,12 +34,16 @@ class Selection:
 
 def select(pairs: "Dataset", data: Data, seed: int) -> Selection:
     """The mixture a recipe asks for: a pair's expected number of copies in an epoch is the product
-    of its level's and its source's factor; what is left of a whole number is drawn by chance."""
+    of its level's and its source's factor; what is left of a whole number is drawn by chance.
+
+    Raises:
+        UsageError: the recipe names a level or a source that no pair has.
+    """
     table = pairs.select_columns(["tokens", "level", "source", "split"]).with_format("numpy")[:]
     level, split, source = (np.asarray(table[name]) for name in ("level", "split", "source"))
     fits = np.asarray(table["tokens"]) <= data.max_tokens
     draws = np.random.default_rng(derive(seed, "mixture"))
-    factor = _factors(level, data.levels) * _factors(source, data.sources)
+    factor = _factors("levels", level, data.levels) * _factors("sources", source, data.sources)
     copies = np.floor(factor + draws.random(len(pairs))).astype(int)
     chosen = np.repeat(np.arange(len(pairs)), np.where(fits & (split == TRAIN), copies, 0))
     held = np.flatnonzero(fits & (split == VALIDATION))
@@ -53,8 +58,16 @@ def select(pairs: "Dataset", data: Data, seed: int) -> Selection:
     )
 
 
-def _factors(names: np.ndarray, factors: Mapping[str, float]) -> np.ndarray:
-    return np.array([factors.get(str(name), 1.0) for name in names])
+def _factors(setting: str, names: np.ndarray, factors: Mapping[str, float]) -> np.ndarray:
+    """Of each pair, by its name."""
+    known, place = np.unique(names, return_inverse=True)
+    there = [str(name) for name in known]
+    if unknown := sorted(factors.keys() - set(there)):
+        raise UsageError(
+            f"data.{setting}.{unknown[0]}: no pair has it",
+            remedy=f"the pairs have {', '.join(there)}",
+        )
+    return np.array([factors.get(name, 1.0) for name in there])[place]
 
 
 def pack(pairs: "Dataset", chosen: np.ndarray, data: Data) -> "Dataset":
