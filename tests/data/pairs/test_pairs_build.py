@@ -46,6 +46,42 @@ def test_files_to_avoid_that_cannot_be_used_are_named(tmp_path, text):
     assert not (tmp_path / "set").exists()
 
 
+def test_a_program_s_text_that_is_none_is_the_user_s_to_mend(tmp_path):
+    """It is found by whoever comes to write for it; what the others wrote stays."""
+    path = program_file(tmp_path / "p.jsonl", PROGRAMS[:2])
+    path.write_text(path.read_text().replace("torch.exp(", "torch.expp("))
+    parts = [{"name": name, "file": str(path)} for name in ("a", "b")]
+    with pytest.raises(UsageError, match=r"its text:\d+: .*expp") as raised:
+        build(recipe(*parts), tmp_path / "set", 1)
+    assert (raised.value.file, raised.value.line) == (str(path), 3)
+    assert raised.value.remedy
+
+
+def test_a_model_that_refuses_while_shards_are_written_is_the_user_s_to_mend(server, tmp_path):
+    path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
+    options = {"model": f"openai:{server.url}#nobody"}
+    part = {"name": "a", "file": str(path), "source": "llm", "options": options}
+    with pytest.raises(UsageError, match="404"):
+        build(recipe(part), tmp_path / "set", 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[1]", "must be a JSON object"),
+        ('{"record": "program", "text": "", "provenance": {}}', "a program without level"),
+        ('{"record": "program", "text": "", "level": 1}', "a program without provenance"),
+    ],
+)
+def test_a_line_that_is_no_program_is_named(tmp_path, line, said):
+    path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(UsageError, match=said) as raised:
+        build(recipe({"name": "a", "file": str(path)}), tmp_path / "set", 1)
+    assert (raised.value.file, raised.value.line) == (str(path), 3)
+    assert not (tmp_path / "set").exists()
+
+
 def test_a_broken_line_of_programs_is_named(tmp_path):
     path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
     path.write_text(path.read_text() + "{\n")

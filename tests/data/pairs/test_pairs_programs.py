@@ -32,6 +32,15 @@ def test_a_file_s_programs_say_where_they_are_from(tmp_path):
     assert found.provenance["file"] == "pack/a.py"
 
 
+def test_programs_are_known_by_their_text_whatever_the_file_says(tmp_path):
+    """Files of another version may have other fingerprints."""
+    path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
+    known = fingerprint(parse(PROGRAMS[0]))
+    path.write_text(path.read_text().replace(known, "0" * len(known)))
+    made = recipe({"name": "a", "file": str(path)})
+    assert programs_of(made, made.part[0])[0].canonical == known
+
+
 def test_levels_and_numbers_of_a_file_s_programs(tmp_path):
     path = str(program_file(tmp_path / "p.jsonl"))
     made = recipe(

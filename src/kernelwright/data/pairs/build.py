@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from kernelwright.core import record
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record, code_digest, version_of
 from kernelwright.data.pairs.answers import make_source
 from kernelwright.data.pairs.assemble import assemble
@@ -55,8 +55,8 @@ def build(
         The summary, also written as summary.json: see `assemble`.
 
     Raises:
-        UsageError: the folder holds something else, a file that the recipe names cannot be read, or
-            a source cannot be used as the recipe says.
+        UsageError: the folder holds something else, a file that the recipe names cannot be read or
+            has a program that is none, or a source cannot be used as the recipe says.
         InfraError: a shard could not be written. What is written stays good.
     """
     if parquet:
@@ -124,6 +124,8 @@ def _write_shards(
         for number, done in enumerate(executor.run(iter(jobs)), 1):
             if done.answer is None:
                 failed[done.id] = done.failure
+            elif "usage" in done.answer:
+                raise UsageError(**done.answer["usage"])
             else:
                 num_answers += done.answer["answers"]
             now_s = time.monotonic()

@@ -12,6 +12,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.recipe import Part, Recipe
+from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import synthetic_v1
@@ -42,7 +43,11 @@ class Programs(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> Origin | None:
-        """None: it was given up."""
+        """None: it was given up.
+
+        Raises:
+            UsageError: what the user's file has there is no program.
+        """
 
 
 def programs_of(recipe: Recipe, part: Part) -> Programs:
@@ -95,6 +100,13 @@ class DrawnPrograms:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    line: int
+    begin: int
+    """In bytes."""
+
+
 class FilePrograms:
     """The programs of a JSONL file of `kernelwright synth` or `data collect`."""
 
@@ -111,33 +123,64 @@ class FilePrograms:
         return next(record.read(self.path), {})
 
     @cached_property
-    def _places(self) -> list[int]:
-        """Where the lines of its programs begin, in bytes."""
+    def _places(self) -> list[_Place]:
+        """Where its programs stand."""
         wanted, places = self.part.levels, []
-        for number, (place, line) in enumerate(_lines(self.path), 1):
-            try:
-                values = json.loads(line)
-            except ValueError as error:
-                raise UsageError(f"not JSON: {error}", file=str(self.path), line=number) from error
+        for number, (begin, line) in enumerate(_lines(self.path), 1):
+            values = self._values(line, number)
             if values.get("record") == "program" and (not wanted or values["level"] in wanted):
-                places.append(place)
+                places.append(_Place(number, begin))
         if not places:
             raise UsageError("holds no program of these levels", file=str(self.path))
         return places[: self.part.programs or None]
 
+    def _values(self, line: bytes, number: int) -> Record:
+        """A line's, and that a program's has what is read of it."""
+        file = str(self.path)
+        try:
+            values = json.loads(line)
+        except ValueError as error:
+            raise UsageError(f"not JSON: {error}", file=file, line=number) from error
+        if not isinstance(values, dict):
+            raise UsageError("a record must be a JSON object", file=file, line=number)
+        missing = {"text", "level"} - values.keys()
+        if not values.keys() & {"provenance", "drawn"}:
+            missing.add("provenance")
+        if values.get("record") == "program" and missing:
+            raise UsageError(
+                f"a program without {', '.join(sorted(missing))}",
+                file=file,
+                line=number,
+                remedy="give a file of `kernelwright synth` or `data collect`",
+            )
+        return values
+
     def __getitem__(self, index: int) -> Origin:
+        place = self._places[index]
         with self.path.open("rb") as file:
-            file.seek(self._places[index])
+            file.seek(place.begin)
             values = json.loads(file.readline())
+        program = self._program(values["text"], place.line)
         collected = values.get("provenance")
         licence = self._head.get("licence") or "unknown"
         return Origin(
-            program=parse(values["text"]),
-            canonical=values["fingerprint"],
+            program=program,
+            canonical=fingerprint(program),
             origin=(self._head.get("target") or self.path.name) if collected else "synth",
             licence=licence if collected else PROJECT_LICENCE,
             provenance={"file": self.path.name} | (collected or {"drawn": values["drawn"]}),
         )
+
+    def _program(self, text: str, line: int) -> Program:
+        """
+        Raises:
+            UsageError: the text is no program; names the line of the file, and that in the text.
+        """
+        try:
+            return parse(text, "its text")
+        except UsageError as error:
+            said = str(error).partition("\n")[0]
+            raise UsageError(said, file=str(self.path), line=line, remedy=error.remedy) from error
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.core import record
+from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
@@ -87,7 +88,8 @@ def writes(recipe: Record, folder: str) -> "ShardWorker":
 
 
 class ShardWorker:
-    """A job is a `Shard` as JSON; the answer is its tally, without the index."""
+    """A job is a `Shard` as JSON; the answer is its tally, without the index, or what is the user's
+    to mend: {"usage": {"message": .., "file": .., "line": .., "remedy": ..}}."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -98,7 +100,11 @@ class ShardWorker:
 
     def run(self, job: Record) -> Record:
         shard = Shard(**job)
-        pairs, tally = self._part(shard.part).write(shard)
+        try:
+            pairs, tally = self._part(shard.part).write(shard)
+        except UsageError as error:
+            names = ("message", "file", "line", "remedy")
+            return {"usage": {name: getattr(error, name) for name in names}}
         path = self.folder / shard.name
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
