@@ -15,10 +15,16 @@ from kernelwright.cli.options import (
     Grade,
     GradeOption,
     JsonOption,
+    JudgesOption,
+    MaxTokensOption,
     Mode,
     ModeOption,
     Precision,
     PrecisionOption,
+    SeedOption,
+    TimingOption,
+    TopPOption,
+    judging,
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -60,13 +66,6 @@ LabelOption = Annotated[
 ]
 SamplesOption = Annotated[int, typer.Option("-n", min=1, help="Answers to each program.")]
 TemperatureOption = Annotated[float, typer.Option(min=0.0, help="0: greedy.")]
-TopPOption = Annotated[float, typer.Option("--top-p", min=0.0, max=1.0)]
-TokensOption = Annotated[int, typer.Option("--max-tokens", min=1, help="Of one answer.")]
-SeedOption = Annotated[int, typer.Option(help="Of the draws of answers.")]
-TimingOption = Annotated[bool, typer.Option(help="Time what is accepted (GPU only).")]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Judges at once.", show_default="one a core")
-]
 
 
 def command(
@@ -79,14 +78,14 @@ def command(
     samples: SamplesOption = 1,
     temperature: TemperatureOption = 0.0,
     top_p: TopPOption = 1.0,
-    max_tokens: TokensOption = 8192,
+    max_tokens: MaxTokensOption = 8192,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.PURE,
     grade: GradeOption = Grade.FRESH,
     timing: TimingOption = True,
-    workers: WorkersOption = None,
+    workers: JudgesOption = None,
     json: JsonOption = False,
 ) -> None:
     """Have a policy answer programs, judge every answer, and write a page: exit code 3 where
@@ -96,19 +95,12 @@ def command(
     from kernelwright.bench.synthetic import Plan, examine
     from kernelwright.policy.policy import Sampling
     from kernelwright.search.policies import policy as policy_named
-    from kernelwright.verify.recipe import Recipe
 
     if samples > 1 and temperature == 0.0:
         raise UsageError("greedy answers are all the same", remedy="give --temperature, e.g. 1.0")
     selection = Selection(levels=parse_levels(levels), limit=limit)
     problems = problems_of(programs or [], selection)
-    recipe = Recipe(
-        device=device.value,
-        precision=precision.value,
-        mode=mode.value,
-        grade=grade.value,
-        timing=timing,
-    )
+    recipe = judging(device, precision, mode, grade, timing=timing)
     asking = Asking(
         policy=partial(policy_named, policy),
         label=label or policy,
@@ -117,7 +109,7 @@ def command(
         precision=precision.value,
         mode=mode.value,
     )
-    plan = Plan(asking=asking, recipe=recipe.resolved(), out=folder, workers=workers)
+    plan = Plan(asking=asking, recipe=recipe, out=folder, workers=workers)
     with progress("synthetic") as say:
         summary = examine(plan, problems, say)
     _show(write_examination(folder), folder, summary, json=json)

@@ -9,11 +9,14 @@ from kernelwright.cli.console import err, errors_as_json, out, print_json, progr
 from kernelwright.cli.optimize import TargetArgument
 from kernelwright.cli.options import (
     JsonOption,
+    MaxTokensOption,
     Mode,
     ModeOption,
     PolicyOption,
     Precision,
     PrecisionOption,
+    SeedOption,
+    TopPOption,
 )
 from kernelwright.policy.names import DEFAULT
 
@@ -27,14 +30,6 @@ TemperatureOption = Annotated[
         min=0.0, help="0: the likeliest answer.", show_default="0 for one answer, 1 for several"
     ),
 ]
-TopPOption = Annotated[
-    float,
-    typer.Option(
-        min=0.0, max=1.0, help="Share of the probability that the likeliest tokens are drawn from."
-    ),
-]
-MaxTokensOption = Annotated[int, typer.Option(min=1, help="Of one answer.")]
-SeedOption = Annotated[int, typer.Option(help="Of the draws.")]
 
 
 def command(

@@ -1,11 +1,14 @@
 """Options that several verbs share."""
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernelwright.policy.names import FORMS
+
+if TYPE_CHECKING:
+    from kernelwright.verify.recipe import Recipe
 
 
 class Device(StrEnum):
@@ -58,6 +61,38 @@ GradeOption = Annotated[
         " wide search."
     ),
 ]
+TimingOption = Annotated[bool, typer.Option(help="Time what is accepted (GPU only).")]
+JudgesOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, help="Judges at once.", show_default="one a core"),
+]
+TopPOption = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, help="Share of the probability that the likeliest tokens are drawn from."
+    ),
+]
+MaxTokensOption = Annotated[int, typer.Option(min=1, help="Of one answer.")]
+SeedOption = Annotated[int, typer.Option(help="Of the draws of answers.")]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print only JSON on stdout; progress stays on stderr.")
 ]
+
+
+def judging(
+    device: Device, precision: Precision, mode: Mode, grade: Grade, *, timing: bool
+) -> "Recipe":
+    """How many candidates are judged, with nothing left to the machine.
+
+    Raises:
+        UsageError: there is no such device.
+    """
+    from kernelwright.verify.recipe import Recipe
+
+    return Recipe(
+        device=device.value,
+        precision=precision.value,
+        mode=mode.value,
+        grade=grade.value,
+        timing=timing,
+    ).resolved()

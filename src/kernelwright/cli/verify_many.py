@@ -13,10 +13,13 @@ from kernelwright.cli.options import (
     Grade,
     GradeOption,
     JsonOption,
+    JudgesOption,
     Mode,
     ModeOption,
     Precision,
     PrecisionOption,
+    TimingOption,
+    judging,
 )
 from kernelwright.core.record import Record
 
@@ -31,13 +34,9 @@ JobsArgument = Annotated[
 OutOption = Annotated[
     Path, typer.Option("--out", help="Folder for records.jsonl; the same command resumes it.")
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Judges at once.", show_default="one a core")
-]
 ClusterOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster: HOST:PORT, or `auto`.")
 ]
-TimingOption = Annotated[bool, typer.Option(help="Time what is accepted (GPU only).")]
 
 
 def command(
@@ -47,7 +46,7 @@ def command(
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.PURE,
     grade: GradeOption = Grade.FRESH,
-    workers: WorkersOption = None,
+    workers: JudgesOption = None,
     cluster: ClusterOption = None,
     timing: TimingOption = True,
     json: JsonOption = False,
@@ -62,13 +61,7 @@ def command(
     from kernelwright.verify.recipe import Recipe
 
     todo = read_jobs(jobs)
-    recipe = Recipe(
-        device=device.value,
-        precision=precision.value,
-        mode=mode.value,
-        grade=grade.value,
-        timing=timing,
-    ).resolved()
+    recipe = judging(device, precision, mode, grade, timing=timing)
 
     def pools_of(recipe: Recipe) -> Pools:
         if cluster:
