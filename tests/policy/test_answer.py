@@ -1,5 +1,7 @@
 """Answers: what the teacher wrote survives the form; what models do to it is read or explained."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,6 +134,38 @@ def test_nothing_that_a_model_says_breaks_the_reader(text):
     for said in (text, f"```python\n{text}\n```", f"<plan>{text}</plan>{text}"):
         answer = read(said)
         assert (answer.candidate is None) == (answer.malformed is not None)
+
+
+RAMBLING = {
+    "minus": "x = " + "- " * 20_000 + "1",
+    "not": "x = " + "not " * 20_000 + "1",
+    "sum": "x = " + "1 + " * 20_000 + "1",
+    "brackets": "x = " + "(" * 20_000,
+    "attributes": "x = a" + ".b" * 20_000,
+}
+
+
+@pytest.mark.parametrize("tail", RAMBLING.values(), ids=RAMBLING)
+def test_code_that_is_nested_without_end_is_a_model_s_mistake(tail):
+    answer = read(f"```python\n{CODE}{tail}\n```")
+    assert answer.malformed is Malformed.SYNTAX_ERROR
+    assert answer.message
+
+
+def test_plans_that_begin_again_and_again_take_no_time():
+    began = time.process_time()
+    answer = read("<plan>" * 20_000 + f"\n```python\n{CODE}```")
+    assert answer.candidate.source == CODE
+    assert time.process_time() - began < 1
+
+
+def test_a_plan_stands_above_its_kernel_whatever_ends_lines_elsewhere():
+    """A form feed ends no line of Python's."""
+    kernel = "\n\n@triton.jit\ndef k(p):\n    pass\n"
+    head = 'TEXT = "\x0c \u2028"\n'
+    answer = read(f"{PLAN}```python\n{head}{kernel}\n\n{CODE}```")
+    comment = "\n".join(plan_comment(answer.candidate.plan[0]))
+    assert answer.candidate.source == f"{head}\n\n{comment}\n{kernel.strip()}\n\n\n{CODE}"
 
 
 def test_a_request_names_the_program_and_the_rules():

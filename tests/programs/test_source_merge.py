@@ -73,7 +73,7 @@ def test_a_parameter_that_shadows_a_renamed_name_stays():
         ('"""What it does."""\nWIDTH: int = 3\nHALF = OTHER = 2\n' + SECOND, ""),
         ("from numpy import *\n", ""),
         ("from __future__ import annotations\n", "line 1: from __future__ import annotations"),
-        ("A, B = 1, 2\n", "line 1: A, B = (1, 2)"),
+        ("A, B = 1, 2\n", "line 1: A, B = 1, 2"),
         ("A = 1\nA += 1\n", "line 2: A += 1"),
         ("\nif True:\n    A = 1\n", "line 2: if True:"),
         ("print(1)\n", "line 1: print(1)"),
@@ -81,3 +81,13 @@ def test_a_parameter_that_shadows_a_renamed_name_stays():
 )
 def test_what_merging_would_lose_is_named(source, lost):
     assert unmergeable(source) == lost
+
+
+def test_names_are_found_whatever_stands_before_them():
+    """Columns are those of bytes, and form feeds end no line."""
+    odd = FIRST.replace("    return [kernel(x)]", "    é = '\x0c ü'; return [kernel(x)]")
+    assert run(merge([("first", FIRST), ("second", odd.replace("2.0", "3.0"))])) == [2.0, 3.0]
+
+
+def test_a_statement_that_would_be_lost_is_named_however_long_it_is():
+    assert unmergeable("x = 1\nprint(1" + " + 1" * 1500 + ")\n").startswith("line 2: print(1 + 1")

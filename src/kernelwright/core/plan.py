@@ -11,6 +11,7 @@ OPTIONAL = ("part", "why")
 _HEAD = "Plan of "
 _FIELD, _MORE = "  ", "     "
 """Indents of a field, and of what is left of a long one."""
+_LINE_END = re.compile(r"\r\n?|\n")
 _COMMENT = re.compile(r"^# Plan of \w+\n(?:#   .*\n)*", re.MULTILINE)
 
 
@@ -36,6 +37,11 @@ def plan_comment(plan: KernelPlan) -> list[str]:
     return [f"# {line}" for line in plan_lines(plan)]
 
 
+def lines_of(text: str) -> list[str]:
+    """As syntax trees count them: `str.splitlines` also ends lines at form feeds and the like."""
+    return _LINE_END.split(text)
+
+
 def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
     """The source with each plan above its kernel, in place of what plans stood there; plans of
     kernels that are not there are left."""
@@ -47,7 +53,7 @@ def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
         for node in ast.parse(source).body
         if isinstance(node, ast.FunctionDef)
     }
-    lines = source.splitlines()
+    lines = lines_of(source.removesuffix("\n"))
     placed = [(begins[plan.kernel], plan) for plan in plans if plan.kernel in begins]
     for line, plan in sorted(placed, key=lambda each: -each[0]):
         lines[line - 1 : line - 1] = plan_comment(plan)

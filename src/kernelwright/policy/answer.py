@@ -27,7 +27,6 @@ ENTRIES = ("fused_operator", "ModelNew")
 PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
 CODE_BEGIN, CODE_END = "```python", "```"
 _THINKING_END = re.compile(r"</think(?:ing)?>")
-_PLAN = re.compile(rf"{PLAN_BEGIN}(.*?){PLAN_END}", re.DOTALL)
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
 
 
@@ -86,19 +85,33 @@ def read_answer(text: str, *, entry: str = "fused_operator", origin: str) -> Ans
 
 def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
     """The plans of all kernels, or none and what is wrong with them."""
-    found = _PLAN.search(text)
+    found, _ = _apart(text)
     if not found:
         return (), "no plan"
-    lines = [line.rstrip() for line in found[1].splitlines()]
+    lines = [line.rstrip() for line in found[0].splitlines()]
     try:
         return tuple(read_plans(lines)), ""
     except ValueError as error:
         return (), str(error)
 
 
+def _apart(text: str) -> tuple[list[str], str]:
+    """What stands between marks of plans, and the text without it. (A regular expression looks for
+    the end of a plan again from every beginning, of which models that ramble write thousands.)"""
+    plans, others = list[str](), list[str]()
+    while True:
+        before, _, rest = text.partition(PLAN_BEGIN)
+        plan, end, rest = rest.partition(PLAN_END)
+        if not end:
+            return plans, "".join([*others, text])
+        plans.append(plan)
+        others.append(before)
+        text = rest
+
+
 def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
     """The source, or why there is none."""
-    text = _PLAN.sub("", text)
+    _, text = _apart(text)
     blocks, is_cut_off = _blocks(text)
     if not blocks and _defines(text, entry):
         blocks = [text]
@@ -132,8 +145,8 @@ def _parsed(source: str) -> ast.Module | SyntaxError:
         return ast.parse(source)
     except SyntaxError as error:
         return error
-    except ValueError as error:  # a null byte
-        return SyntaxError(str(error))
+    except (ValueError, RecursionError, MemoryError) as error:
+        return SyntaxError(str(error) or "nested too deeply")  # a null byte; `- - - -` for ever
 
 
 def _syntax_error(source: str) -> SyntaxError | None:

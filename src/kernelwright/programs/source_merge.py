@@ -5,6 +5,8 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from kernelwright.core.plan import lines_of
+
 _PLAN_OF = re.compile(r"^(# Plan of )(\w+)$", re.MULTILINE)
 
 
@@ -52,8 +54,9 @@ def merge(sources: Sequence[tuple[str, str]], reserved: Collection[str] = ()) ->
 
 def unmergeable(source: str) -> str:
     """The first statement of a module that `merge` would lose; "" where it loses nothing."""
-    lost = (node for node in ast.parse(source).body if not _is_kept(node))
-    return next((f"line {n.lineno}: {ast.unparse(n).splitlines()[0]}" for n in lost), "")
+    lines = lines_of(source)
+    lost = (node.lineno for node in ast.parse(source).body if not _is_kept(node))
+    return next((f"line {number}: {lines[number - 1].strip()}" for number in lost), "")
 
 
 def _is_kept(node: ast.stmt) -> bool:
@@ -72,7 +75,7 @@ def _is_kept(node: ast.stmt) -> bool:
 
 
 def _split(source: str) -> tuple[list[str], list[_Piece]]:
-    lines = source.splitlines()
+    lines = lines_of(source)
     imports, pieces = [], []
     end = 0  # lines already consumed
     for node in ast.parse(source).body:
@@ -100,17 +103,18 @@ def _free(name: str, taken: set[str]) -> str:
 def rename(text: str, renames: dict[str, str]) -> str:
     """Replace uses and definitions of names by position, so that layout and comments stay, but for
     the name in a plan's first line."""
-    edits: list[tuple[int, int, str]] = []  # (line, column, old name), all ASCII
+    edits: list[tuple[int, int, bytes]] = []  # (line, column in bytes, old name)
     nodes = list(ast.walk(ast.parse(text)))
     shadowed = {node.arg for node in nodes if isinstance(node, ast.arg)}
     for node in nodes:
         if isinstance(node, ast.Name) and node.id in renames.keys() - shadowed:
-            edits.append((node.lineno, node.col_offset, node.id))
+            edits.append((node.lineno, node.col_offset, node.id.encode()))
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in renames:
             keyword = "def " if isinstance(node, ast.FunctionDef) else "class "
-            edits.append((node.lineno, node.col_offset + len(keyword), node.name))
-    lines = text.splitlines()
+            edits.append((node.lineno, node.col_offset + len(keyword), node.name.encode()))
+    lines = [line.encode() for line in lines_of(text)]
     for row, column, old in sorted(edits, reverse=True):
-        line = lines[row - 1]
-        lines[row - 1] = line[:column] + renames[old] + line[column + len(old) :]
-    return _PLAN_OF.sub(lambda match: match[1] + renames.get(match[2], match[2]), "\n".join(lines))
+        line, new = lines[row - 1], renames[old.decode()].encode()
+        lines[row - 1] = line[:column] + new + line[column + len(old) :]
+    renamed = b"\n".join(lines).decode()
+    return _PLAN_OF.sub(lambda match: match[1] + renames.get(match[2], match[2]), renamed)
