@@ -65,7 +65,8 @@ class CollectWorker:
     def close(self) -> None: ...
 
     def _collect(self, source: Source, name: str | None, records: Path) -> Record:
-        """Write the records of a module's programs, without those of its own that repeat."""
+        """Write the records of a module's programs, without those of its own that repeat. The file
+        has its name when it is whole: this process may be ended at any time."""
         torch.manual_seed(0)
         if name is None:
             captured = capture_source(source)
@@ -74,10 +75,12 @@ class CollectWorker:
             captured = capture_class(next(c for c in classes if c.__qualname__ == name))
         parts = Parts(captured.program, self.max_calls, self.levels)
         num_records = 0
-        with records.open("w", encoding="utf-8") as file:
+        partial_records = records.with_suffix(".partial")
+        with partial_records.open("w", encoding="utf-8") as file:
             for record in parts.records():
                 file.write(json.dumps(record, allow_nan=False) + "\n")
                 num_records += 1
+        partial_records.rename(records)
         return {
             "outcome": Outcome.COLLECTED if num_records else Outcome.NO_PROGRAMS,
             "detail": "",
