@@ -4,10 +4,13 @@ import pytest
 from pairs_data import PROGRAMS, program_file, recipe
 
 from kernelwright.core import record
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.data.pairs import build as module
 from kernelwright.data.pairs.build import build
 from kernelwright.policy.answer import answer_text
+from kernelwright.policy.endpoint import Endpoint, Message
 from kernelwright.programs.text import parse
+from kernelwright.sandbox.executor import Done
 from kernelwright.teacher.whole import write_whole
 
 (RELU,) = write_whole(parse(PROGRAMS[0]), limit=1, seed=0)
@@ -46,6 +49,28 @@ def test_files_to_avoid_that_cannot_be_used_are_named(tmp_path, text):
     assert not (tmp_path / "set").exists()
 
 
+class InThisProcess:
+    """An executor whose worker is quick to make."""
+
+    def __init__(self, factory, num_workers, **_):
+        self.worker = factory.make()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.worker.close()
+
+    def run(self, jobs):
+        return (Done(name, self.worker.run(job)) for name, job in jobs)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    monkeypatch.setattr(module, "LocalExecutor", InThisProcess)
+
+
+@pytest.mark.usefixtures("in_this_process")
 def test_a_program_s_text_that_is_none_is_the_user_s_to_mend(tmp_path):
     """It is found by whoever comes to write for it; what the others wrote stays."""
     path = program_file(tmp_path / "p.jsonl", PROGRAMS[:2])
@@ -57,12 +82,27 @@ def test_a_program_s_text_that_is_none_is_the_user_s_to_mend(tmp_path):
     assert raised.value.remedy
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_model_that_refuses_while_shards_are_written_is_the_user_s_to_mend(server, tmp_path):
     path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
     options = {"model": f"openai:{server.url}#nobody"}
     part = {"name": "a", "file": str(path), "source": "llm", "options": options}
     with pytest.raises(UsageError, match="404"):
         build(recipe(part), tmp_path / "set", 1)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_model_that_fails_ends_the_run_and_is_not_asked_again_by_others(server, tmp_path):
+    path = program_file(tmp_path / "p.jsonl", PROGRAMS[:1])
+    options = {"model": f"openai:{server.url}#half"}
+    asked = {"file": str(path), "source": "llm", "options": options}
+    parts = [{"name": name} | asked for name in ("a", "b")]
+    with pytest.raises(InfraError, match=r"a-00000\.jsonl could not be written"):
+        build(recipe(*parts), tmp_path / "set", 1)
+    attempts = len(server.asked("half"))
+    with pytest.raises(InfraError):
+        Endpoint.parse(options["model"]).complete([Message("user", "x")], max_tokens=1)
+    assert attempts == len(server.asked("half")) - attempts
 
 
 @pytest.mark.parametrize(

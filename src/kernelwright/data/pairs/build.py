@@ -126,6 +126,8 @@ def _write_shards(
                 failed[done.id] = done.failure
             elif "usage" in done.answer:
                 raise UsageError(**done.answer["usage"])
+            elif "infra" in done.answer:
+                raise InfraError(f"{done.id} could not be written: {done.answer['infra']}")
             else:
                 num_answers += done.answer["answers"]
             now_s = time.monotonic()

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.core import record
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
@@ -89,7 +89,8 @@ def writes(recipe: Record, folder: str) -> "ShardWorker":
 
 class ShardWorker:
     """A job is a `Shard` as JSON; the answer is its tally, without the index, or what is the user's
-    to mend: {"usage": {"message": .., "file": .., "line": .., "remedy": ..}}."""
+    to mend: {"usage": {"message": .., "file": .., "line": .., "remedy": ..}}, or {"infra": ..}
+    where what a source asks failed, which has been tried again there."""
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
@@ -105,6 +106,8 @@ class ShardWorker:
         except UsageError as error:
             names = ("message", "file", "line", "remedy")
             return {"usage": {name: getattr(error, name) for name in names}}
+        except InfraError as error:
+            return {"infra": str(error)}
         path = self.folder / shard.name
         partial = path.with_suffix(".partial")
         partial.unlink(missing_ok=True)
