@@ -1,5 +1,7 @@
 """A model in this process as a policy: the template it has, seeds, marks, and folders that fail."""
 
+import json
+
 import pytest
 import torch
 
@@ -88,6 +90,16 @@ def test_marks_of_plan_and_code_are_part_of_the_text(tokenizer, model):
         told = [[Message("user", mark), Message("assistant", mark)]]
         tokenizer.chat_template = "{{ messages[0].content }}"
         assert policy.chat(told, samples=1, sampling=Sampling(max_tokens=3)) == [[mark * 3]]
+
+
+def test_an_answer_ends_with_what_the_chat_template_puts_behind_it(tokenizer, model, tmp_path):
+    """Not with the tokenizer's end alone: the model is trained to write the other."""
+    tokenizer.chat_template = "{% for m in messages %}{{ m.content }}" + USER + "\n{% endfor %}"
+    save_model(model, tokenizer, tmp_path)
+    saved = json.loads((tmp_path / "generation_config.json").read_text())
+    behind = tokenizer.convert_tokens_to_ids(USER)
+    assert set(saved["eos_token_id"]) == {behind, tokenizer.eos_token_id}
+    assert LocalModel("m", model, tokenizer)._decoder._stops == {behind, tokenizer.eos_token_id}
 
 
 def test_a_model_by_its_path(tokenizer, model, tmp_path):

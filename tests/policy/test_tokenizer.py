@@ -1,5 +1,7 @@
 """The tokenizer: nothing is lost, digits and marks stand alone, the mask covers the answer."""
 
+import copy
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -7,7 +9,14 @@ from hypothesis import strategies as st
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import answer_text
 from kernelwright.policy.prompt import Request, request_text
-from kernelwright.policy.tokenizer import ASSISTANT, END, MARKS, USER, train_tokenizer
+from kernelwright.policy.tokenizer import (
+    ASSISTANT,
+    END,
+    MARKS,
+    USER,
+    end_tokens,
+    train_tokenizer,
+)
 from kernelwright.programs.build import Builder
 from kernelwright.teacher.writer import write
 
@@ -78,6 +87,16 @@ def test_a_chat_is_the_request_and_the_answer_and_the_mask_covers_the_answer(tok
     assert tokenizer.decode([i for i, m in zip(ids, mask, strict=True) if m]) == f"{answer}{END}"
     asked = tokenizer.apply_chat_template(chat[:2], add_generation_prompt=True, tokenize=False)
     assert asked == f"{USER}{request}{ASSISTANT}"
+
+
+@pytest.mark.parametrize(
+    ("behind", "ends"),
+    [(END, [END]), (USER, [END, USER]), (f"\n{USER}\n", [END, USER]), ("", [END]), ("!", [END])],
+)
+def test_answers_end_with_the_template_s_mark_too(tokenizer, behind, ends):
+    other = copy.deepcopy(tokenizer)
+    other.chat_template = "{% for m in messages %}{{ m.content }}" + behind + "{% endfor %}"
+    assert end_tokens(other) == sorted(other.convert_tokens_to_ids(ends))
 
 
 def test_saved_and_loaded_it_is_the_same(tokenizer, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.core.errors import UsageError
-from kernelwright.policy.tokenizer import ASSISTANT, END, MARKS, PAD, USER
+from kernelwright.policy.tokenizer import ASSISTANT, END, MARKS, PAD, USER, end_tokens
 
 if TYPE_CHECKING:
     import torch
@@ -84,6 +84,8 @@ def save_model(
     for config in (model.config, model.generation_config):
         config.eos_token_id = tokenizer.eos_token_id
         config.pad_token_id = tokenizer.pad_token_id
+    if len(ends := end_tokens(tokenizer)) > 1:
+        model.generation_config.eos_token_id = ends
     dtype = model.config.dtype
     model.save_pretrained(path, state_dict=_narrow(model))
     try:  # the file is to say what the weights in it are, not what the model is

@@ -18,6 +18,7 @@ from kernelwright.policy.endpoint import Message
 from kernelwright.policy.names import EMBEDDED, PATH
 from kernelwright.policy.policy import Sampling, num_samples
 from kernelwright.policy.prompt import Request, conversation
+from kernelwright.policy.tokenizer import end_tokens
 
 
 class LocalModel:
@@ -135,7 +136,7 @@ def _device() -> str:
 
 
 def _stops(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """Tokens that end an answer: the model's own word, and the tokenizer's."""
+    """Tokens that end an answer: the model's own word, the tokenizer's, the chat template's."""
     told = model.generation_config.eos_token_id if model.generation_config else None
     found = set(told) if isinstance(told, list) else {told}
-    return {token for token in (*found, tokenizer.eos_token_id) if token is not None}
+    return {token for token in (*found, *end_tokens(tokenizer)) if token is not None}

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 PAD, END, USER, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|assistant|>"
 MARKS = (PLAN_BEGIN, PLAN_END, CODE_BEGIN, CODE_END)
 """Single tokens, and part of the text that is decoded."""
 NUM_BYTES = 256
+_ANSWER = "ANSWER"
 LINE = r"[^\n]*\n"
 """What a token holds at most. Lines repeat from answer to answer: tokens that were no longer than
 words would be 2.5 times as many (docs/LOG.md)."""
@@ -79,6 +80,20 @@ def train_tokenizer(
     )
     made.chat_template = CHAT_TEMPLATE
     return made
+
+
+def end_tokens(tokenizer: "PreTrainedTokenizerBase") -> list[int]:
+    """Tokens that end an answer: the tokenizer's own end, and what its chat template puts behind
+    answers, which is another one where the model was not tuned to chat."""
+    ends = {tokenizer.eos_token_id} - {None}
+    if tokenizer.chat_template:
+        chat = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER}]
+        text = str(tokenizer.apply_chat_template(chat, tokenize=False))
+        _, begin, behind = text.rpartition(_ANSWER)
+        tokens = tokenizer.encode(behind.lstrip(), add_special_tokens=False) if begin else []
+        added = tokenizer.added_tokens_decoder
+        ends |= {token for token in tokens[:1] if token in added and added[token].special}
+    return sorted(ends)
 
 
 def _without_marks(texts: Iterable[str]) -> Iterable[str]:
