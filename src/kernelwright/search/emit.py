@@ -10,6 +10,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.plan import lines_of
 from kernelwright.programs import attributes
 from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.source_merge import rename
@@ -85,7 +86,7 @@ def model_file(
 def flat_file(source: str, composed: str) -> str:
     """`optimized.py` for a flat program: the same file with `fused_operator` replaced."""
     docstring, rest = _opened(source)
-    lines = rest.splitlines()
+    lines = lines_of(rest)
     for node in ast.parse(rest).body:
         if isinstance(node, ast.FunctionDef) and node.name == "fused_operator":
             lines[node.lineno - 1 : node.end_lineno] = []
@@ -239,7 +240,7 @@ def _literal(tree: Any) -> str:
 
 def _opened(source: str) -> tuple[str, str]:
     """(module docstring, the rest without `if __name__ == "__main__":` blocks)."""
-    lines = source.splitlines()
+    lines = lines_of(source)
     body = ast.parse(source).body
     for node in reversed(body):
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
@@ -253,7 +254,7 @@ def _opened(source: str) -> tuple[str, str]:
 
 
 def _replace_forward(source: str, method: str) -> str:
-    lines = source.splitlines()
+    lines = lines_of(source.rstrip())
     tree = ast.parse(source)
     model = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "ModelNew")
     start = end = model.end_lineno or 0
