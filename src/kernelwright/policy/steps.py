@@ -133,7 +133,8 @@ def _captured(run: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
         RuntimeError: what it does cannot be captured (it asks the device something, say), or fails.
     """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
+    # A capture that fails does not leave its stream, on which all that follows would run.
+    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool=pool):
         run()
     return graph
 
