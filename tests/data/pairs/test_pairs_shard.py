@@ -1,3 +1,7 @@
+import multiprocessing
+import os
+import signal
+import sys
 from dataclasses import dataclass, replace
 
 import pytest
@@ -8,6 +12,7 @@ from kernelwright.core.verdict import INTERPRETER, Code, Stage, Verdict
 from kernelwright.data.pairs import answers
 from kernelwright.data.pairs.answers import Written
 from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
+from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.teacher.whole import write_whole
 
@@ -109,3 +114,56 @@ def test_what_the_interpreter_did_not_get_through_is_no_negative(made, tmp_path,
     path, tally = written(made, tmp_path / "out")
     assert tally["dropped"]["too_slow_to_interpret"] == 4
     assert [pair["verdict"] for pair in read_shard(path, lambda _: True)[0]] == ["timeout"] * 4
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Fails for one program, and ends the process for another."""
+
+    licence = "MIT"
+
+    @classmethod
+    def of(cls, _options):
+        return cls()
+
+    def answers(self, request, *, limit, seed):
+        calls = [call.op for call in request.program.calls]
+        if calls == FAILS:
+            raise IndexError("tuple index out of range")
+        if calls == ENDS:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return [Written(candidate=each) for each in write_whole(request.program, limit=1, seed=0)]
+
+
+FAILS, ENDS = ([call.op for call in parse(text).calls] for text in (PROGRAMS[0], PROGRAMS[1]))
+
+
+def test_a_program_that_we_fail_at_costs_no_other_its_pairs(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(answers.SOURCES, "teacher", f"{__name__}:Failing")
+    monkeypatch.setattr(sys.modules[__name__], "ENDS", None)
+    path, tally = written(made, tmp_path / "out")
+    pairs, _ = read_shard(path, lambda _: True)
+    assert tally["dropped"]["failure of ours"] == 1
+    (failure,) = tally["failures"]
+    assert failure["program"] == "a/0"
+    assert "IndexError: tuple index out of range" in failure["error"]
+    assert {pair["id"].split("/")[1] for pair in pairs} == {"1", "2", "3"}
+
+
+def test_a_program_that_ends_two_workers_is_left_to_no_third(made, tmp_path, monkeypatch):
+    monkeypatch.setitem(answers.SOURCES, "teacher", f"{__name__}:Failing")
+    monkeypatch.setattr(sys.modules[__name__], "FAILS", None)
+    (tmp_path / "out").mkdir()
+    (shard,) = shards_of(made)
+    job = {name: getattr(shard, name) for name in shard.__slots__}
+    for _ in range(2):
+        worker = multiprocessing.get_context("fork").Process(
+            target=lambda: ShardWorker(made, tmp_path / "out").run(job)
+        )
+        worker.start()
+        worker.join()
+        assert worker.exitcode == -signal.SIGKILL
+    tally = ShardWorker(made, tmp_path / "out").run(job)
+    assert tally["failures"] == [{"program": "a/1", "error": "it ended the process"}]
+    assert tally["answers"] == 3
+    assert [each.name for each in (tmp_path / "out").iterdir()] == [shard.name]

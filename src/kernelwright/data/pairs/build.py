@@ -1,8 +1,9 @@
 """A data set from a recipe: shards written side by side, judged, put together.
 
 A folder holds `build.json` (the recipe and whatever else decides what comes out), `shards/`,
-`verify/` (records of `verify-many`) and what is for readers: `train.jsonl`, `validation.jsonl`,
-`negatives.jsonl`, `README.md`, `summary.json`. The same recipe goes on where a run was cut short.
+`verify/` (records of `verify-many`), `failures.jsonl` (ours) and what is for readers:
+`train.jsonl`, `validation.jsonl`, `negatives.jsonl`, `README.md`, `summary.json`. The same recipe
+goes on where a run was cut short.
 """
 
 import json
@@ -32,6 +33,7 @@ Say = Callable[[str], None]
 
 WRITING = ("core", "ops", "programs", "synth", "teacher", "policy", "verify", "data")
 """Packages whose code decides which pairs are written; `verify` has the static rules."""
+FAILURES = "failures.jsonl"
 SHARD_S = 3_600.0
 """A worker that takes longer for a shard is replaced."""
 SAY_EVERY_S = 2.0
@@ -76,6 +78,8 @@ def build(
     verdicts = judged(paths, selection, recipe, out / "verify", num_workers, say)
     say("putting it together")
     summary = assemble(paths, selection, verdicts, recipe, out)
+    (out / FAILURES).unlink(missing_ok=True)
+    record.append(out / FAILURES, selection.failures)
     summary["seconds"] = {
         "shards": round(written_s - begin_s, 1),
         "rest": round(time.monotonic() - written_s, 1),

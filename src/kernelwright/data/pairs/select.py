@@ -19,6 +19,8 @@ class Selection:
     """Ids."""
     tallies: dict[str, Record] = field(default_factory=dict)
     """Part -> programs, answers, and what was dropped of them, by reason."""
+    failures: list[Record] = field(default_factory=list)
+    """Failures of ours, each with its program's id."""
 
 
 def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
@@ -36,6 +38,7 @@ def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
         tally = read_shard(path, lambda _: False)[1]
         numbers[part].update(programs=tally["programs"], answers=tally["answers"])
         dropped[part].update(tally["dropped"])
+        selection.failures += tally["failures"]
         for name, *key in tally["index"]:
             if tuple(key) in seen:
                 dropped[part][DUPLICATE] += 1

@@ -3,20 +3,23 @@
 A file holds a pair a line, then a line that tells what became of everything else, and what lines
 there are, for those who choose among them without reading all:
 {"record": "tally", "programs": .., "answers": .., "dropped": {reason: count},
+ "failures": [{"program": id, "error": text}, ..],
  "index": [[id, fingerprint of the program, digest of the answer], ..]}.
 It has its name when it is whole, and is the same whoever writes it.
 """
 
 import json
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from kernelwright.core import record
-from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.errors import InfraError, KernelwrightError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.answers import AnswerSource, Written, make_source
@@ -38,6 +41,12 @@ from kernelwright.programs.text import to_text
 from kernelwright.verify.static import findings
 
 ENTRY = "fused_operator"
+FAILED = "failure of ours"
+"""Why a program has no pairs where writing them raised, or ended the process."""
+
+
+class _NoProgram(str):
+    """Why there is nothing to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +110,9 @@ class ShardWorker:
 
     def run(self, job: Record) -> Record:
         shard = Shard(**job)
+        lost = _Lost(self.folder / f"{shard.name}.lost")
         try:
-            pairs, tally = self._part(shard.part).write(shard)
+            pairs, tally = self._part(shard.part).write(shard, lost)
         except UsageError as error:
             names = ("message", "file", "line", "remedy")
             return {"usage": {name: getattr(error, name) for name in names}}
@@ -113,6 +123,7 @@ class ShardWorker:
         partial.unlink(missing_ok=True)
         record.append(partial, [*pairs, tally])
         partial.rename(path)
+        lost.path.unlink(missing_ok=True)
         return {name: count for name, count in tally.items() if name != "index"}
 
     def close(self) -> None: ...
@@ -126,6 +137,30 @@ class ShardWorker:
         return self._parts[name]
 
 
+class _Lost:
+    """The programs of a shard that end their worker: those that two workers began and did not come
+    to an end with. (One may have been ended from outside.)"""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        marks = Counter(path.read_text().split() if path.exists() else ())
+        self.programs = {
+            int(mark[1:])
+            for mark, times in marks.items()
+            if mark[0] == "+" and times - marks[f"-{mark[1:]}"] > 1
+        }
+
+    @contextmanager
+    def watching(self, index: int) -> Iterator[None]:
+        with self.path.open("a") as file:
+            file.write(f"+{index}\n")
+            file.flush()
+            try:
+                yield
+            finally:
+                file.write(f"-{index}\n")
+
+
 @dataclass(frozen=True, slots=True)
 class _PartWriter:
     recipe: Recipe
@@ -133,28 +168,55 @@ class _PartWriter:
     programs: Programs
     source: AnswerSource
 
-    def write(self, shard: Shard) -> tuple[list[Record], Record]:
+    def write(self, shard: Shard, lost: _Lost) -> tuple[list[Record], Record]:
+        """The pairs and the tally.
+
+        Raises:
+            UsageError, InfraError: a file of programs, or what a source asks, cannot be used. Any
+                other failure of ours costs the program that it came with.
+        """
         dropped: Counter[str] = Counter()
         pairs: list[Record] = []
+        failures: list[Record] = []
         num_answers = 0
         for index in range(shard.first, shard.last):
-            found = self.programs[index]
-            if found is None:
-                dropped["program given up"] += 1
+            name = f"{self.part.name}/{index}"
+            if index in lost.programs:
+                dropped[FAILED] += 1
+                failures.append({"program": name, "error": "it ended the process"})
                 continue
-            if benchmark := contaminates(found, self.recipe.avoid):
-                dropped[f"program of {benchmark}"] += 1
+            try:
+                with lost.watching(index):
+                    found = list(self._of(name, index))
+            except KernelwrightError:
+                raise
+            except Exception as error:
+                dropped[FAILED] += 1
+                text = "".join(traceback.format_exception(error))
+                failures.append({"program": name, "error": text})
                 continue
-            for number, written in enumerate(self._answers(found, index)):
-                num_answers += 1
-                pair = self._pair(f"{self.part.name}/{index}/{number}", found, written)
+            for pair in found:
+                num_answers += not isinstance(pair, _NoProgram)
                 if isinstance(pair, str):
                     dropped[pair] += 1
                 else:
-                    pairs.append(_line(pair, written))
+                    pairs.append(pair)
         tally = {"record": "tally", "programs": shard.last - shard.first, "answers": num_answers}
-        tally |= {"dropped": dict(sorted(dropped.items())), "index": index_of(pairs)}
-        return pairs, tally
+        tally |= {"dropped": dict(sorted(dropped.items())), "failures": failures}
+        return pairs, tally | {"index": index_of(pairs)}
+
+    def _of(self, name: str, index: int) -> Iterator[Record | str]:
+        """A program's lines, or why there is none in an answer's place."""
+        found = self.programs[index]
+        if found is None:
+            yield _NoProgram("program given up")
+            return
+        if benchmark := contaminates(found, self.recipe.avoid):
+            yield _NoProgram(f"program of {benchmark}")
+            return
+        for number, written in enumerate(self._answers(found, index)):
+            pair = self._pair(f"{name}/{number}", found, written)
+            yield pair if isinstance(pair, str) else _line(pair, written)
 
     def _answers(self, found: Origin, index: int) -> list[Written]:
         seed = derive(self.recipe.seed, "answers", self.part.name, index)
