@@ -96,3 +96,17 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     path.write_text("name =")
     with pytest.raises(UsageError, match=r"x\.toml"):
         strict.load(path, of)
+
+
+def test_changes_are_toml_and_replace_what_they_name_alone():
+    values = {"a": {"x": 1, "y": {"z": 2.0}}, "b": "text"}
+    found = strict.changed(values, ["a.y.z = 3", 'c="new"', "a.w=[1, 2]"])
+    assert found == {"a": {"x": 1, "y": {"z": 3}, "w": [1, 2]}, "b": "text", "c": "new"}
+    assert values == {"a": {"x": 1, "y": {"z": 2.0}}, "b": "text"}
+    assert strict.changed(values, []) == values
+
+
+def test_a_change_that_is_no_toml_is_named():
+    with pytest.raises(UsageError, match="colour=red") as caught:
+        strict.changed({}, ["colour=red"])
+    assert "text" in caught.value.remedy

@@ -20,6 +20,14 @@ def test_shipped_recipes_are_read(path):
     assert tokens == recipe.batch.step_tokens
 
 
+def test_settings_may_be_changed_when_a_recipe_is_read():
+    path = next(path for path in SHIPPED if path.stem == "smoke")
+    recipe, other = Recipe.load(path), Recipe.load(path, ["data.plans=false", "budget.steps=7"])
+    assert changed(recipe.to_json(), other.to_json()) == ["budget.steps", "data.plans"]
+    with pytest.raises(UsageError, match=r"smoke\.toml.*data\.plan'"):
+        Recipe.load(path, ["data.plan=false"])
+
+
 def test_there_are_shipped_recipes():
     assert {path.stem for path in SHIPPED} >= {"smoke", "embedded", "lora-7b", "multi-gpu"}
 

@@ -1,5 +1,6 @@
 """Which tokens are trained: those of the answer and its end, and no other."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,7 @@ from sft_runs import make_rows, make_tokenizer, write_rows
 
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.tokenizer import ASSISTANT, END, USER
-from kernelwright.train.pairs import Pair
+from kernelwright.train.pairs import Pair, parts_of
 from kernelwright.train.tokens import PairTokenizer, marked_template, token_dataset
 
 TOKENIZER = make_tokenizer()
@@ -132,3 +133,36 @@ def test_what_is_wrong_with_a_file_is_told_by_whoever_reads_it(workers, tmp_path
         file.write("{}\n")
     with pytest.raises(UsageError, match=r"1\.jsonl .*prompt"):
         dataset(files, tmp_path / "tokens", workers=workers)
+
+
+def answered(how, rows, tmp_path):
+    """The trained text of every pair that is left."""
+    files = [write_rows(tmp_path / "pairs.jsonl", rows)]
+    return [
+        TOKENIZER.decode(np.asarray(row["input_ids"])[row["trained"]])
+        for row in how.rows(parts_of(files))
+    ]
+
+
+def test_answers_may_be_learnt_without_plans(tmp_path):
+    rows = list(make_rows(9))
+    for text, row in zip(answered(replace(HOW, plans=False), rows, tmp_path), rows, strict=True):
+        whole = row["completion"][0]["content"]
+        assert "<plan>" in whole
+        assert text == whole.partition("</plan>\n")[2] + END
+
+
+def test_so_many_answers_to_a_program_may_be_learnt(tmp_path):
+    rows = [row | {"id": f"part/{n // 3}/{n % 3}"} for n, row in enumerate(make_rows(12))]
+    wanted = [row["completion"][0]["content"] + END for row in rows]
+    assert answered(HOW, rows, tmp_path) == wanted
+    assert answered(replace(HOW, answers=1), rows, tmp_path) == wanted[::3]
+    assert answered(replace(HOW, answers=2), rows, tmp_path) == [
+        text for n, text in enumerate(wanted) if n % 3 < 2
+    ]
+
+
+def test_what_is_made_of_pairs_has_a_name_of_its_own(tmp_path):
+    files = [write_rows(tmp_path / "pairs.jsonl", make_rows(3))]
+    ways = [HOW, replace(HOW, plans=False), replace(HOW, answers=1), replace(HOW, max_tokens=99)]
+    assert len({how.digest(files) for how in ways}) == len(ways)

@@ -18,6 +18,15 @@ SIGNALLED = 128
 def command(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A TOML file: docs/sft.md.")],
     folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting in place of the recipe's, e.g. data.plans=false.",
+            show_default="",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder.")
     ] = False,
@@ -36,7 +45,7 @@ def command(
     from kernelwright.train.recipe import Recipe
     from kernelwright.train.run import train_sft
 
-    loaded = Recipe.load(recipe)
+    loaded = Recipe.load(recipe, changes or ())
     num_workers = workers or len(os.sched_getaffinity(0))
     with progress("train") as say:
         ended = train_sft(loaded, folder, resume=resume, workers=num_workers, say=say)

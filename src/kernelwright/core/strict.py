@@ -1,7 +1,7 @@
 """Settings read strictly from TOML: an unknown key or a wrong type is an error, never ignored."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,31 @@ def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
         return make(values)
     except UsageError as error:
         raise UsageError(error.message, file=str(path), remedy=error.remedy) from error
+
+
+def changed(values: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:
+    """The values with some set anew, each as "table.key = value" in TOML.
+
+    Raises:
+        UsageError: a change that is none.
+    """
+    made = dict(values)
+    for change in changes:
+        try:
+            made = _merged(made, tomllib.loads(change))
+        except tomllib.TOMLDecodeError as error:
+            remedy = 'write it as TOML: table.key=5, table.key="text"'
+            raise UsageError(f"{change!r}: {error}", remedy=remedy) from error
+    return made
+
+
+def _merged(values: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    made = dict(values)
+    for name, other in others.items():
+        own = made.get(name)
+        both = isinstance(own, Mapping) and isinstance(other, Mapping)
+        made[name] = _merged(own, other) if both else other  # type: ignore[arg-type]
+    return made
 
 
 def read(kind: type[Settings], values: Any, where: str = "") -> Settings:

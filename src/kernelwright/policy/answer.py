@@ -85,7 +85,7 @@ def read_answer(text: str, *, entry: str = "fused_operator", origin: str) -> Ans
 
 def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
     """The plans of all kernels, or none and what is wrong with them."""
-    found, _ = _apart(text)
+    found, _ = plans_apart(text)
     if not found:
         return (), "no plan"
     lines = [line.rstrip() for line in found[0].splitlines()]
@@ -95,7 +95,7 @@ def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
         return (), str(error)
 
 
-def _apart(text: str) -> tuple[list[str], str]:
+def plans_apart(text: str) -> tuple[list[str], str]:
     """What stands between marks of plans, and the text without it. (A regular expression looks for
     the end of a plan again from every beginning, of which models that ramble write thousands.)"""
     plans, others = list[str](), list[str]()
@@ -111,7 +111,7 @@ def _apart(text: str) -> tuple[list[str], str]:
 
 def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
     """The source, or why there is none."""
-    _, text = _apart(text)
+    _, text = plans_apart(text)
     blocks, is_cut_off = _blocks(text)
     if not blocks and _defines(text, entry):
         blocks = [text]

@@ -2,11 +2,12 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UsageError
+from kernelwright.policy.answer import plans_apart
 
 Message = dict[str, str]
 SUFFIXES = (".jsonl", ".parquet")
@@ -25,6 +26,8 @@ class Pair:
     level: int
     source: str
     split: str
+    number: int = 0
+    """Of the answer, among those to its program."""
 
     @property
     def messages(self) -> list[Message]:
@@ -145,6 +148,7 @@ def _pair(row: Any, where: str) -> Pair:
             level=int(row["level"]),
             source=str(row["source"]),
             split=row["split"],
+            number=int(str(row.get("id", "0")).rpartition("/")[2]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"no pair: {error!r}", file=where, remedy=remedy) from error
@@ -153,6 +157,13 @@ def _pair(row: Any, where: str) -> Pair:
     if pair.split not in (TRAIN, VALIDATION):
         raise UsageError(f"split {pair.split!r}", file=where, remedy=remedy)
     return pair
+
+
+def without_plan(pair: Pair) -> Pair:
+    """Its answer as code alone."""
+    (answer,) = pair.completion
+    _, text = plans_apart(answer["content"])
+    return replace(pair, completion=[{**answer, "content": text.lstrip("\n")}])
 
 
 def _message(message: dict[str, str]) -> Message:

@@ -50,6 +50,8 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
             tokenizer=tokenizer,
             template=marked_template(tokenizer),
             max_tokens=recipe.data.max_tokens,
+            plans=recipe.data.plans,
+            answers=recipe.data.answers,
         )
         pairs, digest = token_dataset(files, how, folder=folder / "tokens", workers=workers)
         pairs = pairs.with_format("numpy")

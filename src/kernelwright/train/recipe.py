@@ -3,7 +3,7 @@
 docs/sft.md explains every setting; recipes/sft has examples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -104,6 +104,10 @@ class Data:
     max_tokens: int = 2048
     """Of a row. Longer pairs are left out and counted: cut ones would teach not to end."""
     packing: Packing = Packing.DOCUMENTS
+    plans: bool = True
+    """Without, answers are learnt as code alone."""
+    answers: int | None = None
+    """To each program, at most: the first of them; None: all."""
     levels: Mapping[str, float] = field(default_factory=dict)
     """Level -> how often its pairs occur in an epoch: 0.5 is half of them, 2 each twice. 1 where
     not given."""
@@ -182,6 +186,7 @@ class Recipe:
         positive = {
             "data.max_tokens": self.data.max_tokens,
             "data.validation_pairs": self.data.validation_pairs,
+            "data.answers": 1 if self.data.answers is None else self.data.answers,
             "optimizer.learning_rate": self.optimizer.learning_rate,
             "validation.every_steps": self.validation.every_steps,
             "checkpoints.every_steps": self.checkpoints.every_steps,
@@ -212,13 +217,16 @@ class Recipe:
             )
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
         """From a TOML file; files and models are named as seen from the current folder.
+
+        Args:
+            changes: settings in place of the file's, "optimizer.clip = 0.5" each.
 
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
         """
-        return strict.load(path, lambda values: strict.read(cls, values))
+        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
 
     def to_json(self) -> Record:
         return asdict(self)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelwright.core.errors import UsageError
-from kernelwright.train.pairs import Message, Pair, Part, parts_of, read_part
+from kernelwright.train.pairs import Message, Pair, Part, parts_of, read_part, without_plan
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -51,6 +51,9 @@ class PairTokenizer:
     template: str
     max_tokens: int
     """Longer pairs keep their number of tokens and lose the tokens themselves."""
+    plans: bool = True
+    answers: int | None = None
+    """As of `recipe.Data`."""
 
     def tokenize(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
         """Token ids of each pair, and which of them are trained: what the assistant says after the
@@ -76,7 +79,7 @@ class PairTokenizer:
 
     def rows(self, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
         for part in parts:
-            pairs = read_part(part)
+            pairs = (self._asked(p) for p in read_part(part) if self._is_asked(p))
             while some := list(islice(pairs, PAIRS_AT_ONCE)):
                 for pair, (ids, trained) in zip(some, self.tokenize(some), strict=True):
                     fits = len(ids) <= self.max_tokens
@@ -89,6 +92,12 @@ class PairTokenizer:
                         "split": pair.split,
                     }
 
+    def _is_asked(self, pair: Pair) -> bool:
+        return self.answers is None or pair.number < self.answers
+
+    def _asked(self, pair: Pair) -> Pair:
+        return pair if self.plans else without_plan(pair)
+
     def digest(self, files: Sequence[Path]) -> str:
         """Of all that the tokens of files depend on, 16 hex digits."""
         found = hashlib.blake2b(digest_size=8)
@@ -96,7 +105,8 @@ class PairTokenizer:
             with file.open("rb") as content:
                 found.update(hashlib.file_digest(content, "blake2b").digest())
         vocabulary = self.tokenizer.backend_tokenizer.to_str()
-        found.update(f"{vocabulary}\0{self.template}\0{self.max_tokens}".encode())
+        settings = (self.template, self.max_tokens, self.plans, self.answers)
+        found.update("\0".join(map(str, (vocabulary, *settings))).encode())
         return found.hexdigest()
 
 
