@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from judging import faults
+from judging import faults, faults_here_and_at_other_sizes
 
 from kernelwright.ops.operator import Kind, Layout, TensorType
 from kernelwright.ops.registry import operators
-from kernelwright.programs.build import Builder
+from kernelwright.programs.build import Builder, default_init
 from kernelwright.programs.program import Init, Program, Ref
 from kernelwright.teacher.writer import write
 
@@ -237,3 +237,35 @@ def test_rms_norm_without_an_epsilon_is_right_for_small_values(dtype):
     x = builder.input(TensorType((5, 64), dtype), Init("randn", 0.0, 0.02))
     program = builder.program(builder.call("rms_norm", input=x, normalized_shape=(64,)))
     assert faults(program, write(program, limit=2, seed=0, precision="strict")) == []
+
+
+F32, BF16, I64 = "float32", "bfloat16", "int64"
+OF_ONE = {
+    "sum": ((13, 8, 1), F32, {"dim": 2, "keepdim": True}),
+    "sum of integers": ((13, 8, 1), I64, {"dim": 2}),
+    "mean": ((13, 1, 8), F32, {"dim": 1}),
+    "prod": ((13, 8, 1), F32, {"dim": 2}),
+    "amax": ((13, 1), BF16, {"dim": 1}),
+    "max": ((55, 1), F32, {"dim": 1}),
+    "argmin": ((55, 1), F32, {"dim": 1}),
+    "any": ((55, 1), F32, {"dim": 1}),
+    "norm": ((55, 1, 3), F32, {"dim": 1, "ord": 2.0}),
+    "std": ((30, 10, 1, 1), F32, {"dim": (2, 3), "correction": 0}),
+    "logsumexp": ((55, 1, 8), F32, {"dim": 1}),
+    "softmax": ((55, 1, 8), F32, {"dim": 1}),
+    "log_softmax": ((55, 1), F32, {"dim": 1}),
+    "group_norm": ((3, 2, 1), F32, {"num_groups": 2}),
+    "layer_norm": ((3, 2, 1), F32, {"normalized_shape": (1,)}),
+}
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_reductions_of_one_element_are_pointwise(name):
+    shape, dtype, attributes = OF_ONE[name]
+    given = TensorType(shape, dtype)
+    program = built(of(name.partition(" ")[0], **attributes), (given, default_init(given)))
+    found = candidates(program, limit=2)
+    assert found
+    loops = [plan.loop for candidate in found for plan in candidate.plan]
+    assert all(loop.startswith("pointwise") for loop in loops)
+    assert not faults_here_and_at_other_sizes(program, found)

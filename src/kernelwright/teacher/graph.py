@@ -20,6 +20,11 @@ POSITION = "__position__"
 """In a node's text: the position along the reduced axes."""
 
 
+def count(axes: Sequence[int]) -> str:
+    """Text of how many elements a reduction over axes reduces."""
+    return COUNT if axes else "1"
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Two reductions of one value that a loop can run together."""
@@ -159,7 +164,10 @@ class Graph:
         dtype: str = "float32",
         pair: Pair | None = None,
     ) -> str:
-        """Add a reduction of a node over axes; its name."""  # fmt: skip
+        """Add a reduction of a node over axes, or where there are none an assignment; its name."""
+        if not axes:
+            text = f"tl.where({of} == {of}, 0, 0)" if kind in ("argmax", "argmin") else of
+            return self.map(name, op, text, [of], dtype)
         self.nodes[name] = Node(name, op, "", (of,), dtype, kind, pair)
         self.reduced_by[name] = tuple(axes)
         return name

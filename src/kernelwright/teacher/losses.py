@@ -7,7 +7,7 @@ from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.axes import Dims
 from kernelwright.teacher.decompose import Rule, operand
 from kernelwright.teacher.expressions import NotWritable, literal
-from kernelwright.teacher.graph import COUNT, POSITION, Graph, Value
+from kernelwright.teacher.graph import COUNT, POSITION, Graph, Value, count
 from kernelwright.teacher.reductions import exponentials, over, without
 
 
@@ -120,7 +120,7 @@ def _batch_mean(graph: Graph, call: Call, loss: str, dims: Dims) -> None:
     each = _reduce(graph, call, "each", loss, rest) if rest else loss
     total = _reduce(graph, call, "total", each, rows)
     [name], [made] = call.outputs, call.types
-    graph.map(name, call.op, f"{total} / {COUNT}", [total], made.dtype)
+    graph.map(name, call.op, f"{total} / {count(rows)}", [total], made.dtype)
     graph.values[name] = Value(name, (), made)
 
 
@@ -132,6 +132,8 @@ def _classes(graph: Graph, call: Call) -> tuple[Value, Value, Dims]:
     scores, target = operand(graph, call), operand(graph, call, "target")
     if scores.type.rank < 2:
         raise NotWritable("a single sample")
+    if scores.type.shape[1] == 1:
+        raise NotWritable("a single class")
     dims = without(scores, [1], keepdim=False)
     if is_float(target.type.dtype):
         for mine, theirs in zip(target.dims, scores.dims, strict=True):

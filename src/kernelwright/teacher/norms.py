@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.decompose import Rule, operand
 from kernelwright.teacher.expressions import literal
-from kernelwright.teacher.graph import COUNT, Graph, Value
+from kernelwright.teacher.graph import Graph, Value, count
 from kernelwright.teacher.reductions import moments, over
 
 _EPSILON = 1.1920928955078125e-07
@@ -54,7 +54,7 @@ def _own_statistics(
 ) -> tuple[str, str, str]:
     """Normalize by mean and variance over some axes: (mean, inverse deviation, squares)."""
     mean, centered, squares = moments(graph, call.op, call.outputs[0], value.node, axes)
-    inverse = _inverse(graph, call, f"{squares} / {COUNT}", [squares])
+    inverse = _inverse(graph, call, f"{squares} / {count(axes)}", [squares])
     _scaled(graph, call, value, centered, inverse, given)
     return mean, inverse, squares
 
@@ -133,7 +133,7 @@ def _batch_norm_train(graph: Graph, call: Call) -> None:
     axes = over(value, [0, *range(2, value.type.rank)])
     mean, inverse, squares = _own_statistics(graph, call, value, axes, given)
     unbiased = graph.map(
-        f"{call.outputs[0]}_var", call.op, f"{squares} / ({COUNT} - 1)", [squares], "float32"
+        f"{call.outputs[0]}_var", call.op, f"{squares} / ({count(axes)} - 1)", [squares], "float32"
     )
     momentum = call.arg("momentum")
     moved = "{0} + {m} * ({1} - {0})"

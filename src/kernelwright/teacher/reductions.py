@@ -7,15 +7,12 @@ from kernelwright.programs.program import Call
 from kernelwright.teacher.axes import Dims
 from kernelwright.teacher.decompose import Rule, operand
 from kernelwright.teacher.expressions import NotWritable, literal, triton_dtype
-from kernelwright.teacher.graph import COUNT, Graph, Pair, Value
+from kernelwright.teacher.graph import Graph, Pair, Value, count
 
 
 def over(value: Value, dims: Sequence[int]) -> tuple[int, ...]:
-    """Axes of some dimensions of a value."""
-    axes = tuple(axis for i in dims for axis in value.dims[i])
-    if not axes:
-        raise NotWritable("a reduction over dimensions of size 1")
-    return axes
+    """Axes of some dimensions of a value; none where all are of size 1."""
+    return tuple(axis for i in dims for axis in value.dims[i])
 
 
 def without(value: Value, dims: Sequence[int], keepdim: bool) -> Dims:
@@ -136,8 +133,9 @@ def _moment(template: str) -> Rule:
         _, _, squares = moments(graph, call.op, name, value.node, axes)
         correction = call.arg("correction")
         correction = 1 if correction is None else int(correction)
-        count = f"({COUNT} - {correction})" if correction else COUNT
-        graph.map(name, call.op, template.format(f"{squares} / {count}"), [squares], made.dtype)
+        number = count(axes)
+        divisor = f"({number} - {correction})" if correction else number
+        graph.map(name, call.op, template.format(f"{squares} / {divisor}"), [squares], made.dtype)
         graph.values[name] = Value(name, dims, made)
 
     return rule
