@@ -33,22 +33,28 @@ train() { # GPU
         --set budget.minutes="$MINUTES" ${CHANGES[$1]} $more > "$name.log" 2>&1
 }
 
-ask() { # GPU, name, what, options of eval synthetic
-    local gpu=$1 name=$2 what=$3
+ask() { # GPU, model or policy, what, options of eval synthetic
+    local gpu=$1 name=$2 what=$3 policy=$2
     shift 3
-    CUDA_VISIBLE_DEVICES=$gpu $KW eval synthetic --policy "hf:$name/best" --label "$name" --out "figures/$name-$what" \
+    [ -d "$name" ] && policy=hf:$name/best
+    CUDA_VISIBLE_DEVICES=$gpu $KW eval synthetic --policy "$policy" --label "$name" --out "figures/$name-$what" \
         --grade recycled --workers "$JUDGES" "$@" > "figures/$name-$what.log" 2>&1
 }
 
 figures() { # GPU
     local name=${NAMES[$1]}
-    if [ "$name" != embedded ]; then
-        ask "$1" "$name" greedy --no-timing --levels 1,2,5,20
-        return
-    fi
-    ask "$1" "$name" greedy
-    ask "$1" "$name" gap --no-timing --programs pairs/train.jsonl --programs pairs/validation.jsonl --limit 100
-    ask "$1" "$name" spread -n 64 --temperature 1.0 --levels 1,2,5,20 --limit 4
+    case $name in
+        embedded)
+            ask "$1" "$name" greedy
+            ask "$1" "$name" spread -n 64 --temperature 1.0 --levels 1,2,5,20 --limit 4
+            ;;
+        no-plans)
+            ask "$1" "$name" greedy --no-timing --levels 1,2,5,20
+            ask "$1" embedded gap --no-timing --programs pairs/train.jsonl --programs pairs/validation.jsonl --limit 100
+            ;;
+        *) ask "$1" "$name" greedy --no-timing --levels 1,2,5,20 ;;
+    esac
+    [ "$name" = fast ] && ask "$1" teacher first # what it was taught by: the most it can be
 }
 
 kernelbench() { # checkout
