@@ -27,7 +27,8 @@ class Squares:
             raise RuntimeError("broken on our side")
         if tries <= job.get("hangs", 0):
             time.sleep(600.0)
-        return {"square": job["n"] ** 2, "pid": os.getpid()}
+        gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        return {"square": job["n"] ** 2, "pid": os.getpid(), "gpu": gpu}
 
     def close(self) -> None:
         (self.folder / f"closed-{os.getpid()}").touch()

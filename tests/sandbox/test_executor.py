@@ -118,6 +118,19 @@ def test_a_worker_killed_in_mid_run_loses_nothing(tmp_path):
     assert len({d.answer["pid"] for d in done}) == 3
 
 
+def test_workers_are_shared_out_to_gpus_and_so_are_those_in_their_place(tmp_path):
+    gpu_of = {}
+    with LocalExecutor(factory(tmp_path, pause_s=0.05), 4, gpus=["3", "5"]) as executor:
+        for number, one in enumerate(executor.run(numbers(60))):
+            gpu_of[one.answer["pid"]] = one.answer["gpu"]
+            if number == 20:
+                os.kill(one.answer["pid"], signal.SIGKILL)
+    ended = sorted(gpu_of.values())
+    assert len(gpu_of) == 5
+    assert ended[:2] == ["3", "3"]
+    assert ended[-2:] == ["5", "5"]
+
+
 def test_a_job_that_kills_its_workers_is_our_failure_and_spares_the_others(tmp_path):
     jobs = numbers(6, job_2={"dies": 99}, job_4={"dies": MAX_LOSSES}, job_5={"raises": 1})
     with LocalExecutor(factory(tmp_path), 1) as executor:

@@ -32,19 +32,31 @@ class LocalExecutor(Pool):
         num_workers: processes.
         start_s: seconds a process may take to make its worker.
         job_s: seconds a job may take before its worker is replaced.
+        gpus: as `CUDA_VISIBLE_DEVICES` names them; each worker sees one of them, as many workers
+            each. Empty: whatever there is.
     """
 
     def __init__(
-        self, factory: Factory, num_workers: int, *, start_s: float = 300.0, job_s: float = 900.0
+        self,
+        factory: Factory,
+        num_workers: int,
+        *,
+        start_s: float = 300.0,
+        job_s: float = 900.0,
+        gpus: Sequence[str] = (),
     ) -> None:
         self._factory, self._start_s, self._job_s = factory, start_s, job_s
+        self._gpus = list(gpus) or [""]
         self._processes: list[_Process] = []
         self.num_workers = num_workers
         self._failed_starts = 0
 
     def __enter__(self) -> Self:
         launchers.folder()  # one for all of them
-        self._processes = [_Process(self._factory) for _ in range(self.num_workers)]
+        self._processes = [
+            _Process(self._factory, self._gpus[number % len(self._gpus)])
+            for number in range(self.num_workers)
+        ]
         return self
 
     def __exit__(
@@ -102,7 +114,7 @@ class LocalExecutor(Pool):
             if self._failed_starts >= _MAX_FAILED_STARTS:
                 raise InfraError(f"workers die while they start: {why}")
         process.end(0.0)
-        self._processes[self._processes.index(process)] = _Process(self._factory)
+        self._processes[self._processes.index(process)] = _Process(self._factory, process.gpu)
         yield from ledger.lost(process.held, why)
 
     def _end_overdue(self, ledger: Ledger) -> Iterator[Done]:
@@ -116,7 +128,8 @@ class LocalExecutor(Pool):
 class _Process:
     """One worker's process, seen from the executor."""
 
-    def __init__(self, factory: Factory) -> None:
+    def __init__(self, factory: Factory, gpu: str) -> None:
+        self.gpu = gpu
         self.is_ready = False
         self.held: list[str] = []
         """Ids of its jobs; it is at the first."""
@@ -138,6 +151,7 @@ class _Process:
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
+                env=os.environ | ({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {}),
                 start_new_session=True,  # Ctrl-C is for the executor, which ends its workers
             )
         self._send({"target": factory.target, "arguments": factory.arguments})

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from kernelwright.core.errors import UsageError
 from kernelwright.sandbox.executor import Executor, Factory
 from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.timing.clock import gpus
 from kernelwright.verify.recipe import Recipe
 
 JUDGES = "kernelwright.verify.many_worker:judges"
 CLOCKS = "kernelwright.verify.many_worker:clocks"
 CLOCK_SHARE = 0.6
 """Of a GPU, as Ray counts: above a half, so that a GPU never has two clock owners."""
-JUDGES_A_GPU = 12
+JUDGES_A_GPU = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +23,18 @@ class Pools:
 
 
 def local_pools(recipe: Recipe, num_workers: int | None = None) -> Pools:
-    """Processes of this machine; by default one for each core but the clock owner's."""
+    """Processes of this machine, shared out to its GPUs; by default one for each core but the clock
+    owners', and no more on a GPU than find work there."""
     num_cores = len(os.sched_getaffinity(0))
-    num_workers = num_workers or max(1, num_cores - recipe.timing)
+    cards = gpus() if recipe.device == "cuda" else []
+    num_clocks = max(1, len(cards)) if recipe.timing else 0
+    most = JUDGES_A_GPU * len(cards) if cards else num_cores
+    num_workers = num_workers or max(1, min(num_cores - num_clocks, most))
     threads = max(1, num_cores // num_workers) if recipe.device == "cpu" else 1
     judges = Factory(JUDGES, {"recipe": recipe.to_json(), "num_threads": threads})
     clocks = Factory(CLOCKS, {"recipe": recipe.to_json(), "num_threads": 1})
-    clock = LocalExecutor(clocks, 1) if recipe.timing else None
-    return Pools(LocalExecutor(judges, num_workers), clock)
+    clock = LocalExecutor(clocks, num_clocks, gpus=cards) if recipe.timing else None
+    return Pools(LocalExecutor(judges, num_workers, gpus=cards), clock)
 
 
 def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pools:

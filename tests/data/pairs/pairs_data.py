@@ -68,7 +68,7 @@ def pair_line(name, answer="answer", *, canonical="p", split="train", level=1):
 
 def shard_file(folder, name, lines, **dropped):
     tally = {"record": "tally", "programs": len(lines), "answers": len(lines), "dropped": dropped}
-    tally["index"] = index_of(lines)
+    tally |= {"failures": [], "index": index_of(lines)}
     path = folder / name
     record.append(path, [*lines, tally])
     return path

@@ -42,7 +42,9 @@ def judged(
     for (precision, mode), jobs in sorted(_jobs(paths, selection, recipe).items()):
         how = judging(recipe, precision, mode).resolved()
         folder = out / f"{precision}-{mode}"
-        summary = judge_many(jobs, how, folder, local_pools(how, num_workers).judges, None, say)
+        # As many as write pairs would be too many for GPUs.
+        pools = local_pools(how, num_workers if how.device == "cpu" else None)
+        summary = judge_many(jobs, how, folder, pools.judges, None, say)
         if summary["infra"]:
             raise InfraError(f"{summary['infra']} pairs could not be judged; run it again")
         settled = RunFolder(folder, how).by_id
