@@ -96,7 +96,8 @@ def test_models_are_asked_of_many_programs_together_and_of_none_again(server):
     assert len(asked) == 6
     texts = [each["messages"][-1]["content"] for each in asked]
     for program in (PROGRAM, other, third):
-        assert sum(to_text(program).strip() in text for text in texts) == 2
+        told = to_text(program, says_types=True).strip()
+        assert sum(told in text for text in texts) == 2
 
 
 def test_models_give_their_memory_back_before_what_they_wrote_is_judged(monkeypatch):

@@ -573,3 +573,20 @@ def _seconds(call):
     start_s = time.perf_counter()
     call()
     return time.perf_counter() - start_s
+
+
+def test_an_interpreter_that_loses_count_of_its_depth_is_asked_again(monkeypatch):
+    """As ast.parse does in one thread of several, in Python 3.11.7."""
+    parse, calls = ast.parse, []
+
+    def loses_count(*given, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            raise SystemError("AST constructor recursion depth mismatch (before=39, after=33)")
+        return parse(*given, **options)
+
+    text = "def fused_operator(x):\n    return x\n"
+    monkeypatch.setattr(ast, "parse", loses_count)
+    once = findings(text, "pure", "fused_operator")
+    assert calls
+    assert once == findings(text, "pure", "fused_operator")

@@ -185,7 +185,10 @@ def parse(text: str, entry: str) -> Source:
     Raises:
         SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
     """
-    tree = ast.parse(text)
+    try:
+        tree = ast.parse(text)
+    except SystemError:  # some Pythons count the depth of all threads' trees as one (gh-106905)
+        tree = ast.parse(text)
     guards = [node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)]
     if guards and not _may_be_main(tree):
         parts = [node.orelse if node in guards else [node] for node in tree.body]
