@@ -56,7 +56,7 @@ def job(spec, tmp_path):
     options = run(tmp_path).options
     return {"spec": str(spec), "candidate": None, "folder": str(tmp_path / "case"),
             "options": options, "max_autotune": False, "room": str(tmp_path),
-            "alone": False}  # fmt: skip
+            "alone": False, "timeout_s": 200.0}  # fmt: skip
 
 
 @pytest.fixture

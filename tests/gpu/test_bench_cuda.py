@@ -40,7 +40,7 @@ def job(tmp_path):
     options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 30.0}
     return {"spec": str(task), "candidate": None, "folder": str(tmp_path / "case"),
             "options": options, "max_autotune": False, "room": str(tmp_path),
-            "alone": False}  # fmt: skip
+            "alone": False, "timeout_s": 300.0}  # fmt: skip
 
 
 def test_a_case_is_timed_against_both_baselines(job):

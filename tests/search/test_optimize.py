@@ -13,7 +13,9 @@ from torch import nn
 import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.programs.lowering import lower
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.target import depends_on_mode
 
 MODEL = '''
 """A model."""
@@ -231,3 +233,10 @@ def test_a_module_keeps_its_interface_and_falls_back_elsewhere(monkeypatch):
             other = torch.randn(rows, 16)
             want, got = module(other, gate=other), ours(other, gate=other)
             assert torch.equal(want["y"], got["y"])
+
+
+def test_a_module_that_moves_statistics_is_not_captured_twice():
+    lowered = lower(nn.BatchNorm1d(4), (torch.randn(6, 4),))
+    assert depends_on_mode(lowered, lambda: pytest.fail("captured again"))
+    still = lower(nn.ReLU(), (torch.randn(6, 4),))
+    assert not depends_on_mode(still, lambda: still)

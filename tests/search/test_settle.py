@@ -1,5 +1,6 @@
 """Which whole is kept: accepted and not slower, else the next form, else fewer fragments."""
 
+import math
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -163,6 +164,28 @@ def test_the_fragment_that_saves_least_is_given_back_first():
     assert found.accepted
 
 
+def test_more_is_given_back_each_time_and_every_form_has_its_turn():
+    """Of three fragments one first, then the other two."""
+    judge = FakeJudge([None] * 5)
+    forms = [variant(layout, (1.0, 3.0, 2.0)) for layout in ("channels_last", "contiguous")]
+    kept, _, _ = settle(judge, forms)
+    asked = [[text.count(f"# {form.layout}") for form in forms] for text in judge.asked]
+    assert asked == [[3, 0], [0, 3], [2, 0], [0, 2], [0, 0]]
+    assert kept.chosen == ()
+
+
+def test_after_the_end_no_second_whole_is_judged():
+    judge = FakeJudge([None, None])
+    wholes = Wholes(judge, lambda _: None, end_s=0.0)
+    forms = [variant("channels_last", (1.0, 2.0)), variant("contiguous", (1.0, 2.0))]
+    kept, source, _ = wholes.settle(forms, None, lambda composed: composed)
+    assert kept.chosen == ()
+    assert ["# channels_last" in text for text in judge.asked] == [True, False]
+    assert judge.asked[-1] == source
+    assert all("rejected with it" in tuned.reason for tuned in kept.tuned)
+    assert wholes.slower(forms, None, lambda composed: composed) is None
+
+
 def test_a_whole_that_is_slower_than_the_original_does_not_win():
     judge = FakeJudge([2.5, 1.5])
     kept, _, _ = settle(judge, [variant("contiguous", (2.0, 1.0))])
@@ -211,6 +234,22 @@ def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]
     return {
         each.layout: len(each.tuned) for each in search.variants(program, program_task(program))
     }
+
+
+def test_waiting_does_not_make_a_search_endless(monkeypatch):
+    """Nothing of the budget is spent while others are waited for; the clock goes on."""
+    program, clock = blocks(), SimpleNamespace(now=0.0)
+    monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: clock.now))
+
+    def num_tuned(end_s: float) -> list[int]:
+        clock.now = 0.0
+        search = Search(SlowJudge(clock), begin_s=0.0, budget_s=600.0, say=print, end_s=end_s)
+        return [len(each.tuned) for each in search.variants(program, program_task(program))]
+
+    assert num_tuned(5.0) == [1]
+    assert num_tuned(-1.0) == [1], "one, however late it is"
+    assert num_tuned(math.inf) == [4]
 
 
 def test_what_libraries_do_well_is_tuned_last(monkeypatch):
@@ -326,6 +365,21 @@ def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():
     asked = ["# contiguous 1" in each for each in judge.asked]
     assert asked == [False, True, False]
     assert source == judge.asked[-1]
+
+
+def test_where_one_form_is_refused_the_next_kernel_is_of_another():
+    """Whatever a form's library calls do, its wholes are refused for it."""
+    fast, slow = (
+        replace(each, tuned=tuple(
+            replace(t, winner=None, verdicts=(verdict(ms),)) for t in each.tuned), chosen=())
+        for each, ms in ((variant("channels_last", (1.0, 1.0, 1.0)), 2.1),
+                         (variant("contiguous", (1.0,)), 9.0))
+    )  # fmt: skip
+    judge = FakeJudge([None, 9.0])
+    source, found = Wholes(judge, print).slower([fast, slow], None, lambda composed: composed)
+    assert found.accepted
+    assert "# channels_last 0" in judge.asked[0]
+    assert "# contiguous 0" in source
 
 
 def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():

@@ -3,9 +3,10 @@
     python -m kernelwright.bench.case
 
 reads one JSON object a line, {"spec": ..., "candidate": ..., "folder": ..., "options": {...},
-"max_autotune": ..., "room": ..., "alone": ...}, and answers each with one line: what was found.
-In the folder `room` the processes of a run agree on who has how much of the GPU's memory, which
-each holds while it has something there; one that wants it `alone` waits until nobody else has any.
+"max_autotune": ..., "room": ..., "alone": ..., "timeout_s": ...}, and answers each with one line:
+what was found. A search ends in time for the rest to fit into `timeout_s`. In the folder `room` the
+processes of a run agree on who has how much of the GPU's memory, which each holds while it has
+something there; one that wants it `alone` waits until nobody else has any.
 """
 
 import time
@@ -32,6 +33,9 @@ from kernelwright.verify.api import verify
 from kernelwright.verify.load import load_task
 from kernelwright.verify.room import Hold, is_about_memory, room
 from kernelwright.verify.task import ModuleTask
+
+SEARCH_SHARE = 0.55
+"""Of a case's time on the clock: when its search ends. torch.compile and times take the rest."""
 
 Say = Callable[[str], None]
 
@@ -85,7 +89,13 @@ def _on_gpu(job: Record) -> bool:
 
 def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     result = optimize_target(
-        job["spec"], out=folder, progress=say, with_slower=True, hold=hold, **job["options"]
+        job["spec"],
+        out=folder,
+        progress=say,
+        with_slower=True,
+        hold=hold,
+        for_s=SEARCH_SHARE * job["timeout_s"],
+        **job["options"],
     )
     if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
         raise InfraError("; ".join(f"{each['origin']}: {each['message']}" for each in failed))

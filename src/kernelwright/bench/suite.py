@@ -24,6 +24,9 @@ KERNEL, SLOWER = "optimized.py", "slower.py"
 MEMORY = "memory"
 """How a case ends that found too little memory: beside others, it is run again alone."""
 
+ALONE_S = 60.0
+"""Kept back of a run's time for each case that is to be run again alone."""
+
 RETRIED = ("infra", MEMORY)
 """Ends of a case that are no finding: it is run again when the run is resumed."""
 
@@ -82,7 +85,7 @@ class Run:
     deadline_s: float
     """On the monotonic clock; cases not begun by then are left for the next run."""
     timeout_s: float
-    """Of one case; one that takes longer is recorded as `infra`."""
+    """Of one case, whose search ends before; one that takes longer is recorded as `infra`."""
 
     @property
     def records(self) -> Path:
@@ -107,7 +110,8 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
     """Run the cases without a record, or with one that ends in `RETRIED`, and append one each.
 
     Their order is mixed: a run that is cut short is a fair sample, and large tasks, which often lie
-    side by side, do not wait for each other. What found no memory beside others comes last, alone.
+    side by side, do not wait for each other. What found no memory beside others comes last, alone,
+    in time that is kept back for it.
 
     Raises:
         UsageError: the folder holds a run that was begun otherwise.
@@ -119,11 +123,14 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
         if end is None or end in RETRIED:
             (alone if end == MEMORY and run.is_shared else beside).put(case)
 
+    def kept_back_s(queue: SimpleQueue[Case]) -> float:
+        return 0.0 if queue is alone else ALONE_S * alone.qsize() / len(run.gpus)
+
     def serve(number: int, queue: SimpleQueue[Case]) -> None:
         is_alone = queue is alone
         gpu = run.gpus[number % len(run.gpus)]
         with Worker(WORKER, run.work / f"worker-{number}.log", gpu) as worker:
-            while time.monotonic() < run.deadline_s:
+            while time.monotonic() < run.deadline_s - kept_back_s(queue):
                 try:
                     case = queue.get_nowait()
                 except Empty:
@@ -168,6 +175,7 @@ def _found(run: Run, case: Case, worker: Worker, gpu: str, *, is_alone: bool) ->
         "max_autotune": run.max_autotune,
         "room": str(_room(run, gpu)),
         "alone": is_alone,
+        "timeout_s": run.timeout_s,
     }
     try:
         return worker.run(job, run.timeout_s)

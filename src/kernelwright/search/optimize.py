@@ -5,7 +5,9 @@ total saving, the whole is verified against the original and written with its re
 searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
+import math
 import os
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -33,6 +35,8 @@ from kernelwright.verify.room import Hold
 
 JUDGING_SHARE = 0.2
 """Of the budget: for the cases of judging the whole."""
+TUNING_CLOCK_SHARE = 0.6
+"""Of the time on the clock: until when fragments are tuned, whatever was waited for."""
 
 
 def optimize_target(
@@ -47,6 +51,7 @@ def optimize_target(
     progress: Say | None = None,
     with_slower: bool = False,
     hold: Hold = nullcontext,
+    for_s: float = math.inf,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
@@ -55,6 +60,8 @@ def optimize_target(
         with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
             same; the result's "slower" is its verdict.
         hold: as `Judge`'s.
+        for_s: seconds on the clock, waiting for other processes included, after which nothing more
+            is begun: what was tuned by then is judged once, and PyTorch stays where that fails.
 
     Returns:
         The result record, the last of the records.
@@ -63,7 +70,7 @@ def optimize_target(
         UsageError: the target or an option cannot be used; nothing is written.
         InfraError: our side failed; nothing is written.
     """
-    begin_s = worked_s()
+    begin_s, clock_s = worked_s(), time.monotonic()
     say = progress or (lambda _: None)
     _check_writable(out)
     sources = Sources(policy)
@@ -78,8 +85,18 @@ def optimize_target(
         say("loading and lowering")
         with hold():
             target = load_target(spec, judge.rules.device)
-        search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=say)
-        outcome = search_target(target, search, judge, say=say, with_slower=with_slower)
+        search = Search(
+            judge,
+            sources,
+            begin_s=begin_s,
+            budget_s=budget_s,
+            say=say,
+            end_s=clock_s + TUNING_CLOCK_SHARE * for_s,
+        )
+        end_s = clock_s + for_s
+        outcome = search_target(
+            target, search, judge, say=say, with_slower=with_slower, end_s=end_s
+        )
     options: Record = {"device": device, "precision": precision, "mode": mode}
     options |= {"budget_s": budget_s, "policy": policy}
     run = run_record(target.name, options, outcome.verdict, outcome.spent)
@@ -106,17 +123,24 @@ class Outcome:
 
 
 def search_target(
-    target: Target, search: Search, judge: Judge, *, say: Say, with_slower: bool = False
+    target: Target,
+    search: Search,
+    judge: Judge,
+    *,
+    say: Say,
+    with_slower: bool = False,
+    end_s: float = math.inf,
 ) -> Outcome:
     """Search the target's program in its forms, and settle on the whole that is kept.
 
     Args:
         with_slower: as of `optimize_target`.
+        end_s: on the monotonic clock; nothing more is begun after it.
 
     Raises:
         UsageError, InfraError: as `optimize_target`.
     """
-    wholes = Wholes(judge, say)
+    wholes = Wholes(judge, say, end_s=end_s)
     searched = search.variants(target.program, target.task)
     variants = wholes.ranked(searched)
     say("judging the whole against the original")

@@ -1,9 +1,11 @@
 """The search of a program in its forms: fragments are proposed, and each is tuned on its own."""
 
+import math
+import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from kernelwright.core.seed import derive
@@ -30,6 +32,8 @@ MIN_TUNING_SHARE = 0.3
 """Of the budget: how long fragments are tuned however long a large model took to lower."""
 PROPOSING_SHARE = 0.3
 """Of a form's time for tuning: until when a large program is looked through for fragments."""
+MIN_PROPOSING_S = 2.0
+"""However late it is: a form without proposals would have nothing to tune."""
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 ASKED_TOGETHER = 16
@@ -40,8 +44,26 @@ CANDIDATE_S = 1.5
 """Of that time: compiling, two cases, times."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Until:
+    """Until when a form is tuned: on either of two clocks."""
+
+    worked_s: float
+    """Stands still while others are waited for."""
+    clock_s: float
+
+    def left_s(self) -> float:
+        """Negative once it is over."""
+        return min(self.worked_s - worked_s(), self.clock_s - time.monotonic())
+
+
 class Search:
-    """Tuning with one judge within a budget; equal fragments are tuned once."""
+    """Tuning with one judge within a budget; equal fragments are tuned once.
+
+    Args:
+        end_s: on the monotonic clock, which goes on while others are waited for: tuning ends then
+            at the latest.
+    """
 
     def __init__(
         self,
@@ -51,9 +73,11 @@ class Search:
         begin_s: float,
         budget_s: float,
         say: Say,
+        end_s: float = math.inf,
         seed: int = 0,
     ) -> None:
         self._judge, self._say, self._seed = judge, say, seed
+        self._end_s = end_s
         self._sources = sources or Sources()
         if self._sources.has_models and judge.trusted:
             raise ValueError("what models write is not for a judge that trusts it")
@@ -83,41 +107,54 @@ class Search:
         now_s = worked_s()
         end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
         share_s = (end_s - now_s) / len(found)
+        clock_s = time.monotonic()
+        clock_share_s = (self._end_s - clock_s) / len(found)
         planned_s = self._tuning_s / len(found)
         with ThreadPoolExecutor(1, "ahead") as ahead:
             return [
-                self._search(form, planned_s, now_s + share_s * number, ahead)
+                self._search(
+                    form,
+                    planned_s,
+                    _Until(now_s + share_s * number, clock_s + clock_share_s * number),
+                    ahead,
+                )
                 for number, form in enumerate(found, 1)
             ]
 
-    def _search(self, form: Form, planned_s: float, until_s: float, ahead: Executor) -> Variant:
+    def _search(self, form: Form, planned_s: float, until: _Until, ahead: Executor) -> Variant:
         program = form.program
         every = self._judge.rules.mode == "pure"
-        now_s = worked_s()
-        for_s = PROPOSING_SHARE * (until_s - now_s)
+        for_s = max(PROPOSING_SHARE * until.left_s(), MIN_PROPOSING_S)
         proposals = self._in_order(program, propose(program, family, every=every, for_s=for_s))
         proposals += self._whole(program, proposals)
         limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
-            is_late = bool(tuned) and worked_s() > until_s
-            if is_late or self._is_settled(program, calls, tuned):
+            if self._is_late(until, tuned):
+                break
+            if self._is_settled(program, calls, tuned):
                 continue
-            self._ask(program, proposals[number - 1 :], tuned, limit, until_s)
+            self._ask(program, proposals[number - 1 :], tuned, limit, until)
             names = "+".join(program.calls[i].op for i in sorted(calls))
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             self._compile_next(ahead, program, proposals[number - 1 :], tuned, limit)
             tuned.append(self._tune(program, calls, limit))
         chosen = self._chosen(program, tuned)
-        while every and worked_s() <= until_s:
+        while every and until.left_s() >= 0:
             gaps = _gaps(program, tuned, chosen)
             if not gaps:
                 break
             self._say(f"{form.name}: {len(gaps)} fragments more of what the chosen ones leave")
-            self._ask(program, gaps, tuned, limit, until_s)
+            self._ask(program, gaps, tuned, limit, until)
             tuned += [self._tune(program, calls, limit) for calls in gaps]
             chosen = self._chosen(program, tuned)
         return Variant.of(form, tuple(tuned), chosen)
+
+    def _is_late(self, until: _Until, tuned: Sequence[Tuned]) -> bool:
+        """A form has one fragment tuned at least; not where the search itself is at its end and
+        another form has some."""
+        has_some = bool(tuned) or (bool(self._known) and time.monotonic() > self._end_s)
+        return has_some and until.left_s() < 0
 
     def _whole(self, program: Program, proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
         """For models, which write several kernels at once, the program as one fragment too."""
@@ -131,7 +168,7 @@ class Search:
         proposals: Sequence[frozenset[int]],
         tuned: list[Tuned],
         limit: int,
-        until_s: float,
+        until: _Until,
     ) -> None:
         """Have the models write for the first proposal, and for those after it along with it, in a
         share of the time that is left until then."""
@@ -141,7 +178,7 @@ class Search:
         asked = [extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER)]
         asked = [each for each in asked if not stays(each, self._judge)]
         limit = affordable(self._judge, limit)
-        for_s = max(WRITING_SHARE * (until_s - worked_s()), MIN_WRITING_S)
+        for_s = max(WRITING_SHARE * until.left_s(), MIN_WRITING_S)
         num_failed = len(self.failed)
         self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed, for_s=for_s)
         for failed in self.failed[num_failed:]:

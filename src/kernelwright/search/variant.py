@@ -34,14 +34,15 @@ class Variant(Form):
             found.append(Replacement(fragment.calls, fragment.inputs, fragment.outputs, best))
         return found
 
-    def without_least(self, verdict: Verdict) -> "Variant":
-        """The variant with the chosen fragment that saves least back in PyTorch; `verdict` is why
-        the whole is not kept as it is."""
-        least = min(self.chosen, key=lambda i: self.tuned[i].saving)
+    def without_least(self, verdict: Verdict, num: int = 1) -> "Variant":
+        """The variant with the `num` chosen fragments that save least back in PyTorch; `verdict` is
+        why the whole is not kept as it is."""
         reason = "stays PyTorch: the whole is slower with it"
         if not verdict.accepted:
             reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
+        least = sorted(self.chosen, key=lambda i: self.tuned[i].saving)[:num]
         tuned = list(self.tuned)
-        tuned[least] = replace(tuned[least], winner=None, reason=reason, saving=0.0)
-        chosen = tuple(i for i in self.chosen if i != least)
+        for i in least:
+            tuned[i] = replace(tuned[i], winner=None, reason=reason, saving=0.0)
+        chosen = tuple(i for i in self.chosen if i not in least)
         return replace(self, tuned=tuple(tuned), chosen=chosen)

@@ -1,5 +1,8 @@
 """Whole programs with their kernels: which form is fastest, and what of it is kept."""
 
+import math
+import time
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -23,8 +26,12 @@ SLOWER_TRIES = 3
 class Wholes:
     """Judges wholes against the original, and remembers what it found."""
 
-    def __init__(self, judge: Judge, say: Say) -> None:
-        self._judge, self._say = judge, say
+    def __init__(self, judge: Judge, say: Say, *, end_s: float = math.inf) -> None:
+        """
+        Args:
+            end_s: on the monotonic clock; no whole is judged after it but the first.
+        """
+        self._judge, self._say, self._end_s = judge, say, end_s
         self.judged: list[Record] = []
         """Every whole with kernels that was judged, those that were not kept too."""
         self.forms: list[Record] = []
@@ -57,41 +64,56 @@ class Wholes:
     ) -> tuple[Variant, str, Verdict]:
         """The first variant that is accepted as a whole and not slower than the original.
 
-        Where none is, the last one gives back the fragment that saves least, until it is or PyTorch
-        alone is left: then the source is the original, since no rewriting of it was found right.
+        A variant that is neither comes again when the others had their turn, without the fragment
+        that saves least, then without the next two, the next four and so on. Where nothing of any
+        is left, or no time, it is PyTorch alone: then the source is the original, since no
+        rewriting of it was found right.
         """
-        *others, variant = variants
-        for other in others:
-            source, verdict = self._judged(other, task, write)
-            if self._wins(verdict):
-                return other, source, verdict
-            self._say(f"{other.name} does not win: {verdict.message}")
-        while True:
+        variant = variants[-1]
+        waiting = deque((each, 1) for each in variants if each.chosen)
+        while waiting:
+            variant, num_back = waiting.popleft()
             source, verdict = self._judged(variant, task, write)
             if self._wins(verdict):
                 return variant, source, verdict
-            if not variant.chosen:
-                message = "no fragment won: optimized.py computes with PyTorch alone"
-                source = write(compose(variant.original, []).source)
-                return variant, source, replace(verdict, message=message)
-            self._say(f"one fragment less: the whole does not win ({verdict.message})")
-            variant = variant.without_least(verdict)
+            self._say(f"{variant.name} does not win: {verdict.message}")
+            if self._is_over():
+                num_back = len(variant.chosen)
+                waiting.clear()
+            variant = variant.without_least(verdict, num_back)
+            if variant.chosen:
+                waiting.append((variant, 2 * num_back))
+        source = write(compose(variant.original, []).source)
+        verdict = self._judge.verify(task, Candidate(source=source, origin="search"))
+        message = "no fragment won: optimized.py computes with PyTorch alone"
+        return variant, source, replace(verdict, message=message)
 
     def slower(
         self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
     ) -> tuple[str, Verdict] | None:
         """The whole with one right kernel, for when none is worth keeping; None where no such whole
-        is accepted. The best kernel of each fragment comes first, the one that costs least before
-        the others: what the whole refuses of one schedule it refuses of the next, mostly."""
-        for variant, i, j in _right(variants)[:SLOWER_TRIES]:
+        is accepted, or no time is left. The best kernel of each fragment comes first, the one that
+        costs least before the others: what the whole refuses of one schedule it refuses of the
+        next, mostly. It refuses most of all whatever a form's library calls do: the next kernel is
+        of the form that was refused least."""
+        left, refused = _right(variants), Counter[str]()
+        for _ in range(min(SLOWER_TRIES, len(left))):
+            if self._is_over():
+                break
+            at = min(range(len(left)), key=lambda n: refused[left[n][0].name])
+            variant, i, j = left.pop(at)
             tuned = list(variant.tuned)
             tuned[i] = replace(tuned[i], winner=j)
             with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
             source, verdict = self._judged(with_one, task, write)
             if verdict.accepted:
                 return source, verdict
+            refused[variant.name] += 1
             self._say(f"a right kernel alone is not accepted in the whole: {verdict.message}")
         return None
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._end_s
 
     def _wins(self, verdict: Verdict) -> bool:
         """Accepted, and faster where time was measured; in pure mode speed decides nothing."""

@@ -12,6 +12,7 @@ task is wrong) or `InfraError` (we are).
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -133,9 +134,15 @@ class Judge:
         """
         if self.grade == "recycled":
             return next(self.recycled.judge_many([(task, candidate)]))
+        read = Trial(self.rules, candidate)
+        with read.ending():
+            self._say("reading the source")
+            read.read(task.entry)
+        if read.rejection is not None:
+            return read.verdict()  # nobody waits for room to be told so
         server(self.rules.device).start()  # not while others wait for the GPU
         with self.hold():
-            trial = once_more(lambda: self._verify(Trial(self.rules, candidate), task))
+            trial = once_more(lambda: self._verify(deepcopy(read), task))
         self._make_room()
         return trial.verdict()
 
@@ -152,10 +159,8 @@ class Judge:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
     def _verify(self, trial: Trial, task: Task) -> Trial:
-        """The trial, judged."""
+        """The trial, which static rules have passed, judged."""
         with trial.ending():
-            self._say("reading the source")
-            trial.read(task.entry)
             if not self.on_gpu:  # a GPU compiles for itself
                 self._say("compiling for sm_90")
                 self._compile(trial, task)
