@@ -4,12 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from judging import faults, faults_here_and_at_other_sizes
+import torch
+from judging import LIMITS, faults, faults_here_and_at_other_sizes
 
 from kernelwright.ops.operator import Kind, Layout, TensorType
 from kernelwright.ops.registry import operators
+from kernelwright.programs import reference
 from kernelwright.programs.build import Builder, default_init
 from kernelwright.programs.program import Init, Program, Ref
+from kernelwright.sandbox.forkserver import shared
 from kernelwright.teacher.writer import write
 
 LAST = Layout.CHANNELS_LAST
@@ -269,3 +272,19 @@ def test_reductions_of_one_element_are_pointwise(name):
     loops = [plan.loop for candidate in found for plan in candidate.plan]
     assert all(loop.startswith("pointwise") for loop in loops)
     assert not faults_here_and_at_other_sizes(program, found)
+
+
+def test_means_far_from_zero_are_as_exact_as_rounding_allows():
+    """PyTorch computes batch statistics in float64 on a CPU."""
+    b = Builder()
+    x = b.input(TensorType((32, 3, 56, 56)))
+    program = b.program(b.call("batch_norm", input=x, training=True))
+    torch.manual_seed(0)
+    inputs = [7.3 + 0.1 * torch.randn(32, 3, 56, 56)]
+    [exact] = reference.run(program, inputs, dtype=torch.float64)
+    [native] = reference.run(program, inputs)
+    with shared("cpu").guest(LIMITS) as guest:
+        for candidate in candidates(program, limit=3):
+            guest.load(candidate.source)
+            [found] = guest.run("candidate", inputs, seed=0).outputs
+            assert (found - exact).abs().max() <= 1.1 * (native - exact).abs().max()

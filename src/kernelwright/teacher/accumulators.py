@@ -164,6 +164,8 @@ class Accumulator:
             return [
                 f"{mean} = {tile.reduced('sum', f'{seen} * {names[0]}')} / {total}",
                 f"{drift} = {names[0]} - {mean}",
+                # The first sum rounds as the mean is large; what it left over rounds as the drift.
+                f"{mean} += {tile.reduced('sum', f'{seen} * {drift}')} / {total}",
                 f"{squares} = {tile.reduced('sum', f'{names[1]} + {seen} * {drift} * {drift}')}",
             ]
         if self.kind.startswith("arg"):
