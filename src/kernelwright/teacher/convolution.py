@@ -4,7 +4,7 @@ Implicit GEMM on tensor cores, in every order of its loop, or a direct sum where
 channels. All schedules that make sense are ranked by a coarse estimate of their time.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, prod
@@ -29,6 +29,7 @@ from kernelwright.teacher.window_conv import Convolution
 from kernelwright.teacher.window_direct import Direct
 from kernelwright.teacher.window_find import find
 from kernelwright.teacher.window_gemm import ImplicitGemm
+from kernelwright.teacher.window_relaid import relaid
 
 _PRECISIONS = {
     "strict": (("tf32x3", "ieee"), (ROUNDED, "bf16x3")),
@@ -51,6 +52,14 @@ _MAX_DIRECT = 8
 """Channels a group takes, at most, for a direct sum."""
 _L1_BYTES_PER_S = 20e12
 """What loads that hit L1 bring on an H200, all SMs together."""
+_COPY_BYTES_PER_S = 1.9e12
+"""Read and written, by PyTorch's conversion to channels-last on an H200."""
+_CROOKED = 4.0
+"""Time of windows that move over a contiguous image, whose rows start anywhere, over that in
+channels-last: 5.8 was measured at 3 x 3 taps of 64 channels."""
+_FEW_CHANNELS, _REFUSED = 8, 4.0
+"""Of a contiguous image that cuDNN sums in fp32 whatever it may round to; how much dearer a kernel
+is thought to be that is hardly ever accepted there."""
 
 _ORDERS = {
     "taps": "taps outside: a step reads one block of channels of one tap",
@@ -66,13 +75,16 @@ class _Item:
     write: Callable[[Convolution, Schedule], Candidate]
     product: Convolution
     schedule: Schedule
+    is_copied: bool = False
+    """Image and weights are copied in channels-last first."""
 
     @property
     def kind(self) -> tuple[object, ...]:
         schedule = self.schedule
         is_split = schedule.split_k > 1
         return (
-            type(self.product), self.product.pixels, schedule.precision, schedule.order, is_split
+            type(self.product), self.product.pixels, schedule.precision, schedule.order, is_split,
+            self.is_copied,
         )  # fmt: skip
 
 
@@ -84,8 +96,8 @@ def classify(program: Program) -> bool:
 def ways(program: Program, precision: str) -> list[Way]:
     """Every way to write the program, best first."""
     sure, other = _PRECISIONS[precision]
-    products = list(_products(program))
-    ranked = sorted(_items(products, sure + other), key=_estimate_s)
+    items = [*_items(_products(program), sure + other), *_copied(program, sure + other)]
+    ranked = sorted(items, key=lambda item: _estimate_s(item) * _doubt(item, other))
     first = next((item for item in ranked if item.schedule.precision in sure), None)
     if first is not None:
         ranked.remove(first)
@@ -131,7 +143,18 @@ def _orders(product: Convolution) -> tuple[str, ...]:
 # Schedules
 
 
-def _items(products: list[Convolution], modes: tuple[str, ...]) -> Iterator[_Item]:
+def _copied(program: Program, modes: tuple[str, ...]) -> Iterator[_Item]:
+    """Those over a copy of the image, where that is contiguous."""
+    turned = relaid(program)
+    if turned is None:
+        return
+    products = (each for each in _products(turned) if isinstance(each, ImplicitGemm))
+    for item in _items(products, modes):
+        why = f"{item.schedule.why}; along channels, loads of copies in channels-last are wide"
+        yield replace(item, schedule=replace(item.schedule, why=why), is_copied=True)
+
+
+def _items(products: Iterable[Convolution], modes: tuple[str, ...]) -> Iterator[_Item]:
     """Every way to write the convolution that makes sense at the program's sizes."""
     for product in products:
         if not isinstance(product, ImplicitGemm):
@@ -174,6 +197,15 @@ def _direct_items(product: Convolution) -> Iterator[_Item]:
 # Ranking
 
 
+def _doubt(item: _Item, other: tuple[str, ...]) -> float:
+    """Times as dear as a kernel that is right: libraries do not round to TF32 where a contiguous
+    image has few channels, so that these precisions are refused."""
+    product = item.product
+    is_channels_last = product.program.type_of(product.image.value).layout is Layout.CHANNELS_LAST
+    is_exact = product.counts.taken <= _FEW_CHANNELS and (item.is_copied or not is_channels_last)
+    return _REFUSED if is_exact and item.schedule.precision in other else 1.0
+
+
 def _estimate_s(item: _Item) -> float:
     """Coarse time of a candidate. Only for ranking."""
     product, schedule = item.product, item.schedule
@@ -191,4 +223,9 @@ def _estimate_s(item: _Item) -> float:
     padding = ceil(along / schedule.block_k) * schedule.block_k / along
     if schedule.order != "flat" and num_taps > 1 and lays is Layout.CONTIGUOUS:
         scattered *= 1.3  # a tap's weights are strides apart
-    return scattered * padding * estimate_s(product, schedule, memory_s)
+    copying_s = 0.0
+    if item.is_copied:
+        copying_s = 2 * LAUNCH_S + 2 * sum(each.num_bytes for each in made) / _COPY_BYTES_PER_S
+    elif num_taps > 1 and made[0].layout is Layout.CONTIGUOUS:
+        scattered *= _CROOKED
+    return copying_s + scattered * padding * estimate_s(product, schedule, memory_s)

@@ -1,0 +1,47 @@
+"""A convolution over a contiguous image, with copies of image and weights in channels-last.
+
+Along pixels a window starts anywhere, so that loads of a contiguous image are narrow and crooked;
+along channels they are neither, and tensor cores take TF32 along the summed dimension only. The
+copies are small beside the sum, and the result is written as the program has it.
+"""
+
+from dataclasses import replace
+
+from kernelwright.ops.operator import Layout
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Input, Program, Ref
+from kernelwright.programs.rewrite import rewritten
+
+
+def relaid(program: Program) -> Program | None:
+    """The program with its convolution's image and weights as inputs in channels-last, for the
+    wrapper to copy; None where there is nothing to gain, or they are no contiguous inputs."""
+    [call] = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
+    factors = [call.arg(name).name for name in ("input", "weight")]
+    given = {value.name: value.type for value in program.inputs}
+    if not all(name in given and _is_worth_turning(given[name].shape) for name in factors):
+        return None
+    if any(given[name].layout is not Layout.CONTIGUOUS for name in factors):
+        return None
+
+    def turned(value: Input) -> Input:
+        if value.name not in factors:
+            return value
+        return replace(value, type=replace(value.type, layout=Layout.CHANNELS_LAST))
+
+    def as_it_was(builder: Builder, name: str, ref: Ref) -> Ref:
+        layout = program.type_of(name).layout
+        if builder.types[ref.name].layout is layout:
+            return ref
+        (kept,) = builder.call("to_layout", input=ref, memory_format=layout.value)
+        return kept
+
+    inputs = tuple(turned(value) for value in program.inputs)
+    relaid = Program(inputs, program.calls, program.outputs)
+    return rewritten(relaid, lambda *_: None, as_it_was)
+
+
+def _is_worth_turning(shape: tuple[int, ...]) -> bool:
+    """Of images and weights: there are channels to lie side by side, and pixels they lie apart
+    by."""
+    return len(shape) in (4, 5) and shape[1] > 1 and any(size > 1 for size in shape[2:])
