@@ -1,8 +1,10 @@
 """What a task takes of a GPU's memory is told from shapes alone."""
 
 import pytest
+import torch
 
-from kernelwright.bench.footprint import CALL_FACTOR, FIXED_BYTES, KEPT_FACTOR, footprint
+from kernelwright.bench.footprint import CALL_FACTOR, FIXED_BYTES, KEPT_FACTOR, _Alive, footprint
+from kernelwright.programs.families import FAMILIES, apply
 
 TASK = """
 import torch
@@ -60,3 +62,13 @@ def test_a_call_that_needs_values_counts_what_goes_in(measured):
 
 def test_what_cannot_be_loaded_takes_the_fixed_part(tmp_path):
     assert footprint(str(tmp_path / "missing.py")) == FIXED_BYTES
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_changing_inputs_takes_little_beside_what_judging_them_takes(family):
+    drawn = torch.randn(1 << 16)
+    alive = _Alive()
+    alive.add(drawn)
+    with alive:
+        apply(family, [drawn], 0)
+    assert alive.peak_bytes <= 4.5 * drawn.nbytes

@@ -55,6 +55,9 @@ class FakeJudge:
     def warm(self, task, candidates):
         pass
 
+    def rest(self):
+        pass
+
     def verify(self, task, candidate):
         self.asked.append(candidate.source)
         return verdict(next(self.answers))

@@ -219,7 +219,21 @@ def test_memory_is_held_while_judging_and_not_while_compiling(relu, monkeypatch)
         assert events == ["compile", "hold", "run", "run", "free"]
         events.clear()
         assert judge.verify(relu, Candidate(source=GOOD)).accepted
-    assert (events[0], events[-1]) == ("hold", "free")
+        assert (events[0], events[-1]) == ("hold", "free")
+        events.clear()
+        assert (
+            judge.verify(relu, Candidate(source="def fused_operator(:")).code == Code.SYNTAX_ERROR
+        )
+    assert events == [], "static rules need none"
+
+
+def test_only_what_is_judged_fully_says_which_policy_would_let_it_pass(judge, relu):
+    """That takes the reference's answers under each."""
+    source = GOOD.replace("tl.maximum(", "1.0001 * tl.maximum(")
+    rounded = Candidate(source=source)
+    said = [judge.verify(relu, rounded), *judge.screen(relu, [rounded])]
+    assert [verdict.code for verdict in said] == [Code.WRONG_VALUES] * 2
+    assert [any("would be right under" in a for a in v.advice) for v in said] == [True, False]
 
 
 def test_a_large_first_case_is_posed_again_and_not_kept(relu, monkeypatch):

@@ -37,15 +37,17 @@ def _spikes(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 def _heavy_tail(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Magnitudes spread over e^-3 .. e^3."""
-    power = torch.randn(x.shape, generator=generator, device=x.device).clamp(-3, 3)
-    return x * power.exp().to(x.dtype)
+    power = torch.randn(x.shape, generator=generator, device=x.device)
+    return power.clamp_(-3, 3).exp_().to(x.dtype).mul_(x)
 
 
 def _thresholds(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Values close to 0, 0.5, 1, 3 and 6, on both sides of zero where `x` is."""
-    points = torch.tensor(_THRESHOLDS, dtype=x.dtype, device=x.device)
-    which = (_uniform(x, generator) * len(_THRESHOLDS)).long().clamp(max=len(_THRESHOLDS) - 1)
-    return points[which] * x.sign() + 0.01 * x
+    at = _uniform(x, generator).mul_(len(_THRESHOLDS)).floor_().clamp_(max=len(_THRESHOLDS) - 1)
+    at = at.to(x.dtype)
+    for number, point in enumerate(_THRESHOLDS):  # none is a later one's number
+        at.masked_fill_(at == number, point)
+    return at.mul_(x.sign()).add_(x, alpha=0.01)
 
 
 def _last_tile(x: torch.Tensor, _: torch.Generator) -> torch.Tensor:
@@ -86,7 +88,8 @@ def changed(family: str, drawn: torch.Tensor, generator: torch.Generator) -> tor
     change = FAMILIES[family]
     if change is None:
         return drawn
-    return torch.empty_like(drawn).copy_(change(drawn.detach(), generator))
+    made = change(drawn.detach(), generator)
+    return torch.empty_like(drawn).copy_(made)
 
 
 def apply(family: str, inputs: Any, seed: int) -> Any:

@@ -69,6 +69,7 @@ class Wholes:
         is left, or no time, it is PyTorch alone: then the source is the original, since no
         rewriting of it was found right.
         """
+        self._judge.rest()  # each whole has a guest of its own
         variant = variants[-1]
         waiting = deque((each, 1) for each in variants if each.chosen)
         while waiting:

@@ -24,7 +24,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
@@ -141,8 +141,7 @@ class Judge:
         if read.rejection is not None:
             return read.verdict()  # nobody waits for room to be told so
         server(self.rules.device).start()  # not while others wait for the GPU
-        with self.hold():
-            trial = once_more(lambda: self._verify(deepcopy(read), task))
+        trial = once_more(lambda: self._with_guest(deepcopy(read), task))
         self._make_room()
         return trial.verdict()
 
@@ -158,8 +157,16 @@ class Judge:
         else:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
-    def _verify(self, trial: Trial, task: Task) -> Trial:
-        """The trial, which static rules have passed, judged."""
+    def _with_guest(self, trial: Trial, task: Task) -> Trial:
+        """The trial judged; nobody waits for room while its guest starts, which takes seconds
+        beside others."""
+        with self._sharing():
+            guest = server(self.rules.device).guest(self.limits)
+        with guest, self.hold():
+            return self._verify(trial, task, guest)
+
+    def _verify(self, trial: Trial, task: Task, first: Guest) -> Trial:
+        """The trial, which static rules have passed, judged, beginning in this guest."""
         with trial.ending():
             if not self.on_gpu:  # a GPU compiles for itself
                 self._say("compiling for sm_90")
@@ -168,15 +175,16 @@ class Judge:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with ExitStack() as guests:
 
-                def open_session(task: Task) -> Session:
-                    guest = guests.enter_context(server(self.rules.device).guest(self.limits))
+                def open_session(task: Task, guest: Guest | None = None) -> Session:
+                    if guest is None:
+                        guest = guests.enter_context(server(self.rules.device).guest(self.limits))
                     session = Session(task, guest, self.rules.device)
                     trial.load(session)
                     return session
 
                 self._say("loading")
                 with self._sharing():
-                    session = open_session(small)
+                    session = open_session(small, first)
                 cases = self._cases(session.tasks[trial.name])
                 self._judge_cases(trial, session, cases)
                 trial.attest(session.guest)  # before its times are believed
@@ -267,6 +275,10 @@ class Judge:
         """Compile candidates, so that guests that share their kernels need not; what is wrong shows
         when judged."""
         self._screening.compiled([Trial(self.rules, candidate) for candidate in candidates], task)
+
+    def rest(self) -> None:
+        """End the guest that screens, which has memory on the GPU: another starts when needed."""
+        self._screening.close()
 
     # -- parts
 

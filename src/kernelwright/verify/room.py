@@ -4,9 +4,10 @@ import fcntl
 import gc
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 import torch
 
@@ -16,6 +17,8 @@ from kernelwright.timing.stages import stage
 
 NUM_SLOTS = 64
 """Parts that the device's memory is given out in."""
+NUM_SMALL = 10
+"""Slots that are for those who want no more than so many."""
 USABLE = 0.85
 """Share of the memory that is given out: the rest is for the contexts of all processes."""
 POLL_S = 0.02
@@ -70,28 +73,80 @@ def room(folder: Path, num_bytes: int) -> Iterator[None]:
 def reserved(folder: Path, num_slots: int) -> Iterator[None]:
     """Hold so many of the slots that processes share by locks on files of this folder.
 
-    Who waits for slots keeps the gate, so that two never wait for each other.
+    Who waits for slots keeps a gate, so that two never wait for each other. Who wants few has a
+    gate and slots of its own, so that a small case need not wait until a large one has had its
+    turn; either kind takes of the other's what it is short of, if nobody waits there.
     """
+    small, large = range(NUM_SMALL), range(NUM_SMALL, NUM_SLOTS)
     with ExitStack() as held:
-        with stage("wait for room", is_waiting=True), (folder / "gate").open("a") as gate:
-            fcntl.flock(gate, fcntl.LOCK_EX)
-            num_held = 0
-            while num_held < num_slots:
-                for i in range(NUM_SLOTS):
-                    if num_held < num_slots and _take(folder / f"slot-{i}", held):
-                        num_held += 1
-                if num_held < num_slots:
-                    time.sleep(POLL_S)
+        with stage("wait for room", is_waiting=True), ExitStack() as gates:
+            if num_slots <= NUM_SMALL:
+                gates.enter_context(_gate(folder, "small"))
+                _gather(folder, num_slots, small, ("large", large), held)
+            elif num_slots <= len(large):
+                gates.enter_context(_gate(folder, "large"))
+                _gather(folder, num_slots, large, ("small", small), held)
+            else:
+                gates.enter_context(_gate(folder, "large"))
+                gates.enter_context(_gate(folder, "small"))
+                _gather(folder, num_slots, range(NUM_SLOTS), ("large", ()), held)
+        yield
+
+
+def _gather(
+    folder: Path,
+    num_slots: int,
+    own: Iterable[int],
+    others: tuple[str, Iterable[int]],
+    held: ExitStack,
+) -> None:
+    """Lock slots until there are so many: one's own as they come free, and others' if these are
+    the rest."""
+    kind, theirs = others
+    left = num_slots
+    while True:
+        left -= _take_some(folder, left, own, held)
+        if left and (gate := _locked(folder / f"gate-{kind}")) is not None:
+            with gate, ExitStack() as rest:
+                if _take_some(folder, left, theirs, rest) == left:
+                    held.push(rest.pop_all())
+                    left = 0
+        if not left:
+            return
+        time.sleep(POLL_S)
+
+
+def _take_some(folder: Path, num_slots: int, among: Iterable[int], held: ExitStack) -> int:
+    """How many of so many were free."""
+    num_taken = 0
+    for i in among:
+        if num_taken < num_slots and _take(folder / f"slot-{i}", held):
+            num_taken += 1
+    return num_taken
+
+
+@contextmanager
+def _gate(folder: Path, kind: str) -> Iterator[None]:
+    """Nobody else waits for slots of this kind meanwhile."""
+    with (folder / f"gate-{kind}").open("a") as gate:
+        fcntl.flock(gate, fcntl.LOCK_EX)
         yield
 
 
 def _take(slot: Path, held: ExitStack) -> bool:
     """Lock a slot's file until `held` is closed; False where somebody has it."""
-    file = slot.open("a")
+    file = _locked(slot)
+    if file is not None:
+        held.enter_context(file)
+    return file is not None
+
+
+def _locked(path: Path) -> IO[str] | None:
+    """The file, locked until it is closed; None where somebody has it."""
+    file = path.open("a")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        return False
-    held.enter_context(file)
-    return True
+        return None
+    return file

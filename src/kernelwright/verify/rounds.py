@@ -1,8 +1,8 @@
 """Times on the GPU, for candidates of our own that are screened: many at once, round by round.
 
 In each round everybody gets the same fresh inputs, the reference first; L2 is cold before every
-call. What is far behind after one round keeps the times it has. What the calls return is not judged
-again: winners are verified.
+call. What is far behind after one round keeps the times it has: behind the reference too, where
+that may stay. What the calls return is not judged again: winners are verified.
 """
 
 import math
@@ -26,7 +26,8 @@ later ones."""
 ROUND_MS, MIN_REPEATS = 40.0, 3
 """For the timed calls of one contender in a round; timed calls at least."""
 FAR_BEHIND = 1.5
-"""Times the fastest one's median: what needs that in the first round is not timed in later ones."""
+"""Times the fastest one's median: what needs that in the first round is not timed in later ones,
+and others do not wait for the GPU meanwhile."""
 
 FILLER = float("nan")
 """What fresh memory holds."""
@@ -50,12 +51,14 @@ def time_screened(
     with gpu_lock(rules.device.index or 0):
         reference = HostCalls(task, rules)
         for number in range(NUM_ROUNDS):
+            if not (racing := _in_the_race(trials, candidate_ms, reference_ms)):
+                break
             warmup = REWARM if number else WARMUP
             round_seed = derive(seed, "timing", number) % (1 << 31)
             inputs = task.inputs(round_seed, "plain", rules.device)
             reference.prepare(inputs, round_seed)
             reference_ms += _timed(reference.time, warmup, repeats)
-            for trial in _in_the_race(trials, candidate_ms):
+            for trial in racing:
                 with trial.ending():
                     session = provide(trial)
                     session.restart(trial.name)
@@ -70,10 +73,15 @@ def time_screened(
             trial.noise = noise_floor(reference_ms)
 
 
-def _in_the_race(trials: Sequence[Trial], times_ms: dict[str, list[float]]) -> list[Trial]:
-    """The trials that stand and are not far behind the fastest one, if any was timed."""
+def _in_the_race(
+    trials: Sequence[Trial], times_ms: dict[str, list[float]], reference_ms: list[float]
+) -> list[Trial]:
+    """The trials that stand and are not far behind the fastest one, if any was timed, nor behind
+    the reference, unless the candidates must do all the work."""
     standing = [trial for trial in trials if trial.rejection is None]
     medians = [median(times_ms[trial.name]) for trial in standing if times_ms[trial.name]]
+    if reference_ms and trials[0].rules.mode != "pure":
+        medians.append(median(reference_ms))
     limit = FAR_BEHIND * min(medians, default=math.inf)
     return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]
 

@@ -55,7 +55,13 @@ class Screening:
     def screen(self, task: Task, candidates: Sequence[Candidate], repeats: int) -> list[Verdict]:
         """As `Judge.screen`."""
         named = [
-            Trial(self._rules, candidate, name=f"candidate_{i}", grade="recycled")
+            Trial(
+                self._rules,
+                candidate,
+                name=f"candidate_{i}",
+                grade="recycled",
+                names_policies=False,
+            )
             for i, candidate in enumerate(candidates)
         ]
         trials = self.compiled(named, task)
