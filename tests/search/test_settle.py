@@ -58,6 +58,9 @@ class FakeJudge:
     def rest(self):
         pass
 
+    def agrees(self, _task, _other):
+        return True
+
     def verify(self, task, candidate):
         self.asked.append(candidate.source)
         return verdict(next(self.answers))
@@ -226,6 +229,29 @@ def test_both_layouts_have_their_time(monkeypatch):
     assert tuned_after(0.0, program, monkeypatch) == {"contiguous": 2, "channels_last": 2}
     # What lowering took is not taken from tuning.
     assert tuned_after(50.0, program, monkeypatch) == {"contiguous": 1, "channels_last": 1}
+
+
+def test_a_layout_in_which_pytorch_is_less_exact_has_no_time(monkeypatch):
+    b = Builder()
+    given = [b.input(TensorType(shape)) for shape in ((1, 4, 8, 8), (4, 4, 3, 3))]
+    [t] = b.call("conv2d", input=given[0], weight=given[1])
+    program = b.program(b.call("softmax", input=t, dim=1))
+    asked = []
+
+    class Exact(SlowJudge):
+        def agrees(self, task, other):
+            asked.append([call.op for call in other.program.calls].count("to_layout"))
+            return False
+
+    def found(mode):
+        judge = Exact(SimpleNamespace(now=0.0))
+        judge.rules.mode = mode
+        search = Search(judge, begin_s=0.0, budget_s=60.0, say=print)
+        return {each.layout: bool(each.tuned) for each in search.variants(program, None)}
+
+    assert found("hybrid") == {"channels_last": False, "contiguous": True}
+    assert asked == [2], "image and weights"
+    assert found("pure") == {"channels_last": True, "contiguous": True}
 
 
 def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]:

@@ -508,3 +508,15 @@ def test_in_pure_mode_own_kernels_must_take_a_share_of_the_time():
     with pytest.raises(Rejected) as rejected:
         checks.check_share(0.97, "pure")
     assert rejected.value.code is Code.LIBRARY_COMPUTE
+
+
+@pytest.mark.parametrize(("factor", "agrees"), [(1.0, True), (1.0 + 3e-4, False)])
+def test_a_form_agrees_where_its_error_can_be_rounding(judge, factor, agrees):
+    texts = [
+        "import torch\n\n\ndef get_inputs():\n    x0 = torch.randn((64, 64), dtype=torch.float32)\n"
+        f"    return [x0]\n\n\ndef fused_operator(x0):\n    t0 = torch.mul(x0, {each})\n"
+        "    return [t0]\n"
+        for each in (1.0, factor)
+    ]
+    one, other = (program_task(parse(text)) for text in texts)
+    assert judge.agrees(one, other) is agrees

@@ -57,7 +57,7 @@ _COPY_BYTES_PER_S = 1.9e12
 _CROOKED = 4.0
 """Time of windows that move over a contiguous image, whose rows start anywhere, over that in
 channels-last: 5.8 was measured at 3 x 3 taps of 64 channels."""
-_FEW_CHANNELS, _REFUSED = 8, 4.0
+_FEW_CHANNELS, _REFUSED = 8, 1.5
 """Of a contiguous image that cuDNN sums in fp32 whatever it may round to; how much dearer a kernel
 is thought to be that is hardly ever accepted there."""
 
@@ -199,10 +199,14 @@ def _direct_items(product: Convolution) -> Iterator[_Item]:
 
 def _doubt(item: _Item, other: tuple[str, ...]) -> float:
     """Times as dear as a kernel that is right: libraries do not round to TF32 where a contiguous
-    image has few channels, so that these precisions are refused."""
+    image has few channels and strides are 1, so that these precisions are refused."""
     product = item.product
     is_channels_last = product.program.type_of(product.image.value).layout is Layout.CHANNELS_LAST
-    is_exact = product.counts.taken <= _FEW_CHANNELS and (item.is_copied or not is_channels_last)
+    is_exact = (
+        product.counts.taken <= _FEW_CHANNELS
+        and all(sweep.stride == 1 for sweep in product.sweeps)
+        and (item.is_copied or not is_channels_last)
+    )
     return _REFUSED if is_exact and item.schedule.precision in other else 1.0
 
 

@@ -26,9 +26,9 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.stages import worked_s
-from kernelwright.verify import checks, clock, further
+from kernelwright.verify import checks, clock, further, second_look
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
-from kernelwright.verify.compare import Precision
+from kernelwright.verify.compare import Precision, compare
 from kernelwright.verify.guests import fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
@@ -275,6 +275,25 @@ class Judge:
         """Compile candidates, so that guests that share their kernels need not; what is wrong shows
         when judged."""
         self._screening.compiled([Trial(self.rules, candidate) for candidate in candidates], task)
+
+    def agrees(self, task: Task, other: Task) -> bool:
+        """Whether PyTorch, asked for `other`, comes near enough to the task's answer for kernels
+        among its calls to be accepted. It does not where a library computes in another precision
+        for another memory layout.
+
+        Args:
+            other: of the same inputs.
+
+        Raises:
+            UsageError: a reference fails.
+        """
+        with self.hold(), self._sharing():
+            posed = pose(task, case_of(self.seed, 0), self.rules)
+            answer = other.native_answer(posed.inputs, posed.case.seed, self.rules.device)
+            comparison = compare(answer, posed.answer.outputs, self.rules.precision)
+            del posed, answer
+        self._make_room()
+        return comparison.mismatch is None or second_look.is_close(comparison.errors)
 
     def rest(self) -> None:
         """End the guest that screens, which has memory on the GPU: another starts when needed."""

@@ -10,6 +10,7 @@ too.
 from dataclasses import replace
 from typing import Any
 
+from kernelwright.core.verdict import ErrorFigures
 from kernelwright.verify.compare import Expected, Precision, effective_count, share_of_allowed
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import WrongOutputs
@@ -23,8 +24,12 @@ NUDGES = 8
 
 def deserves(wrong: WrongOutputs, rules: Rules) -> bool:
     """Close enough to be rounding. The policy `kernelbench` knows no such thing."""
-    is_close = wrong.errors is not None and share_of_allowed(wrong.errors) <= CLOSE
-    return is_close and rules.precision is not Precision.KERNELBENCH
+    return is_close(wrong.errors) and rules.precision is not Precision.KERNELBENCH
+
+
+def is_close(errors: ErrorFigures | None) -> bool:
+    """They may be rounding."""
+    return errors is not None and share_of_allowed(errors) <= CLOSE
 
 
 def tolerant(
