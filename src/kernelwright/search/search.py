@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,6 +16,7 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
 from kernelwright.search.forms import CHANNELS_LAST, Form, forms
+from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources
 from kernelwright.search.tune import Tuned, affordable, stays, tune
 from kernelwright.search.variant import Variant
@@ -84,6 +85,8 @@ class Search:
         self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
         self._min_tuning_s = MIN_TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
+        self._winners: dict[Hashable, Tuned] = {}
+        """By kind, one that won at some size."""
 
     def spent(self) -> Spent:
         """Until now."""
@@ -145,9 +148,10 @@ class Search:
         limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):
-            if self._is_late(until, tuned):
-                break
             if self._is_settled(program, calls, tuned):
+                continue
+            if self._is_late(until, tuned):
+                tuned += self._without_time(program, calls)
                 continue
             self._ask(program, proposals[number - 1 :], tuned, limit, until)
             names = "+".join(program.calls[i].op for i in sorted(calls))
@@ -276,7 +280,30 @@ class Search:
                 limit=limit,
                 seed=derive(self._seed, text),
             )
-        return replace(self._known[text], fragment=fragment)
+        found = self._known[text]
+        if found.winner is not None:
+            self._winners.setdefault(kind(fragment.program), found)
+        return replace(found, fragment=fragment)
+
+    def _without_time(self, program: Program, calls: frozenset[int]) -> list[Tuned]:
+        """The fragment as an equal one was tuned, or with what won at other sizes; none where there
+        is neither."""
+        fragment = extract(program, calls)
+        text = to_text(fragment.program)
+        if text in self._known:
+            return [replace(self._known[text], fragment=fragment)]
+        like = self._winners.get(kind(fragment.program))
+        if like is None:
+            return []
+        found = taken_over(
+            fragment,
+            like,
+            self._sources,
+            self._judge.rules,
+            limit=affordable(self._judge, MAX_CANDIDATES),
+            seed=derive(self._seed, text),
+        )
+        return [] if found is None else [found]
 
     def _value(self, tuned: Tuned) -> float:
         """What taking it is worth; in pure mode covering an operator outweighs any time."""

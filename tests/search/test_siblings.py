@@ -1,0 +1,107 @@
+"""What won at one size is taken for other sizes when there is no time to tune them."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Program
+from kernelwright.search import search as searching
+from kernelwright.search.search import Search
+from kernelwright.search.siblings import kind
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.program_task import program_task
+
+
+def timing(ms: float) -> Timing:
+    return Timing(median_ms=ms, low_ms=ms, high_ms=ms, num_samples=9)
+
+
+class Judge:
+    """Accepts everything as twice as fast; each screening takes 10 s."""
+
+    on_gpu, trusted = True, True
+    rules = SimpleNamespace(mode="hybrid", precision=Precision.STRICT)
+
+    def __init__(self) -> None:
+        self.now_s, self.num_screened = 0.0, 0
+
+    def warm(self, task, candidates):
+        pass
+
+    def agrees(self, task, other):
+        return True
+
+    def screen(self, _task, candidates):
+        self.now_s += 10.0
+        self.num_screened += 1
+        found = Verdict(
+            accepted=True,
+            stage=Stage.ACCEPTED,
+            code=Code.OK,
+            message="",
+            mode="hybrid",
+            precision="strict",
+            device="fake",
+            times={"reference": timing(2.0), "candidate": timing(1.0)},
+        )
+        return [found for _ in candidates]
+
+
+def searched(program: Program, monkeypatch):
+    judge = Judge()
+    monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
+    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: judge.now_s))
+    search = Search(judge, begin_s=0.0, budget_s=600.0, say=print, end_s=5.0)
+    return judge, search.variants(program, program_task(program))[-1]
+
+
+def layers(*widths: int) -> Program:
+    """tanh and a sum in a row of each width, apart."""
+    b = Builder()
+    made = []
+    for width in widths:
+        x, y = b.input(TensorType((width, 64))), b.input(TensorType((width, 64)))
+        [x] = b.call("tanh", input=x)
+        made += b.call("add", input=x, other=y)
+    return b.program(made)
+
+
+def test_without_time_what_won_is_taken_at_other_sizes_and_for_equals(monkeypatch):
+    judge, variant = searched(layers(256, 64, 32, 256), monkeypatch)
+    assert judge.num_screened == 1
+    assert len(variant.chosen) == 4
+    by_width = {each.fragment.program.inputs[0].type.shape[0]: each for each in variant.tuned}
+    assert by_width[256].saving == pytest.approx(1.0)
+    assert by_width[64].saving == pytest.approx(0.25)
+    assert by_width[256].best.schedule == by_width[64].best.schedule
+    assert "not timed itself" in by_width[32].reason
+    assert by_width[32].eager is None
+    assert "fused_operator" in by_width[32].best.source
+
+
+def test_products_are_not_taken_over(monkeypatch):
+    b = Builder()
+    made = []
+    for width in (256, 64):
+        x, y = b.input(TensorType((width, 64))), b.input(TensorType((width, 64)))
+        [t] = b.call("linear", input=x, weight=y)
+        made += b.call("tanh", input=t)
+    judge, variant = searched(b.program(made), monkeypatch)
+    assert judge.num_screened == 1
+    assert [len(each.fragment.calls) for each in variant.tuned] == [2]
+
+
+def one(*shape: int, layout: Layout = Layout.CONTIGUOUS, dim: int = 1) -> Program:
+    b = Builder()
+    return b.program(b.call("softmax", input=b.input(TensorType(shape, layout=layout)), dim=dim))
+
+
+def test_a_kind_is_calls_and_attributes_without_sizes():
+    assert kind(one(2, 3, 4, 5)) == kind(one(9, 8, 7, 6))
+    assert kind(one(2, 3, 4, 5)) != kind(one(2, 3, 4, 1))
+    assert kind(one(2, 3, 4, 5)) != kind(one(2, 3, 4, 5, dim=2))
+    assert kind(one(2, 3, 4, 5)) != kind(one(2, 3, 4, 5, layout=Layout.CHANNELS_LAST))
+    assert kind(one(2, 3, 4, 5)) != kind(layers(2))
