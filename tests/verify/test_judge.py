@@ -181,12 +181,12 @@ def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kerne
     monkeypatch.setattr(
         ForkServer, "guest", lambda *a, **k: asked.append(k["trusted"]) or started(*a, **k)
     )
-    for trusted, guests in ((True, 3), (False, 4)):
+    for trusted, guests in ((True, 2), (False, 4)):
         asked.clear()
         with Judge("cpu", seed=5, trusted=trusted) as judge:
             for _ in range(2):
                 assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
-        assert asked == [trusted] * guests  # two to compile in, and one to run in or two
+        assert asked == [trusted] * guests  # to compile in and to run in, for both or each
 
 
 def test_screening_nothing_gives_nothing(judge, relu):

@@ -297,7 +297,7 @@ class Judge:
 
     def rest(self) -> None:
         """End the guest that screens, which has memory on the GPU: another starts when needed."""
-        self._screening.close()
+        self._screening.rest()
 
     # -- parts
 

@@ -5,18 +5,19 @@ All candidates answer one case before the next is posed, so that memory holds on
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
+from queue import Empty, SimpleQueue
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify import rounds
 from kernelwright.verify.cases import KEPT_BYTES, Case, Posed, case_of, pose
 from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
@@ -30,6 +31,9 @@ from kernelwright.verify.trial import Trial
 MAX_SCREENS = 16
 """Calls of `screen` that one guest serves before it is replaced."""
 NUM_CASES = 2
+MAX_COMPILED = 16
+"""Candidates of our own that one guest compiles: beside others, starting one takes as long as
+compiling."""
 COMPILE_JOBS = os.cpu_count() or 1
 
 
@@ -48,9 +52,17 @@ class Screening:
         self._trusted = trusted
         start = partial(server(rules.device).guest, limits, trusted=trusted)
         self._guest = LongLived(start, MAX_SCREENS if trusted else 1)
+        self._idle: SimpleQueue[LongLived] = SimpleQueue()
+        """That compile; each is used by one thread at a time."""
+
+    def rest(self) -> None:
+        """End the guest that has memory on the device; another is started when it is needed."""
+        self._guest.close()
 
     def close(self) -> None:
-        self._guest.close()
+        self.rest()
+        while not self._idle.empty():
+            self._idle.get().close()
 
     def screen(self, task: Task, candidates: Sequence[Candidate], repeats: int) -> list[Verdict]:
         """As `Judge.screen`."""
@@ -94,12 +106,28 @@ class Screening:
             trial = deepcopy(begun)
             with trial.ending():
                 trial.read(task.entry)
-                with shared("compile").guest(self._limits, trusted=self._trusted) as guest:
+                with self._compiler() as guest:
                     trial.compile(task, [task.example(META)], guest)
             return trial
 
         with ThreadPoolExecutor(COMPILE_JOBS) as pool:
             return list(pool.map(lambda trial: once_more(partial(prepared, trial)), trials))
+
+    @contextmanager
+    def _compiler(self) -> Iterator[Guest]:
+        """A guest without a GPU, for one candidate: one of its own where it is not ours."""
+        try:
+            compiler = self._idle.get_nowait()
+        except Empty:
+            start = partial(shared("compile").guest, self._limits, trusted=self._trusted)
+            compiler = LongLived(start, MAX_COMPILED if self._trusted else 1)
+        try:
+            yield compiler.next()
+        finally:
+            if self._trusted:
+                self._idle.put(compiler)
+            else:
+                compiler.close()
 
     def _judged(self, begun: Trial, guests: "_Guests", posing: "_Posing") -> Trial:
         """The trial that was begun, judged in one case more; itself where it is rejected."""
