@@ -5,7 +5,7 @@ from itertools import cycle, islice
 
 import pytest
 import torch
-from judging import faults
+from judging import compiled, faults
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
@@ -243,6 +243,13 @@ def test_where_libraries_do_not_round_the_favourites_do_not_either():
     )
     assert set(few) <= {"tf32x3", "ieee"}
     assert ROUNDED in many
+
+
+def test_favourites_of_three_products_spill_no_registers():
+    program = conv((128, 8, 64, 64), (64, 8, 3, 3))
+    best = convolution.ways(program, "strict")[:2]
+    for usage in (one for way in best for one in compiled(program, way.write())):
+        assert usage.spills == 0
 
 
 # What surrounds a convolution

@@ -167,7 +167,7 @@ def _items(products: Iterable[Convolution], modes: tuple[str, ...]) -> Iterator[
 
 def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]:
     tiles = (
-        replace(tile, order=order, why=f"{tile.why}; {_ORDERS[order]}")
+        replace(_unspilled(tile), order=order, why=f"{tile.why}; {_ORDERS[order]}")
         for tile in tile_schedules(product, mode)
     )
     fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
@@ -177,6 +177,13 @@ def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]
             yield _Item(tiled, product, walking)
         for slices in sliced(product, schedule):
             yield _Item(split_k, product, slices)
+
+
+def _unspilled(tile: Schedule) -> Schedule:
+    """Factors in parts and the addresses of windows do not fit into four warps' registers where the
+    tile is large: 272 bytes of 128 x 64 were spilled on sm_90, none with eight."""
+    is_large = "x3" in tile.precision and tile.block_m * tile.block_n >= 128 * 64
+    return replace(tile, num_warps=8) if is_large and tile.num_warps == 4 else tile
 
 
 def _direct_items(product: Convolution) -> Iterator[_Item]:
