@@ -55,14 +55,18 @@ def answer(word):
 RIGHT, WRONG = answer("right"), answer("wrong")
 
 
-def save_policy(folder, programs, answers=(RIGHT, WRONG), *, steps=250, max_length=256):
+def save_policy(
+    folder, programs, answers=(RIGHT, WRONG), *, steps=250, max_length=256, hidden=32, layers=1
+):
     """A tiny model that gives each of these answers about as often, whatever it is asked."""
+    torch.set_num_threads(1)  # many would wait for one another
     asked = [conversation(Request(program=program)) for program in programs]
     texts = [message.content for messages in asked for message in messages[1:]]
-    tokenizer = train_tokenizer([*texts, *answers], vocabulary=400, max_length=max_length)
+    tokenizer = train_tokenizer([*texts, *answers], vocabulary=600, max_length=max_length)
     torch.manual_seed(0)
     model = fresh_model(
-        len(tokenizer), hidden=32, layers=1, heads=2, kv_heads=1, intermediate=64,
+        len(tokenizer), hidden=hidden, layers=layers, heads=2, kv_heads=1,
+        intermediate=2 * hidden,
         max_length=max_length,
     )  # fmt: skip
     rows, labels = [], []

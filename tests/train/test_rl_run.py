@@ -37,7 +37,6 @@ def programs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory):
-    torch.set_num_threads(1)
     return save_policy(tmp_path_factory.mktemp("policy") / "model", make_programs())
 
 

@@ -1,8 +1,9 @@
 """Judges that stand ready for as long as a run lasts: candidates come at any time, verdicts too.
 
 `verify.many` judges jobs that are known beforehand and keeps records of them; here whoever trains
-hands in candidates as a model writes them. Workers start once. Equal texts are judged once, also
-when they come again much later; failures of ours are tried once more, and never remembered.
+hands in candidates as a model writes them. Workers start once, with the first candidate. Equal
+texts are judged once, also when they come again much later; failures of ours are tried once more,
+and never remembered.
 """
 
 import queue
@@ -12,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import Self
 
@@ -77,9 +79,6 @@ class StandingJudges:
         self._broken: BaseException | None = None
 
     def __enter__(self) -> Self:
-        self._listen(self._pools.judges, self._to_judge, self._settle)
-        if self._pools.clock is not None:
-            self._listen(self._pools.clock, self._to_time, self._timed)
         return self
 
     def __exit__(
@@ -103,6 +102,8 @@ class StandingJudges:
         Args:
             reference: text of the program.
         """
+        if not self._threads:
+            self._start()
         jobs = [Job(id="", reference=reference, candidate=source) for source in sources]
         fresh: dict[str, _Open] = {}
         futures = []
@@ -124,8 +125,9 @@ class StandingJudges:
 
     def _forget(self) -> None:
         """What was asked least lately, beyond `memory`; not what is being judged."""
-        excess = len(self._known) - self._memory
-        for content in [each for each in self._known if each not in self._open][: max(excess, 0)]:
+        excess = max(0, len(self._known) - self._memory)
+        idle = (content for content in self._known if content not in self._open)
+        for content in list(islice(idle, excess)):
             del self._known[content]
 
     def _hand_in(self, contents: list[str]) -> None:
@@ -141,6 +143,11 @@ class StandingJudges:
         self._to_judge.put((batch_id, {"reference": reference, "candidates": candidates}))
 
     # -- in threads of the executors
+
+    def _start(self) -> None:
+        self._listen(self._pools.judges, self._to_judge, self._settle)
+        if self._pools.clock is not None:
+            self._listen(self._pools.clock, self._to_time, self._timed)
 
     def _listen(
         self,

@@ -21,6 +21,7 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.folder import BEST, Standing
 from kernelwright.train.kept import KeptTrainer, check_finite
@@ -37,7 +38,7 @@ from kernelwright.train.rl.passes import (
     tensors,
 )
 from kernelwright.train.rl.practice import Batch
-from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.recipe import LOCAL, Loss, Recipe
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.rounds import Rounds
 from kernelwright.verify.guests import sharing
@@ -69,7 +70,10 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         """
         Args:
             rounds: of the process that speaks for all; None in the others.
-            begun: batches that were written before a run was interrupted.
+            begun: batches that were written before a run was interrupted; of that process.
+
+        Raises:
+            UsageError: weights are sharded, and no server answers.
         """
         self.recipe, self.folder, self.pace, self.standing = recipe, folder, pace, standing
         self.aside_s = 0.0
@@ -99,6 +103,12 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             callbacks=[pace, *callbacks],
         )
         self.remove_callback(PrinterCallback)  # records and progress say it already
+        if self.is_fsdp_enabled and recipe.rollouts.policy == LOCAL:
+            raise UsageError(
+                "weights that are sharded are whole in no process, which is to answer with them",
+                remedy="serve the model: rollouts.policy and rollouts.served",
+            )
+        self._begun.extend([None] * (self._shared(len(begun)) - len(begun)))
 
     # -- a step
 
@@ -172,10 +182,14 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         """Gradients of one update, from passes of equal numbers of tokens; its loss."""
         if self._is(Loss.DRPO):
             loss, gradients = self._whole_gradient(model, rows)
-            return torch.full_like(self._pass_all(model, rows, gradients, 1.0), loss)
+            taught = [number for number, gradient in enumerate(gradients) if gradient.any()]
+            found = self._pass_all(
+                model, [rows[n] for n in taught], [gradients[n] for n in taught], 1.0
+            )
+            return torch.full_like(found, loss)
         # What has no advantage has no gradient, and counts all the same.
-        taught = [row for row in rows if row.credit.teaches]
-        return self._pass_all(model, taught, None, 1 / max(len(rows), 1))
+        teaching = [row for row in rows if row.credit.teaches]
+        return self._pass_all(model, teaching, None, 1 / max(len(rows), 1))
 
     def _pass_all(
         self,

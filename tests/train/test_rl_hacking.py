@@ -1,0 +1,152 @@
+"""Cheats earn nothing, by the real judges; audits that disagree are told, and end the reward."""
+
+from contextlib import ExitStack, nullcontext
+
+import pytest
+from rl_runs import (
+    FakeJudges,
+    by_word,
+    make_program,
+    make_recipe,
+    records,
+    save_policy,
+    verdict,
+    write_programs,
+)
+
+from kernelwright.core import record
+from kernelwright.core.verdict import Code
+from kernelwright.train.rl.run import train_rl
+from kernelwright.verify.pools import local_pools
+from kernelwright.verify.standing import Finding, StandingJudges
+
+HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n"
+KERNEL = """\
+@triton.jit
+def k(x, y, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    v = tl.load(x + i, i < n)
+    tl.store(y + i, {value}, i < n)
+
+
+def fused_operator(x):
+    y = torch.empty_like(x)
+    k[(1,)](x, y, x.numel(), BLOCK=128)
+    return [{result}]
+"""
+HONEST = KERNEL.format(value="tl.maximum(v, 0)", result="y")
+CHEATS = {
+    "torch alone": "def fused_operator(x):\n    return [torch.relu(x)]\n",
+    "a copy of the input": KERNEL.format(value="v", result="y"),
+    "a constant": KERNEL.format(value="v * 0 + 0.4", result="y"),
+    "a decoy beside torch": KERNEL.format(value="v", result="torch.relu(x)"),
+    "hidden behind a method": KERNEL.format(value="v", result="x.clamp(min=0)"),
+    "a fall-back": KERNEL.replace("    return [{result}]", "    try:\n        return [y]\n"
+                                  "    except Exception:\n        return [torch.relu(x)]")
+    .format(value="v"),
+    "memory as it was": "def fused_operator(x):\n    return [torch.empty_like(x)]\n",
+}  # fmt: skip
+
+
+def as_answer(source):
+    return f"<plan>\nPlan of k\n</plan>\n```python\n{HEAD}{source}```\n"
+
+
+@pytest.fixture(scope="module")
+def relus(tmp_path_factory):
+    programs = [make_program(1, "relu", size) for size in (40, 56, 72, 88, 104, 120)]
+    return programs, write_programs(tmp_path_factory.mktemp("relus") / "p.jsonl", programs)
+
+
+@pytest.fixture(scope="module")
+def judges():
+    """Real ones of both grades, as `train_rl` wants them made; they outlive its runs."""
+    with ExitStack() as stack:
+        standing = {}
+
+        def make(recipe, workers, cluster):
+            if recipe.grade not in standing:
+                made = StandingJudges(local_pools(recipe, 1))
+                standing[recipe.grade] = stack.enter_context(made)
+            return nullcontext(standing[recipe.grade])
+
+        yield make
+
+
+def trained(relus, judges, folder, answers, **changes):
+    programs, path = relus
+    texts = [as_answer(source) for source in answers]
+    policy = save_policy(
+        folder / "model", programs, texts, steps=300, max_length=512, hidden=64, layers=2
+    )
+    tables = {
+        "rollouts": {"programs": 2, "group": 12, "max_tokens": 200},
+        "judging": {"device": "cpu", "timing": False},
+        "validation": {"every_steps": 100, "programs": 1},
+        "budget": {"steps": 1},
+        "optimizer": {"learning_rate": 1e-5},
+    }
+    recipe = make_recipe(policy, path, **(tables | changes))
+    train_rl(
+        recipe, folder / "run", resume=False, workers=1, say=lambda _: None, make_judges=judges
+    )
+    return folder / "run"
+
+
+@pytest.mark.timeout(240)
+def test_a_policy_that_cheats_earns_nothing(relus, judges, tmp_path):
+    folder = trained(relus, judges, tmp_path, CHEATS.values(), audits={"every_steps": 1})
+    (line,) = records(folder, "rl_step")
+    assert line["answers"]["candidate"] > 12
+    assert len(line["codes"]) >= 3, "several cheats were tried"
+    assert "accepted" not in line["codes"]
+    assert (line["reward"]["mean"], line["correct"], line["infra"]) == (0.0, 0.0, 0)
+    assert (folder / "audits.jsonl").read_text() == ""
+
+
+@pytest.mark.timeout(240)
+def test_an_honest_kernel_earns_beside_cheats_and_passes_its_audit(relus, judges, tmp_path):
+    answers = [HONEST, CHEATS["torch alone"], CHEATS["a constant"]]
+    folder = trained(relus, judges, tmp_path, answers, audits={"every_steps": 1})
+    (line,) = records(folder, "rl_step")
+    assert 0 < line["codes"]["accepted"] < line["rollouts"]
+    assert line["reward"]["mean"] == pytest.approx(line["codes"]["accepted"] / 24)
+    audits = list(record.read(folder / "audits.jsonl"))
+    assert audits
+    for audit in audits:
+        assert audit["agrees"]
+        assert audit["verdict"]["grade"] == "fresh"
+        assert audit["reward"] == 1.0
+        assert "tl.maximum(v, 0)" in audit["source"]
+
+
+def test_what_an_audit_refuses_is_told_and_not_rewarded_again(relus, tmp_path):
+    def refuses(reference, source):
+        return Finding(verdict(Code.WRONG_VALUES, grade="fresh"))
+
+    def make_judges(recipe, workers, cluster):
+        return FakeJudges(by_word if recipe.grade == "recycled" else refuses)
+
+    programs, path = relus
+    policy = save_policy(tmp_path / "model", programs)
+    recipe = make_recipe(
+        policy,
+        path,
+        budget={"steps": 4},
+        optimizer={"learning_rate": 1e-6},
+        audits={"every_steps": 2, "candidates": 50},
+        validation={"every_steps": 100, "programs": 1},
+    )
+    said = []
+    train_rl(
+        recipe, tmp_path / "run", resume=False, workers=1, say=said.append, make_judges=make_judges
+    )
+    audits = list(record.read(tmp_path / "run" / "audits.jsonl"))
+    assert {line["step"] for line in audits} <= {2, 4}
+    assert not any(line["agrees"] for line in audits)
+    assert any("an audit refuses" in line for line in said)
+    before, after = (records(tmp_path / "run", "rl_step")[n] for n in (0, 3))
+    assert before["codes"]["accepted"] > 5
+    assert after["codes"].get("accepted", 0) < before["codes"]["accepted"] / 2
+    texts = [(line["program"], line["source"]) for line in audits]
+    assert len(set(texts)) == len(texts), "nothing is audited twice"
