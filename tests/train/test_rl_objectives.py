@@ -14,7 +14,7 @@ from kernelwright.train.folder import Standing
 from kernelwright.train.objectives import drpo
 from kernelwright.train.pace import Pace
 from kernelwright.train.rl.credit import Credit, credits_of, plan_length, rewards_of
-from kernelwright.train.rl.passes import Row, Text, micro_batches, padded, share_of
+from kernelwright.train.rl.passes import Row, Text, blank, micro_batches, padded, passes_of, tensors
 from kernelwright.train.rl.recipe import Loss, Objective
 from kernelwright.train.rl.run import trainer_of
 
@@ -277,6 +277,28 @@ def test_passes_have_every_row_once_and_room_for_it():
     assert filled > 0.85
 
 
-def test_processes_have_as_many_passes_each():
-    shares = [share_of(list(range(7)), process, 3, blank=-1) for process in range(3)]
-    assert shares == [[0, 3, 6], [1, 4, -1], [2, 5, -1]]
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_share_rows_and_have_as_many_passes_of_as_many(processes):
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(1, 900, size=47).tolist()
+    shares = [
+        passes_of(lengths, 1024, process=number, processes=processes) for number in range(processes)
+    ]
+    assert len({tuple(map(len, share)) for share in shares}) == 1
+    rows = [number for share in shares for batch in share for number in batch]
+    assert sorted(number for number in rows if number >= 0) == list(range(47))
+    for number in range(len(shares[0])):
+        here = [each for share in shares for each in share[number]]
+        assert {~each for each in here if each < 0} <= {each for each in here if each >= 0}
+
+
+def test_a_blank_row_counts_for_nothing(inputs, tmp_path):
+    rows = make_rows(credits(), old_shift=0.1)
+    made = tensors([rows[1], blank(rows[4])], alpha=1.0, pad_id=0, device=torch.device("cpu"))
+    assert made["completion_mask"].sum(-1).tolist() == [len(rows[1].text.answer), 0]
+    assert made["old_per_token_logps"][1].abs().sum() == 0
+    trainer = make_trainer(inputs, tmp_path)
+    loss = trainer.compute_loss(trainer.model, made)
+    alone = tensors([rows[1]], alpha=1.0, pad_id=0, device=torch.device("cpu"))
+    expected = trainer.compute_loss(trainer.model, alone)
+    assert loss.item() == pytest.approx(expected.item() / 2, abs=1e-6)

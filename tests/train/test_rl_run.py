@@ -256,3 +256,23 @@ def test_a_finished_run_is_not_trained_further(policy, programs, whole, tmp_path
     assert losses(folder) == losses(whole)
     found, wanted = (each / "last" / "model.safetensors" for each in (folder, whole))
     assert found.read_bytes() == wanted.read_bytes()
+
+
+@pytest.mark.parametrize(("reference", "rollouts"), [("whole", {}), ("whole_ahead", AHEAD)])
+def test_two_processes_learn_as_one_does(policy, programs, tmp_path, request, reference, rollouts):
+    """One answers for both, each has passes of its own; they talk through gloo."""
+    expected, folder = request.getfixturevalue(reference), tmp_path / "run"
+    (tmp_path / "script.py").write_text(script(policy, programs, folder, rollouts))
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [sys.executable, *launch, str(tmp_path / "script.py")]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run(command, check=True, timeout=200, env=environment, capture_output=True)
+    (part,) = records(folder, "part")
+    assert part["processes"] == 2
+    found, wanted = losses(folder), losses(expected)
+    assert found.keys() == wanted.keys()
+    for step in (1, 2):  # from then on rounding may change which tokens are drawn
+        assert found[step] == pytest.approx(wanted[step], rel=1e-4, abs=1e-6)
+    assert [line["tokens"] for line in records(folder, "rl_step")][:2] == [
+        line["tokens"] for line in records(expected, "rl_step")
+    ][:2]

@@ -5,8 +5,7 @@ causal mask, so that no other mask is needed and attention runs at its fastest.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -17,8 +16,6 @@ from kernelwright.train.rl.credit import Credit
 WIDTHS_OF = 64
 """Rows of a batch are padded to a multiple of this."""
 
-Item = TypeVar("Item")
-
 
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -26,7 +23,7 @@ class Text:
 
     prompt: Sequence[int]
     answer: Sequence[int]
-    """At least one."""
+    """At least one, but for rows that count for nothing."""
 
     def __len__(self) -> int:
         return len(self.prompt) + len(self.answer)
@@ -117,9 +114,25 @@ def spread(values: Sequence[np.ndarray], mask: np.ndarray) -> np.ndarray:
     return made
 
 
-def share_of(items: Sequence[Item], process: int, processes: int, blank: Item) -> list[Item]:
-    """Those of one of several processes; all have as many, since sharded weights are gathered in
-    every pass: blank ones make up for what is missing."""
-    turns = -(-len(items) // processes)
-    mine = list(items[process::processes])
-    return mine + [blank] * (turns - len(mine))
+def passes_of(
+    lengths: Sequence[int], micro_tokens: int, *, process: int = 0, processes: int = 1
+) -> list[list[int]]:
+    """Numbers of the rows in each pass of one of several processes.
+
+    All have as many passes, since sharded weights are gathered in each, and as many rows in the
+    same pass, since figures of rows are. What is missing is made up for by `~number` of a row that
+    another process has: it is to count for nothing.
+    """
+    found = []
+    for numbers in micro_batches(lengths, micro_tokens * processes):
+        mine = numbers[process::processes]
+        most = -(-len(numbers) // processes)
+        found.append(mine + [~numbers[0]] * (most - len(mine)))
+    return found
+
+
+def blank(row: Row) -> Row:
+    """A row of which no token is an answer's."""
+    text = Text([*row.text.prompt, *row.text.answer], [])
+    old = None if row.old_logps is None else row.old_logps[:0]
+    return replace(row, text=text, old_logps=old)

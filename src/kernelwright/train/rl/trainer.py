@@ -31,9 +31,9 @@ from kernelwright.train.rl.figures import flat
 from kernelwright.train.rl.passes import (
     Row,
     Text,
+    blank,
     ids_and_mask,
-    micro_batches,
-    share_of,
+    passes_of,
     spread,
     tensors,
 )
@@ -205,36 +205,38 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             row_weight: of a row's loss, where losses are means over a pass's rows.
         """
         total = torch.zeros((), device=self.args.device)
-        batches = micro_batches([len(row.text) for row in rows], self.recipe.micro_tokens)
-        processes = self.accelerator.num_processes
-        mine = share_of(
-            [(numbers, 1.0) for numbers in batches],
-            self.accelerator.process_index,
-            processes,
-            blank=(batches[0] if batches else [], 0.0),
-        )
-        for turn, (numbers, weight) in enumerate(mine):
+        passes = self._passes([len(row.text) for row in rows])
+        for turn, numbers in enumerate(passes):
             inputs = tensors(
-                [rows[number] for number in numbers],
+                [rows[number] if number >= 0 else blank(rows[~number]) for number in numbers],
                 alpha=self.recipe.objective.alpha if self._is(Loss.HRD) else 1.0,
                 pad_id=self._tokenizer.pad_token_id,
                 device=self.args.device,
             )
-            if gradients is None:
-                weight *= row_weight * len(numbers)
-            else:
+            weight = row_weight * len(numbers)
+            if gradients is not None:
+                weight = 1.0
                 mask = inputs["completion_mask"].cpu().numpy().astype(bool)
-                spread_out = spread([gradients[number] for number in numbers], mask)
+                spread_out = spread([gradients[n] for n in numbers if n >= 0], mask)
                 inputs["gradients"] = torch.from_numpy(spread_out).to(self.args.device)
-            is_last = turn == len(mine) - 1
+            is_last = turn == len(passes) - 1
             with nullcontext() if is_last else self.accelerator.no_sync(model):
                 with self.compute_loss_context_manager():
-                    # Gradients are averaged over processes, which have passes of their own.
-                    loss = self.compute_loss(model, inputs) * (weight * processes)
+                    # Gradients are averaged over processes, which have rows of their own.
+                    weight *= self.accelerator.num_processes
+                    loss = self.compute_loss(model, inputs) * weight
                 self.accelerator.backward(loss)
             total += loss.detach()
-            self._count(inputs, weight)
+            self._count(inputs)
         return total
+
+    def _passes(self, lengths: Sequence[int]) -> list[list[int]]:
+        return passes_of(
+            lengths,
+            self.recipe.micro_tokens,
+            process=self.accelerator.process_index,
+            processes=self.accelerator.num_processes,
+        )
 
     def _whole_gradient(self, model: Any, rows: Sequence[Row]) -> tuple[float, list[np.ndarray]]:
         """drpo's loss over an update, and its gradient with respect to the log-probability of each
@@ -301,10 +303,9 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         self._seen = logps.detach(), entropies.detach()
         return logps, entropies, None
 
-    def _count(self, inputs: dict[str, torch.Tensor], weight: float) -> None:
-        """Add the last pass to the sums of the step, unless it was blank."""
-        if not weight or self._seen is None:
-            return
+    def _count(self, inputs: dict[str, torch.Tensor]) -> None:
+        """Add the last pass to the sums of the step."""
+        assert self._seen is not None, "a pass was made"
         logps, entropies = self._seen
         mask = inputs["completion_mask"]
         old = inputs.get("old_per_token_logps", logps)
@@ -332,23 +333,15 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
     @torch.no_grad()
     def _logps(self, texts: Sequence[Text], model: Any) -> list[np.ndarray]:
         """Of each text's answer: (its tokens,) float32; in every process."""
-        batches = micro_batches([len(text) for text in texts], self.recipe.micro_tokens)
-        mine = share_of(
-            batches,
-            self.accelerator.process_index,
-            self.accelerator.num_processes,
-            blank=batches[0] if batches else [],
-        )
         found: dict[int, np.ndarray] = {}
-        for numbers in mine:
-            few = [texts[number] for number in numbers]
+        for numbers in self._passes([len(text) for text in texts]):
+            few = [texts[max(number, ~number)] for number in numbers]
             ids, mask = ids_and_mask(few, pad_id=self._tokenizer.pad_token_id)
             read, counted = (torch.from_numpy(each).to(self.args.device) for each in (ids, mask))
             width = ids.shape[1]
             logps = self._get_per_token_logps_and_entropies(model, read, counted, width)[0]
             values = logps.float().cpu().numpy()
-            for row, number in enumerate(numbers):
-                found[number] = values[row][mask[row]]
+            found |= {n: values[row][mask[row]] for row, n in enumerate(numbers) if n >= 0}
         if self.accelerator.num_processes > 1:
             found = {name: each for part in gather_object([found]) for name, each in part.items()}
         return [found[number] for number in range(len(texts))]
