@@ -134,14 +134,14 @@ class FakeJudges:
         return futures
 
 
-def make_recipe(policy, programs, **changes):
+def make_recipe(policy, file, **changes):
     """A recipe whose steps take a tenth of a second; `changes` are tables, merged in."""
     values = {
         "seed": 1,
         "micro_tokens": 1024,
         "budget": {"steps": 6},
         "model": {"path": str(policy)},
-        "programs": {"files": [str(programs)]},
+        "programs": {"files": [str(file)]},
         "curriculum": {"stages": [{"levels": {"1": 1.0}}]},
         "rollouts": {"programs": 6, "group": 6, "max_tokens": 32},
         "judging": {"device": "cpu"},

@@ -8,11 +8,12 @@ and never remembered.
 
 import queue
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from types import TracebackType
 from typing import Self
@@ -40,6 +41,8 @@ class Finding:
     """Of ours; or the program cannot be judged by."""
     is_usage: bool = False
     """It is the program that cannot be judged by, whatever the candidate."""
+    at_s: float = field(default_factory=time.monotonic, compare=False)
+    """When it was found, by this process's clock."""
 
 
 @dataclass(slots=True)

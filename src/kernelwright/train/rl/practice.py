@@ -42,7 +42,7 @@ class Batch:
     judge_s: float = 0.0
     """From then on, until the last verdict was there."""
     wait_s: float = 0.0
-    """Of these, spent on nothing else."""
+    """Spent on waiting for verdicts alone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,9 +119,9 @@ class Practice:
         """
         began = time.monotonic()
         findings = [rollout.finding() for rollout in batch.rollouts]
-        now = time.monotonic()
-        batch.wait_s += now - began
-        batch.judge_s += now - min(batch.handed_in_s, began)
+        batch.wait_s += time.monotonic() - began
+        last = max((each.at_s for each in findings if each is not None), default=0.0)
+        batch.judge_s += max(0.0, last - batch.handed_in_s)
         verdicts: list[Verdict | None] = []
         outcomes: list[Outcome | None] = []
         for rollout, finding in zip(batch.rollouts, findings, strict=True):
