@@ -13,7 +13,7 @@ from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.folder import Standing
 from kernelwright.train.objectives import drpo
 from kernelwright.train.pace import Pace
-from kernelwright.train.rl.credit import Credit, credits_of, plan_length, rewards_of
+from kernelwright.train.rl.credit import Credit, credits_of, plan_length, plan_mark, rewards_of
 from kernelwright.train.rl.passes import Row, Text, blank, micro_batches, padded, passes_of, tensors
 from kernelwright.train.rl.recipe import Loss, Objective
 from kernelwright.train.rl.run import trainer_of
@@ -244,9 +244,10 @@ def test_a_plan_ends_behind_its_mark_whatever_the_tokens(inputs):
     _, tokenizer = load_model(inputs[0], "cpu")
     text = "<plan>\nfuses: relu\n</plan>\n```python\npass\n```\n"
     tokens = tokenizer(text)["input_ids"]
-    length = plan_length(tokens, tokenizer)
+    length = plan_length(tokens, tokenizer, plan_mark(tokenizer))
     assert tokenizer.decode(tokens[:length]) == "<plan>\nfuses: relu\n</plan>"
-    assert plan_length(tokenizer("no plan")["input_ids"], tokenizer) == 0
+    without = tokenizer("no plan")["input_ids"]
+    assert plan_length(without, tokenizer, plan_mark(tokenizer)) == 0
 
     class Letters:
         """A tokenizer without a token for the mark."""
@@ -258,8 +259,10 @@ def test_a_plan_ends_behind_its_mark_whatever_the_tokens(inputs):
             return "".join(map(chr, tokens))
 
     letters = list(map(ord, text))
-    assert plan_length(letters, Letters()) == text.index("</plan>") + len("</plan>")
-    assert plan_length(letters[:9], Letters()) == 0
+    assert plan_length(letters, Letters(), plan_mark(Letters())) == text.index("</plan>") + len(
+        "</plan>"
+    )
+    assert plan_length(letters[:9], Letters(), None) == 0
 
 
 # -- passes

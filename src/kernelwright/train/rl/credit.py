@@ -79,9 +79,17 @@ def _advantages(rewards: Sequence[float | None], objective: Objective) -> list[f
     return centred(rewards, divides=objective.loss is Loss.GRPO)
 
 
-def plan_length(tokens: list[int], tokenizer: "PreTrainedTokenizerBase") -> int:
-    """Tokens up to the end of the plan; 0 where there is none."""
-    mark = tokenizer.get_vocab().get(PLAN_END)
+def plan_mark(tokenizer: "PreTrainedTokenizerBase") -> int | None:
+    """The token that ends a plan, where one does."""
+    return tokenizer.get_vocab().get(PLAN_END)
+
+
+def plan_length(tokens: list[int], tokenizer: "PreTrainedTokenizerBase", mark: int | None) -> int:
+    """Tokens up to the end of the plan; 0 where there is none.
+
+    Args:
+        mark: of `plan_mark`.
+    """
     if mark is not None:
         return tokens.index(mark) + 1 if mark in tokens else 0
     if PLAN_END not in tokenizer.decode(tokens):

@@ -19,7 +19,6 @@ def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]
     names = Counter(each.question.name for each in rollouts if each.turn == 0)
     levels = Counter(name.level for name in names)
     known = [reward.code for reward in rewards if reward is not None]
-    shares = [v.library_share for v in verdicts if v is not None and v.library_share is not None]
     return {
         "stage": batch.stage,
         "level_mix": {f"L{level}": n / levels.total() for level, n in sorted(levels.items())},
@@ -33,7 +32,7 @@ def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]
             "std": pstdev(known) if known else None,
         },
         **_shares(verdicts, settled.outcomes),
-        "own_kernel_share": 1 - fmean(shares) if shares else None,
+        "own_kernel_share": own_kernel_share(verdicts),
         "groups": _groups([each.group for each in rollouts], settled.outcomes),
         "by_level": _by_level(rollouts, settled),
         "tokens": fmean(len(each.tokens) for each in rollouts),
@@ -60,6 +59,16 @@ def _shares(verdicts: Sequence[Verdict | None], outcomes: Sequence[Outcome | Non
         "faster": faster(verdicts) / num if num and speedups else None,
         "speedup": geometric_mean(speedups),
     }
+
+
+def own_kernel_share(verdicts: Iterable[Verdict | None]) -> float | None:
+    """Mean share of GPU time in a candidate's own kernels, where it was measured."""
+    shares = [
+        1 - each.library_share
+        for each in verdicts
+        if each is not None and each.library_share is not None
+    ]
+    return fmean(shares) if shares else None
 
 
 def speedups_of(verdicts: Iterable[Verdict | None]) -> list[float]:

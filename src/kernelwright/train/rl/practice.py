@@ -188,8 +188,7 @@ class Practice:
             values["rollouts"], {name: each for name, each in questions.items() if each is not None}
         )
         before = self._judges.num_judged
-        self.asker.read(rollouts)
-        self.asker.judge(rollouts)
+        self.asker.take(rollouts)
         return Batch(
             step=values["step"],
             stage=values["stage"],

@@ -5,8 +5,9 @@ Tokens are kept as they were written: what is learnt from is not tokenised again
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 ORIGIN = "rl"
+READ = 4096
+"""Texts that are remembered as they were read: a policy that has learnt repeats itself."""
 CANDIDATE = "candidate"
 """What an answer with one is counted as; others by why they have none."""
 
@@ -106,6 +109,7 @@ class Asker:
         """
         self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
         self._request, self._device = request, device
+        self._read = lru_cache(READ)(partial(read_answer, origin=ORIGIN))
 
     def question(self, name: Name, program: Program, text: str) -> Question:
         """Args:
@@ -154,8 +158,12 @@ class Asker:
         self._write(rollouts, sampling)
         return rollouts
 
-    def judge(self, rollouts: Sequence[Rollout]) -> None:
-        """Hand in what is written; also that of a run that is gone on with."""
+    def take(self, rollouts: Sequence[Rollout]) -> None:
+        """Read what is written, and hand candidates in; also those of a run that is gone on with.
+
+        Not from two threads at once.
+        """
+        self._read_all(rollouts)
         by_program: dict[str, list[Rollout]] = defaultdict(list)
         for each in rollouts:
             if each.answer.candidate is not None:
@@ -165,7 +173,7 @@ class Asker:
             for each, future in zip(some, self._judges.judge(reference, sources), strict=True):
                 each.future = future
 
-    def read(self, rollouts: Sequence[Rollout]) -> None:
+    def _read_all(self, rollouts: Sequence[Rollout]) -> None:
         """Answers out of tokens."""
         # Marks of plan and code are no special tokens to the tokenizer: they stay.
         texts = self._tokenizer.batch_decode(
@@ -173,12 +181,14 @@ class Asker:
             skip_special_tokens=True,
         )
         for each, text in zip(rollouts, texts, strict=True):
-            each.answer = read_answer(text, origin=ORIGIN)
+            each.answer = self._read(text)
 
     def _write(self, rollouts: Sequence[Rollout], sampling: Sampling) -> None:
         left: dict[Any, list[Rollout]] = defaultdict(list)
         missing = Counter(each.group for each in rollouts)
-        with sharing(self._device):
+        taken = []
+        # Beside the GPU, which would wait while answers are read.
+        with sharing(self._device), ThreadPoolExecutor(1, "read") as reading:
             for number, written in self._writer.write(
                 [each.prompt for each in rollouts],
                 seeds=[each.seed for each in rollouts],
@@ -188,9 +198,9 @@ class Asker:
                 _keep(each, written)
                 left[each.group].append(each)
                 if len(left[each.group]) == missing[each.group]:
-                    some = left.pop(each.group)
-                    self.read(some)
-                    self.judge(some)
+                    taken.append(reading.submit(self.take, left.pop(each.group)))
+        for done in taken:
+            done.result()
 
 
 def _keep(rollout: Rollout, written: Written) -> None:

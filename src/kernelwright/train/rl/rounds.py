@@ -5,6 +5,7 @@ audits, records.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,9 @@ from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.train.records import RECORDS, RL_STEP
-from kernelwright.train.rl.credit import credits_of, plan_length, rewards_of
+from kernelwright.train.rl.credit import credits_of, plan_length, plan_mark, rewards_of
 from kernelwright.train.rl.curriculum import Promotion, State
-from kernelwright.train.rl.figures import step_record
+from kernelwright.train.rl.figures import own_kernel_share, step_record
 from kernelwright.train.rl.passes import Row, Text
 from kernelwright.train.rl.practice import Batch, Practice
 from kernelwright.train.rl.recipe import Loss, Recipe
@@ -58,7 +59,8 @@ class Rounds:
     ) -> None:
         self.recipe, self.folder = recipe, folder
         self.writer, self.practice, self.watch = writer, practice, watch
-        self._tokenizer, self._validation, self._say = tokenizer, validation, say
+        self._validation, self._say = validation, say
+        self._plan_length = partial(plan_length, tokenizer=tokenizer, mark=plan_mark(tokenizer))
 
     def lesson(self, batch: Batch) -> Lesson:
         """Of a batch whose verdicts are waited for.
@@ -79,7 +81,7 @@ class Rounds:
             Row(
                 text=Text(rollout.prompt, rollout.tokens),
                 credit=credit,
-                plan_length=plan_length(rollout.tokens, self._tokenizer) if has_plans else 0,
+                plan_length=self._plan_length(rollout.tokens) if has_plans else 0,
                 group=numbers[rollout.group],
                 old_logps=batch.old_logps[number] if batch.old_logps else None,
             )
@@ -92,11 +94,12 @@ class Rounds:
     def step_done(self, line: Record, words: str) -> None:
         """Record a step, audit where it is time, and go on in the curriculum."""
         step = line["step"]
-        record.append(self.folder / RECORDS, [{"record": RL_STEP, **line}])
         self._say(words)
-        self._promoted(step, self.practice.curriculum.stepped())
         if self.watch.is_due(step):
-            self._audit(step)
+            share = self._audit(step)
+            line = line | {"own_kernel_share": line["own_kernel_share"] or share}
+        record.append(self.folder / RECORDS, [{"record": RL_STEP, **line}])
+        self._promoted(step, self.practice.curriculum.stepped())
 
     def validate(self, step: int) -> Validated:
         """
@@ -126,7 +129,8 @@ class Rounds:
         record.append(self.folder / RECORDS, [{"record": "promotion", "step": step, **line}])
         self._say(f"step {step}  stage {promotion.before} -> {promotion.after}")
 
-    def _audit(self, step: int) -> None:
+    def _audit(self, step: int) -> float | None:
+        """The mean share of GPU time in own kernels, which fresh judging measures."""
         records, refused = self.watch.audit(step)
         record.append(self.folder / AUDITS, records)
         self.practice.overruled |= refused
@@ -134,6 +138,7 @@ class Rounds:
             if not line["agrees"]:
                 code = line["verdict"]["code"]
                 self._say(f"step {step}  an audit refuses what was rewarded: {code}")
+        return own_kernel_share([Verdict.from_json(dict(line["verdict"])) for line in records])
 
     # -- going on
 

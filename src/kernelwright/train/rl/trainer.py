@@ -378,6 +378,7 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         elif "checkpoint_bytes" in logs:
             self._on_main(lambda rounds: rounds.note_checkpoint(step, logs))
         super().log(logs)
+        self.state.log_history.clear()  # records have it, and every checkpoint would repeat it
 
     def _step_line(self, logs: dict[str, float]) -> Record:
         kl, entropy, tokens = self.accelerator.reduce(self._sums, reduction="sum").tolist()
