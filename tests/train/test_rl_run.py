@@ -28,6 +28,7 @@ from kernelwright.core.verdict import Code
 from kernelwright.verify.standing import Finding
 
 AHEAD = {"ahead": 1}
+TWO_STAGES = [{"levels": {"1": 1.0}}, {"levels": {"1": 1.0, "2": 1.0}}]
 
 
 @pytest.fixture(scope="module")
@@ -212,7 +213,7 @@ def test_stages_follow_held_out_programs(policy, programs, tmp_path):
         policy,
         programs,
         curriculum={
-            "stages": [{"levels": {"1": 1.0}}, {"levels": {"1": 1.0, "2": 1.0}}],
+            "stages": TWO_STAGES,
             "promote_at": 0.75,
         },
         validation={"every_steps": 2},
@@ -247,6 +248,20 @@ def test_what_is_wrong_is_told_and_learnt_from_again(programs, tmp_path):
         assert 0 < again <= 36
         assert sum(line["answers"].values()) == line["rollouts"]
         assert 6 < sum(line["groups"].values()) <= 12, "answers of a turn are compared"
+
+
+def test_weights_alone_are_gone_on_from_where_the_curriculum_stood(policy, programs, tmp_path):
+    folder = tmp_path / "run"
+    tables = {"rollouts": AHEAD, "curriculum": {"stages": TWO_STAGES, "promote_at": 0.0}}
+    run(make_recipe(policy, programs, **tables), folder)
+    shutil.rmtree(folder / "checkpoints")
+    run(make_recipe(policy, programs, budget={"steps": 8}, **tables), folder, resume=True)
+    part = records(folder, "part")[1]
+    assert (part["from_step"], part["from"], part["optimizer_began"]) == (6, "last", 6)
+    steps = records(folder, "rl_step")
+    assert [line["step"] for line in steps] == list(range(1, 9))
+    assert [line["stage"] for line in steps] == [1] * 8, "promoted before the first step, once"
+    assert len(records(folder, "promotion")) == 1
 
 
 def test_a_finished_run_is_not_trained_further(policy, programs, whole, tmp_path):
