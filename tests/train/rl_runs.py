@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import Future
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -121,6 +122,9 @@ class FakeJudges:
 
     def __exit__(self, *_):
         pass
+
+    def undisturbed(self):
+        return nullcontext()
 
     def judge(self, reference, sources):
         futures = []

@@ -100,6 +100,18 @@ def test_what_is_accepted_is_timed_by_the_clock_owner():
     assert clock.seen == [["good"]]
 
 
+def test_nothing_is_timed_while_the_caller_computes():
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(accepted), clock)) as judges:
+        with judges.undisturbed():
+            (early,) = judges.judge("p", ["early"])
+            while not judges._held:
+                assert not early.done()
+            assert clock.seen == []
+        (late,) = judges.judge("p", ["late"])
+        assert [each.verdict.speedup for each in results([early, late])] == [2.0, 2.0]
+
+
 def speed(ratio):
     ms = {"reference": ratio, "candidate": 1.0}
     times = {n: Timing(median_ms=t, low_ms=t, high_ms=t, num_samples=5) for n, t in ms.items()}

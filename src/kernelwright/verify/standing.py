@@ -10,9 +10,9 @@ import queue
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from types import TracebackType
@@ -74,6 +74,8 @@ class StandingJudges:
         self._open: dict[str, _Open] = {}
         self._to_judge: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
         self._to_time: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
+        self._held: list[ExecutorJob] | None = None
+        """Accepted while the caller is not to be disturbed; None where it may be."""
         self._batches: dict[str, list[str]] = {}
         self._num_batches = 0
         self._threads: list[threading.Thread] = []
@@ -125,6 +127,20 @@ class StandingJudges:
         for first in range(0, len(contents), MAX_BATCH):
             self._hand_in(contents[first : first + MAX_BATCH])
         return futures
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """What is accepted waits to be timed until the block is left: the caller computes on the
+        GPU. A clock owner that waited to be alone there would keep judges off meanwhile."""
+        with self._lock:
+            self._held = []
+        try:
+            yield
+        finally:
+            with self._lock:
+                held, self._held = self._held, None
+            for job in held:
+                self._to_time.put(job)
 
     def _forget(self) -> None:
         """What was asked least lately, beyond `memory`; not what is being judged."""
@@ -197,9 +213,16 @@ class StandingJudges:
             elif self._pools.clock is not None and finding.get("verdict", {}).get("accepted"):
                 one = self._open[content]
                 one.judged = finding
-                self._to_time.put((content, timing_job(one.job, finding["verdict"]["errors"])))
+                self._hand_to_clock((content, timing_job(one.job, finding["verdict"]["errors"])))
             else:
                 self._found(content, finding)
+
+    def _hand_to_clock(self, job: ExecutorJob) -> None:
+        with self._lock:
+            if self._held is not None:
+                self._held.append(job)
+                return
+        self._to_time.put(job)
 
     def _timed(self, done: Done) -> None:
         judged = self._open[done.id].judged

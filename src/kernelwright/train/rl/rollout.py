@@ -4,8 +4,9 @@ Tokens are kept as they were written: what is learnt from is not tokenised again
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,6 +42,8 @@ class Judges(Protocol):
     num_judged: int
 
     def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[Finding]]": ...
+
+    def undisturbed(self) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +113,12 @@ class Asker:
         self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
         self._request, self._device = request, device
         self._read = lru_cache(READ)(partial(read_answer, origin=ORIGIN))
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Around what this process computes on the GPU. Not to be nested."""
+        with self._judges.undisturbed(), sharing(self._device):
+            yield
 
     def question(self, name: Name, program: Program, text: str) -> Question:
         """Args:
@@ -188,7 +197,7 @@ class Asker:
         missing = Counter(each.group for each in rollouts)
         taken = []
         # Beside the GPU, which would wait while answers are read.
-        with sharing(self._device), ThreadPoolExecutor(1, "read") as reading:
+        with self.computing(), ThreadPoolExecutor(1, "read") as reading:
             for number, written in self._writer.write(
                 [each.prompt for each in rollouts],
                 seeds=[each.seed for each in rollouts],

@@ -123,7 +123,7 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         if batch is not None:
             self._seconds |= {"judge": batch.judge_s, "judge_wait": batch.wait_s}
         began = time.monotonic()
-        with self._sharing():
+        with self._computing():
             loss = self._learn(model, lesson.rows)
         self._seconds["learn"] += time.monotonic() - began
         self._line = lesson.record
@@ -324,7 +324,7 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             return
         texts = None if more is None else [Text(each.prompt, each.tokens) for each in more]
         began = time.monotonic()
-        with self._sharing():
+        with self._computing():
             logps = self._logps(self._shared(texts), model)
         self._seconds["learn"] += time.monotonic() - began
         if batch is not None:
@@ -428,8 +428,10 @@ class RolloutTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         assert value is not None
         return value
 
-    def _sharing(self) -> AbstractContextManager[None]:
-        return sharing(self.args.device)
+    def _computing(self) -> AbstractContextManager[None]:
+        """Around what is computed on the GPU: nobody takes times there meanwhile."""
+        rounds = self.rounds
+        return sharing(self.args.device) if rounds is None else rounds.practice.asker.computing()
 
 
 def _never_asked(**_: Any) -> list[float]:
