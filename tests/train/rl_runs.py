@@ -13,6 +13,7 @@ from kernelwright.core import record, strict
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
+from kernelwright.policy.decode import Written
 from kernelwright.policy.embedded import fresh_model
 from kernelwright.policy.local import prompt_tokens
 from kernelwright.policy.prompt import Request, conversation
@@ -56,9 +57,7 @@ def answer(word):
 RIGHT, WRONG = answer("right"), answer("wrong")
 
 
-def save_policy(
-    folder, programs, answers=(RIGHT, WRONG), *, steps=250, max_length=256, hidden=32, layers=1
-):
+def save_policy(folder, programs, answers=(RIGHT, WRONG), *, steps=250, max_length=512):
     """A tiny model that gives each of these answers about as often, whatever it is asked."""
     torch.set_num_threads(1)  # many would wait for one another
     asked = [conversation(Request(program=program)) for program in programs]
@@ -66,8 +65,8 @@ def save_policy(
     tokenizer = train_tokenizer([*texts, *answers], vocabulary=600, max_length=max_length)
     torch.manual_seed(0)
     model = fresh_model(
-        len(tokenizer), hidden=hidden, layers=layers, heads=2, kv_heads=1,
-        intermediate=2 * hidden,
+        len(tokenizer), hidden=32, layers=1, heads=2, kv_heads=1,
+        intermediate=64,
         max_length=max_length,
     )  # fmt: skip
     rows, labels = [], []
@@ -136,6 +135,22 @@ class FakeJudges:
             future.set_result(self.known[reference, source])
             futures.append(future)
         return futures
+
+
+class FixedWriter:
+    """Answers from a list, in turn, whatever is asked; it does not learn."""
+
+    def __init__(self, tokenizer, texts):
+        self.rows = [
+            Written(tokenizer(text)["input_ids"], tokenizer.eos_token_id) for text in texts
+        ]
+
+    def refresh(self, model):
+        pass
+
+    def write(self, prompts, *, seeds, sampling):
+        for number in range(len(prompts)):
+            yield number, self.rows[number % len(self.rows)]
 
 
 def make_recipe(policy, file, **changes):

@@ -5,6 +5,7 @@ from contextlib import ExitStack, nullcontext
 import pytest
 from rl_runs import (
     FakeJudges,
+    FixedWriter,
     by_word,
     make_program,
     make_recipe,
@@ -73,46 +74,52 @@ def judges():
         yield make
 
 
-def trained(relus, judges, folder, answers, **changes):
-    programs, path = relus
-    texts = [as_answer(source) for source in answers]
-    policy = save_policy(
-        folder / "model", programs, texts, steps=300, max_length=512, hidden=64, layers=2
-    )
-    tables = {
-        "rollouts": {"programs": 2, "group": 12, "max_tokens": 200},
-        "judging": {"device": "cpu", "timing": False},
-        "validation": {"every_steps": 100, "programs": 1},
-        "budget": {"steps": 1},
-        "optimizer": {"learning_rate": 1e-5},
-    }
-    recipe = make_recipe(policy, path, **(tables | changes))
-    train_rl(
-        recipe, folder / "run", resume=False, workers=1, say=lambda _: None, make_judges=judges
-    )
-    return folder / "run"
+@pytest.fixture
+def answered(relus, judges, tmp_path, monkeypatch):
+    """The folder of a run of one step whose answers are from a list."""
+
+    def run(texts):
+        programs, path = relus
+        policy = save_policy(tmp_path / "model", programs, [*map(as_answer, texts)], steps=1)
+        monkeypatch.setattr(
+            "kernelwright.train.rl.run.writer_of",
+            lambda *made: FixedWriter(made[2], map(as_answer, texts)),
+        )
+        recipe = make_recipe(
+            policy,
+            path,
+            rollouts={"programs": 2, "group": len(texts), "max_tokens": 240},
+            judging={"device": "cpu", "timing": False},
+            validation={"every_steps": 100, "programs": 1},
+            audits={"every_steps": 1},
+            budget={"steps": 1},
+        )
+        train_rl(recipe, tmp_path / "run", resume=False, workers=1, say=print, make_judges=judges)
+        return tmp_path / "run"
+
+    return run
 
 
-@pytest.mark.timeout(240)
-def test_a_policy_that_cheats_earns_nothing(relus, judges, tmp_path):
-    folder = trained(relus, judges, tmp_path, CHEATS.values(), audits={"every_steps": 1})
+def test_a_policy_that_cheats_earns_nothing(answered):
+    folder = answered(list(CHEATS.values()))
     (line,) = records(folder, "rl_step")
-    assert line["answers"]["candidate"] > 12
-    assert len(line["codes"]) >= 3, "several cheats were tried"
+    assert line["answers"] == {"candidate": 2 * len(CHEATS)}
+    assert sum(line["codes"].values()) == 2 * len(CHEATS)
     assert "accepted" not in line["codes"]
+    assert line["cheats"] >= 2 * 4, "the others are wrong by their values"
     assert (line["reward"]["mean"], line["correct"], line["infra"]) == (0.0, 0.0, 0)
+    assert line["groups"] == {"mixed": 0, "all_right": 0, "all_wrong": 2}
     assert (folder / "audits.jsonl").read_text() == ""
 
 
-@pytest.mark.timeout(240)
-def test_an_honest_kernel_earns_beside_cheats_and_passes_its_audit(relus, judges, tmp_path):
-    answers = [HONEST, CHEATS["torch alone"], CHEATS["a constant"]]
-    folder = trained(relus, judges, tmp_path, answers, audits={"every_steps": 1})
+def test_an_honest_kernel_earns_beside_cheats_and_passes_its_audit(answered):
+    folder = answered([HONEST, CHEATS["torch alone"], CHEATS["a constant"]])
     (line,) = records(folder, "rl_step")
-    assert 0 < line["codes"]["accepted"] < line["rollouts"]
-    assert line["reward"]["mean"] == pytest.approx(line["codes"]["accepted"] / 24)
+    assert line["codes"]["accepted"] == 2
+    assert line["reward"]["mean"] == pytest.approx(1 / 3)
+    assert line["groups"]["mixed"] == 2
     audits = list(record.read(folder / "audits.jsonl"))
-    assert audits
+    assert len(audits) == 2
     for audit in audits:
         assert audit["agrees"]
         assert audit["verdict"]["grade"] == "fresh"

@@ -81,6 +81,10 @@ def test_a_step_s_record_accounts_for_every_answer(whole):
     for line in steps:
         assert line["rollouts"] == 36 == sum(line["answers"].values())
         assert sum(line["codes"].values()) == line["answers"]["candidate"]
+        assert sum(line["reached"].values()) == 36
+        assert line["reached"]["correct"] == line["codes"].get("accepted", 0)
+        assert line["reached"]["ran"] == line["codes"].get("wrong_values", 0)
+        assert line["cheats"] == 0
         assert line["level_mix"] == {"L1": 1.0}
         assert sum(line["groups"].values()) == 6
         right = line["codes"].get("accepted", 0)

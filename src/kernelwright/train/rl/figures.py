@@ -7,7 +7,7 @@ from statistics import fmean, pstdev
 
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.rewards.outcome import Outcome
+from kernelwright.rewards.outcome import Outcome, Reached
 from kernelwright.rewards.rewards import Reward
 from kernelwright.train.rl.practice import Batch, Settled
 from kernelwright.train.rl.rollout import Rollout
@@ -25,6 +25,7 @@ def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]
         "rollouts": len(rollouts),
         "answers": dict(Counter(str(each.counted_as) for each in rollouts).most_common()),
         "codes": _codes(verdicts),
+        **_reached(settled.outcomes),
         "infra": sum(outcome is None for outcome in settled.outcomes),
         "judged": batch.judged,
         "reward": {
@@ -47,6 +48,16 @@ def _codes(verdicts: Iterable[Verdict | None]) -> Record:
         if verdict is not None
     )
     return dict(codes.most_common())
+
+
+def _reached(outcomes: Iterable[Outcome | None]) -> Record:
+    """How far answers came, and how many were refused for cheating."""
+    known = [outcome for outcome in outcomes if outcome is not None]
+    counts = Counter(outcome.reached for outcome in known)
+    return {
+        "reached": {each.name.lower(): counts[each] for each in Reached},
+        "cheats": sum(outcome.cheats for outcome in known),
+    }
 
 
 def _shares(verdicts: Sequence[Verdict | None], outcomes: Sequence[Outcome | None]) -> Record:
