@@ -58,6 +58,8 @@ def test_a_run_says_how_far_it_came_and_where_its_weights_are(tmp_path, capsys):
     assert exit_code(COMMAND) == 2
     assert "--resume" in capsys.readouterr().err
     assert exit_code([*COMMAND, "--resume"]) == 0
+    assert exit_code([*COMMAND, "--resume", "--set", "budget.steps=3"]) == 0
+    assert "3 steps" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

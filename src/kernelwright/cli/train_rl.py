@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 def command(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A TOML file: docs/rl.md.")],
     folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A setting in place of the recipe's, e.g. objective.loss=grpo.",
+            show_default="",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the run in the folder.")
     ] = False,
@@ -35,7 +44,7 @@ def command(
     from kernelwright.train.rl.recipe import Recipe
     from kernelwright.train.rl.run import train_rl
 
-    loaded = Recipe.load(recipe)
+    loaded = Recipe.load(recipe, changes or ())
     num_workers = workers or len(os.sched_getaffinity(0))
     with progress("train") as say:
         ended = train_rl(loaded, folder, resume=resume, workers=num_workers, say=say)

@@ -3,7 +3,7 @@
 docs/rl.md explains every setting; recipes/rl has examples.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -275,13 +275,16 @@ class Recipe:
             raise UsageError("no programs to learn from", remedy="give programs.files or .draw")
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
         """From a TOML file; files and models are named as seen from the current folder.
+
+        Args:
+            changes: settings in place of the file's, "objective.loss = 'grpo'" each.
 
         Raises:
             UsageError: it cannot be read, or says what a recipe does not know.
         """
-        return strict.load(cls, path)
+        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
 
     def to_json(self) -> Record:
         return asdict(self)
