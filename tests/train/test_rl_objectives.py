@@ -84,7 +84,7 @@ def gradients(model):
 
 def compare(trainer, rows, by_hand):
     """Loss and gradients of the trainer, and of a function of (model, rows)."""
-    loss = trainer._learn(trainer.model, rows)
+    loss = trainer.learn(trainer.model, rows)
     model, _ = load_model(trainer.recipe.model.path, "cpu", torch.float32)
     expected = by_hand(model, rows)
     expected.backward()
@@ -183,7 +183,7 @@ def test_updates_are_steps_of_their_own(inputs, tmp_path):
     rows = make_rows(credits(), old_shift=0.01)
     trainer = make_trainer(inputs, tmp_path, updates=2)
     trainer.optimizer = torch.optim.SGD(trainer.model.parameters(), lr=0.1)
-    loss = trainer._learn(trainer.model, rows)
+    loss = trainer.learn(trainer.model, rows)
     model, _ = load_model(inputs[0], "cpu", torch.float32)
     first = grpo(model, [row for row in rows if row.group == 0])
     first.backward()
