@@ -90,6 +90,13 @@ def test_programs_are_drawn_into_the_run_s_folder_once(tmp_path):
     assert sum(map(len, found.train.values())) + sum(map(len, found.held_out.values())) == 10
     assert texts(draw().train) == texts(found.train)
     assert (tmp_path / "programs.jsonl").read_bytes() == first
+    older = first.replace(b'"code": "', b'"code": "0')
+    (tmp_path / "programs.jsonl").write_bytes(older)  # as another version would have drawn them
+    assert texts(draw().train) == texts(found.train)
+    lines = older.splitlines(keepends=True)
+    (tmp_path / "programs.jsonl").write_bytes(b"".join(lines[:-1]))
+    with pytest.raises(UsageError, match="begun with"):
+        draw()
 
 
 @pytest.mark.parametrize("text", ["", '{"record": "synth"}\n'])

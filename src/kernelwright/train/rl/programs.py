@@ -16,6 +16,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import benchmark_fingerprints
 from kernelwright.synth.draws import Group
+from kernelwright.synth.file import SETTLED
 from kernelwright.synth.recipe import Recipe as Drawing
 from kernelwright.synth.run import Plan, synthesize
 from kernelwright.train.rl.recipe import Recipe
@@ -119,7 +120,7 @@ def opened(source: Source, avoid: tuple[str, ...]) -> Program | None:
 
 
 def _drawn(recipe: Recipe, out: Path, workers: int, say: Say) -> Path:
-    """The file of programs that the recipe has drawn, finished if a run was cut short."""
+    """The file of programs that the recipe has drawn, finished if drawing was cut short."""
     groups = tuple(
         Group(name=f"level {level}", level=int(level), num=number, may_lack=True)
         for level, number in recipe.programs.draw.items()
@@ -130,8 +131,17 @@ def _drawn(recipe: Recipe, out: Path, workers: int, say: Say) -> Path:
         groups=groups,
         avoid=benchmark_fingerprints(),
     )
-    synthesize(plan, out, workers, say=say)
+    if not _is_whole(out, plan.num):
+        synthesize(plan, out, workers, say=say)
     return out
+
+
+def _is_whole(file: Path, number: int) -> bool:
+    """Whether all programs are there, whichever version drew them: a run goes on with its own."""
+    record.cut_torn_line(file)
+    if not file.exists():
+        return False
+    return sum(line.get("record") in SETTLED for line in record.read(file)) == number
 
 
 def _read(files: Sequence[Path]) -> Iterator[tuple[Source, str | None]]:
