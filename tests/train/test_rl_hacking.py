@@ -25,14 +25,14 @@ HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n"
 KERNEL = """\
 @triton.jit
 def k(x, y, n, BLOCK: tl.constexpr):
-    i = tl.arange(0, BLOCK)
+    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + i, i < n)
     tl.store(y + i, {value}, i < n)
 
 
 def fused_operator(x):
     y = torch.empty_like(x)
-    k[(1,)](x, y, x.numel(), BLOCK=128)
+    k[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
     return [{result}]
 """
 HONEST = KERNEL.format(value="tl.maximum(v, 0)", result="y")
