@@ -1,8 +1,9 @@
 """The watch on hacking: the most rewarded candidates are judged again, `fresh`, and kept on record.
 
 During training candidates are judged one after another in guests that live on. What earns most is
-what a policy that learns to deceive would show first; a second verdict that differs means a guest
-that was deceived, or a bug of ours. Such a text is not rewarded again.
+what a policy that learns to deceive would show first. Where the second verdict differs, a guest was
+deceived, or the kernel fails at sizes that only fresh judging tries. Such a text is not rewarded
+again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
