@@ -10,7 +10,7 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import Malformed
 from kernelwright.policy.embedded import fresh_model, save_model
 from kernelwright.policy.endpoint import Message
-from kernelwright.policy.local import LocalModel
+from kernelwright.policy.local import LocalModel, prompt_tokens
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import SYSTEM, Request, conversation, request_text
 from kernelwright.policy.tokenizer import ASSISTANT, CODE_BEGIN, PLAN_BEGIN, USER, train_tokenizer
@@ -40,7 +40,7 @@ def model(tokenizer):
 
 
 def prompts(policy, messages):
-    return policy._tokenizer.decode(policy._prompt(messages))
+    return policy._tokenizer.decode(prompt_tokens(policy._tokenizer, messages))
 
 
 def test_a_trained_model_sees_the_user_s_message_alone(tokenizer, model):

@@ -2,7 +2,7 @@
 
 import typer
 
-from kernelwright.cli import train_sft
+from kernelwright.cli import train_rl, train_sft
 
 app = typer.Typer(no_args_is_help=True, help="Train models that write kernels.")
 
@@ -13,3 +13,4 @@ def _group() -> None:
 
 
 app.command(name="sft")(train_sft.command)
+app.command(name="rl")(train_rl.command)

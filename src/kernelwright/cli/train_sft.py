@@ -9,7 +9,7 @@ import typer
 from kernelwright.cli.console import err, out, progress
 
 if TYPE_CHECKING:
-    from kernelwright.train.run import Ended
+    from kernelwright.train.folder import Ended
 
 SIGNALLED = 128
 """Added to a signal's number where it ended the run before its budget was used."""

@@ -43,8 +43,12 @@ PROMPT_TOKENS = 1 << 16
 class Written:
     tokens: list[int]
     """Without the one that ends the row."""
-    is_cut_off: bool
-    """No end came within the limit."""
+    end: int | None
+    """The token that ended the row; None where none came within the limit."""
+
+    @property
+    def is_cut_off(self) -> bool:
+        return self.end is None
 
 
 class Decoder:
@@ -77,7 +81,6 @@ class Decoder:
         """Tokens of a prompt and what follows it, together."""
         return int(self._config.max_position_embeddings)
 
-    @torch.inference_mode()
     def decode(
         self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
     ) -> list[Written]:
@@ -86,20 +89,30 @@ class Decoder:
         Args:
             seeds: of each prompt's draws.
         """
+        found = dict(self.stream(prompts, seeds=seeds, sampling=sampling))
+        return [found[number] for number in range(len(prompts))]
+
+    @torch.inference_mode()
+    def stream(
+        self, prompts: Sequence[Sequence[int]], *, seeds: Sequence[int], sampling: Sampling
+    ) -> Iterator[tuple[int, Written]]:
+        """As `decode`, each row with its number as soon as it ends."""
         limits = [min(sampling.max_tokens, self.context - len(prompt)) for prompt in prompts]
-        found = [Written([], is_cut_off=True) for _ in prompts]
         order = sorted(
             (i for i, limit in enumerate(limits) if limit > 0), key=lambda i: -len(prompts[i])
         )
+        left = set(range(len(prompts)))
         if not order:
-            return found
+            yield from ((number, Written([], end=None)) for number in left)
+            return
         self._steps.aim(sampling)
         waiting = [Waiting(i, list(prompts[i]), seeds[i], limits[i]) for i in order]
         self._make_room(len(waiting), max(len(w.prompt) + w.limit for w in waiting))
         with grouped(self._model):
             for index, written in self._all(waiting, sampling.for_s):
-                found[index] = written
-        return found
+                left.remove(index)
+                yield index, written
+        yield from ((number, Written([], end=None)) for number in left)
 
     def release(self) -> None:
         """Give back what keys, values and captured steps hold; `decode` takes it again."""
@@ -236,10 +249,10 @@ class Decoder:
         counts = self._rows.count[index].tolist()
         written = self._rows.written[index, : max(counts)].tolist()
         for slot, count, tokens in zip(slots, counts, written, strict=True):
-            tokens = tokens[:count]
-            has_end = tokens[-1] in self._stops
+            *before, last = tokens[:count]
             row = running.pop(slot)
-            yield row.index, Written(tokens[:-1] if has_end else tokens, is_cut_off=not has_end)
+            has_end = last in self._stops
+            yield row.index, Written(before, last) if has_end else Written([*before, last], None)
 
     def _tensor(self, values: list[Any]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._device)

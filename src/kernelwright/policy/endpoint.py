@@ -34,6 +34,15 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
+class Continuation:
+    """What follows a prompt, as tokens."""
+
+    tokens: list[int]
+    """With the one that ends it, where one does."""
+    is_cut_off: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Endpoint:
     """One model at one URL.
 
@@ -88,27 +97,72 @@ class Endpoint:
             UsageError: the server refuses the request: key, URL, model or parameters are wrong.
             InfraError: the server cannot be reached, or answers nonsense.
         """
-        library = _library()
-        key = os.environ.get(self.key_variable) or NO_KEY
         more = {"top_p": top_p} if top_p < 1.0 else {}
         if seed is not None and temperature:
             more["seed"] = seed
-        with library.OpenAI(
-            base_url=self.url, api_key=key, timeout=self.timeout_s, max_retries=self.max_retries
-        ) as client:
-            try:
-                answer = client.chat.completions.create(
-                    model=self.model,
-                    messages=[{"role": m.role, "content": m.content} for m in messages],
-                    max_tokens=max_tokens,
-                    temperature=temperature,
-                    **more,
-                )
-            except library.APIStatusError as error:
-                raise self._refused(error) from error
-            except (library.OpenAIError, ValueError) as error:
-                raise InfraError(f"{self.url}: {_first_line(error)}") from error
+        with self.client() as client:
+            answer = self._asked(
+                client.chat.completions.create,
+                messages=[{"role": m.role, "content": m.content} for m in messages],
+                max_tokens=max_tokens,
+                temperature=temperature,
+                **more,
+            )
         return self._completion(answer)
+
+    def client(self) -> Any:
+        """A connection for many requests; a context manager, and threads may share it."""
+        key = os.environ.get(self.key_variable) or NO_KEY
+        return _library().OpenAI(
+            base_url=self.url, api_key=key, timeout=self.timeout_s, max_retries=self.max_retries
+        )
+
+    def continued(
+        self,
+        client: Any,
+        prompt: Sequence[int],
+        *,
+        max_tokens: int,
+        temperature: float,
+        seed: int,
+    ) -> Continuation:
+        """What follows the tokens of a prompt, as tokens: vLLM's `return_token_ids`.
+
+        Args:
+            client: of `client()`.
+
+        Raises:
+            UsageError: the server refuses the request, or tells no tokens.
+            InfraError: the server cannot be reached, or answers nonsense.
+        """
+        answer = self._asked(
+            client.completions.create,
+            prompt=list(prompt),
+            max_tokens=max_tokens,
+            temperature=temperature,
+            seed=seed,
+            extra_body={"return_token_ids": True},
+        )
+        try:
+            choice = answer.choices[0]
+        except (AttributeError, IndexError, TypeError) as error:
+            raise InfraError(f"{self.url} answers something else than a completion") from error
+        tokens = getattr(choice, "token_ids", None)
+        if not isinstance(tokens, list):
+            raise UsageError(
+                f"{self.url} says what it wrote as text alone",
+                remedy="learning needs tokens: serve the model with vLLM, which returns them",
+            )
+        return Continuation(tokens, choice.finish_reason == "length")
+
+    def _asked(self, create: Any, **request: Any) -> Any:
+        library = _library()
+        try:
+            return create(model=self.model, **request)
+        except library.APIStatusError as error:
+            raise self._refused(error) from error
+        except (library.OpenAIError, ValueError) as error:
+            raise InfraError(f"{self.url}: {_first_line(error)}") from error
 
     def _completion(self, answer: Any) -> Completion:
         try:

@@ -45,7 +45,7 @@ class LocalModel:
                 remedy="name a model that was tuned to answer, or add its chat_template.jinja",
             )
         self._name, self._tokenizer = name, tokenizer
-        self._decoder = Decoder(model, stops=_stops(model, tokenizer), max_rows=max_rows)
+        self._decoder = Decoder(model, stops=stop_tokens(model, tokenizer), max_rows=max_rows)
 
     @classmethod
     def embedded(cls) -> "LocalModel":
@@ -86,7 +86,10 @@ class LocalModel:
     def _read(self, text: str, messages: Sequence[Message]) -> Answer:
         """The answer; of none at all, whether the request left room for one."""
         answer = read_answer(text, origin=self._name)
-        if text or (length := len(self._prompt(messages))) < self._decoder.context:
+        if (
+            text
+            or (length := len(prompt_tokens(self._tokenizer, messages))) < self._decoder.context
+        ):
             return answer
         message = f"a request of {length} tokens fills the model's context"
         return replace(answer, message=message)
@@ -98,7 +101,7 @@ class LocalModel:
         samples = num_samples(samples, sampling)
         prompts, seeds = [], []
         for messages in conversations:
-            prompt = self._prompt(messages)
+            prompt = prompt_tokens(self._tokenizer, messages)
             prompts += [prompt] * samples
             seeds += [derive(sampling.seed, *prompt, number) for number in range(samples)]
         written = self._decoder.decode(prompts, seeds=seeds, sampling=sampling)
@@ -112,30 +115,33 @@ class LocalModel:
         """As `Policy.release`: keys and values go, the model stays."""
         self._decoder.release()
 
-    def _prompt(self, messages: Sequence[Message]) -> list[int]:
-        """Tokens; a template that knows no system message gets it before the first of the user."""
-        turns = [{"role": each.role, "content": each.content} for each in messages]
-        try:
-            return self._rendered(turns)
-        except jinja2.TemplateError:
-            if turns[0]["role"] != "system":
-                raise
-            told, first, *rest = turns
-            first["content"] = f"{told['content']}\n{first['content']}"
-            return self._rendered([first, *rest])
 
-    def _rendered(self, turns: list[dict[str, str]]) -> list[int]:
-        tokens: Any = self._tokenizer.apply_chat_template(
-            turns, add_generation_prompt=True, return_dict=False
-        )
-        return list(tokens)
+def prompt_tokens(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[int]:
+    """What a model reads of a conversation before it answers; a template that knows no system
+    message gets it before the first of the user."""
+    turns = [{"role": each.role, "content": each.content} for each in messages]
+    try:
+        return _rendered(tokenizer, turns)
+    except jinja2.TemplateError:
+        if turns[0]["role"] != "system":
+            raise
+        told, first, *rest = turns
+        first["content"] = f"{told['content']}\n{first['content']}"
+        return _rendered(tokenizer, [first, *rest])
+
+
+def _rendered(tokenizer: PreTrainedTokenizerBase, turns: list[dict[str, str]]) -> list[int]:
+    tokens: Any = tokenizer.apply_chat_template(
+        turns, add_generation_prompt=True, return_dict=False
+    )
+    return list(tokens)
 
 
 def _device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _stops(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
+def stop_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> set[int]:
     """Tokens that end an answer: the model's own word, the tokenizer's, the chat template's."""
     told = model.generation_config.eos_token_id if model.generation_config else None
     found = set(told) if isinstance(told, list) else {told}

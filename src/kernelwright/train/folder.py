@@ -13,11 +13,13 @@ import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
 from kernelwright.train import checkpoints
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.recipe import FREE_TO_CHANGE, Recipe, changed
+from kernelwright.train.recipe import FREE_TO_CHANGE, changed
 
 STANDING = "standing.json"
 """In each checkpoint and each folder of weights."""
@@ -35,10 +37,19 @@ class Standing:
     optimizer_began: int = 0
     """The step at which the optimiser began without a state."""
     best_loss: float | None = None
+    """Of validation, in supervised training."""
+    best_score: float | None = None
+    """Of validation, in reinforcement learning."""
     best_step: int | None = None
 
     def write(self, folder: Path) -> None:
         (folder / STANDING).write_text(json.dumps(asdict(self)))
+
+
+class Resolved(Protocol):
+    """A recipe, of whatever is trained."""
+
+    def to_json(self) -> Record: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +61,18 @@ class Start:
     """None at the beginning."""
 
 
-def open_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a part of a run ended."""
+
+    standing: Standing
+    stopped_by: int | None
+    """The signal that ended it before its budget was used."""
+    is_main: bool
+    """Of the processes of the run, the one that speaks for all."""
+
+
+def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:
     """Write the recipe into a new folder, or see that it is that of the run there.
 
     Raises:
@@ -77,7 +99,7 @@ def open_folder(recipe: Recipe, folder: Path, *, resume: bool) -> None:
     _write_recipe(recipe, file)
 
 
-def _write_recipe(recipe: Recipe, file: Path) -> None:
+def _write_recipe(recipe: Resolved, file: Path) -> None:
     """In place of the one that is there, which stays where the disk has no room."""
     aside = file.with_suffix(".new")
     with disk_may_be_full(file.parent):

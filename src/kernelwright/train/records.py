@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.integrations.integration_utils import TensorBoardCallback
 
 from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.train.pace import Pace
+from kernelwright.train.process import this_process
 
 RECORDS = "records.jsonl"
+SFT_STEP, RL_STEP = "step", "rl_step"
+LIBRARIES = ("kernelwright", "torch", "transformers", "trl", "accelerate", "datasets", "peft")
 STEP = ("loss", "learning_rate", "grad_norm", "epoch", "tokens", "tokens_per_s", "seconds")
 LEVEL_LOSS = "eval_loss_level_"
 
@@ -31,7 +35,18 @@ def cut_after(path: Path, step: int) -> int:
     aside = path.with_suffix(".new")
     aside.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
     os.replace(aside, path)
-    return max((line["step"] for line in lines if line["record"] == "step"), default=step) - step
+    steps = (line["step"] for line in lines if line["record"] in (SFT_STEP, RL_STEP))
+    return max(steps, default=step) - step
+
+
+def tensorboard(folder: Path, step: int) -> list[TrainerCallback]:
+    """What writes the curves, in the process that speaks for all; gone on with after `step`."""
+    if not this_process().is_main_process:
+        return []
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+    return [TensorBoardCallback(writer)]  # type: ignore[no-untyped-call]
 
 
 class Recorder(TrainerCallback):
@@ -61,7 +76,7 @@ class Recorder(TrainerCallback):
         step = {"step": state.global_step}
         if "loss" in logs:
             made = {name: logs[name] for name in STEP if name in logs}
-            record.append(self.path, [{"record": "step", **step, **made}])
+            record.append(self.path, [{"record": SFT_STEP, **step, **made}])
             self.say(self._line(state.global_step, logs))
         elif "eval_loss" in logs:
             levels = {

@@ -2,11 +2,9 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers.integrations.integration_utils import TensorBoardCallback
 from transformers.utils import logging
 from trl import SFTConfig
 
@@ -14,28 +12,16 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.folder import LAST, Standing, Start, find_start, open_folder
+from kernelwright.train.folder import LAST, Ended, Start, find_start, open_folder
+from kernelwright.train.kept import arguments, on_one_gpu
 from kernelwright.train.model import lora_config
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.prepare import Prepared, prepare
 from kernelwright.train.process import this_process
 from kernelwright.train.recipe import Recipe
-from kernelwright.train.records import RECORDS, Recorder, cut_after
+from kernelwright.train.records import LIBRARIES, RECORDS, Recorder, cut_after, tensorboard
 from kernelwright.train.rows import Collator
 from kernelwright.train.trainer import PairTrainer
-
-LIBRARIES = ("kernelwright", "torch", "transformers", "trl", "accelerate", "datasets", "peft")
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """How a part of a run ended."""
-
-    standing: Standing
-    stopped_by: int | None
-    """The signal that ended it before its budget was used."""
-    is_main: bool
-    """Of the processes of the run, the one that speaks for all."""
 
 
 def train_sft(
@@ -109,7 +95,7 @@ def _trainer(
 ) -> PairTrainer:
     pace = Pace(recipe.budget, recipe.checkpoints, steps)
     pace.seconds = start.standing.seconds
-    board = _tensorboard(folder, start.standing.step)
+    board = tensorboard(folder, start.standing.step)
     lora = recipe.model.lora
     return PairTrainer(
         recipe=recipe,
@@ -138,51 +124,23 @@ def _pad_id(prepared: Prepared) -> int:
     return int(prepared.tokenizer.eos_token_id if pad is None else pad)
 
 
-def _tensorboard(folder: Path, step: int) -> list[TensorBoardCallback]:
-    if not this_process().is_main_process:
-        return []
-    from torch.utils.tensorboard import SummaryWriter
-
-    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
-    return [TensorBoardCallback(writer)]  # type: ignore[no-untyped-call]
-
-
 def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
     rows, passes = recipe.rows(this_process().num_processes)
     config = SFTConfig(
-        output_dir=str(folder),
-        seed=recipe.seed,
+        **arguments(recipe, folder, steps),
         per_device_train_batch_size=rows,
         per_device_eval_batch_size=rows,
         gradient_accumulation_steps=passes,
-        max_steps=steps,
-        learning_rate=recipe.optimizer.learning_rate,
-        adam_beta1=recipe.optimizer.beta1,
-        adam_beta2=recipe.optimizer.beta2,
-        weight_decay=recipe.optimizer.weight_decay,
-        max_grad_norm=recipe.optimizer.clip,
         logging_steps=recipe.log_every_steps,
-        logging_nan_inf_filter=False,  # it looks at every loss, and the trainer does where it logs
-        eval_strategy="steps",
-        eval_steps=recipe.validation.every_steps,
-        save_strategy="steps",
-        save_steps=recipe.checkpoints.every_steps,
-        bf16=on_gpu,
-        use_cpu=not on_gpu,
         gradient_checkpointing=recipe.model.gradient_checkpointing,
         torch_compile=recipe.model.compile,
         dataloader_drop_last=recipe.model.compile,  # a smaller batch would be compiled for again
         dataloader_num_workers=4 if on_gpu else 0,
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,
-        remove_unused_columns=False,
-        report_to="none",
-        disable_tqdm=True,
     )
-    # A process has one GPU: on all that it sees, transformers would make batches larger unasked.
-    config._n_gpu = min(config.n_gpu, 1)
-    return config
+    return on_one_gpu(config)
 
 
 def _record_part(

@@ -23,8 +23,13 @@ class Job:
     @property
     def content(self) -> str:
         """Digest of what is judged; jobs of equal content get the same verdict."""
-        text = f"{len(self.reference)}:{self.reference}{self.candidate}"
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return content_of(self.reference, self.candidate)
+
+
+def content_of(reference: str, candidate: str) -> str:
+    """32 hexadecimal digits, the same for the same texts."""
+    text = f"{len(reference)}:{reference}{candidate}"
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def read_jobs(path: Path) -> list[Job]:

@@ -156,7 +156,7 @@ class _Run:
             self._num_open -= 1
             if self.clock is not None and finding.get("verdict", {}).get("accepted"):
                 self._judged[job.content] = job, finding
-                self._to_time.put((job.content, _timing_job(job, finding["verdict"]["errors"])))
+                self._to_time.put((job.content, timing_job(job, finding["verdict"]["errors"])))
             else:
                 self._record(job, finding)
 
@@ -250,7 +250,7 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
             yield group[first : first + size]
 
 
-def _timing_job(job: Job, errors: Record | None) -> Record:
+def timing_job(job: Job, errors: Record | None) -> Record:
     one = {"id": job.content, "source": job.candidate, "errors": errors}
     return {"reference": job.reference, "candidates": [one]}
 

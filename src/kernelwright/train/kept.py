@@ -1,0 +1,173 @@
+"""What every trainer of ours does beyond its library's.
+
+Checkpoints are whole or not there, weights are for any reader, and the learning rate follows the
+budget.
+"""
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import TrainerState
+from transformers.trainer import TRAINER_STATE_NAME
+
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.embedded import save_model
+from kernelwright.train import checkpoints
+from kernelwright.train.folder import Standing
+from kernelwright.train.pace import Pace, rate_factor
+
+
+class KeptTrainer:
+    """Comes before a `transformers.Trainer` among the bases of a class."""
+
+    recipe: Any
+    """Has `optimizer` and `checkpoints`, as recipes of training do."""
+    folder: Path
+    """Of the run."""
+    pace: Pace
+    standing: Standing
+    aside_s: float
+    """Of validation and checkpoints since the last record."""
+    lr_scheduler: Any
+    # of transformers.Trainer
+    model: Any
+    args: Any
+    state: Any
+    optimizer: Any
+    accelerator: Any
+    processing_class: Any
+    is_fsdp_enabled: Any
+    log: Any
+    save_model: Any
+    _load_from_checkpoint: Any
+    _save_optimizer_and_scheduler: Any
+    _save_scaler: Any
+    _save_rng_state: Any
+
+    def take_up(self, folder: Path) -> None:
+        """The weights of a checkpoint, and how far it was, where there is nothing left to train."""
+        self._load_from_checkpoint(str(folder))
+        self.state = TrainerState.load_from_json(str(folder / TRAINER_STATE_NAME))
+
+    def create_scheduler(self, num_training_steps: int, optimizer: Any = None) -> Any:
+        del num_training_steps
+
+        def factor(steps: int) -> float:
+            progress = self.pace.progress(self.standing.optimizer_began + steps)
+            return rate_factor(self.recipe.optimizer, progress=progress, since_began=steps)
+
+        if self.lr_scheduler is None:
+            self.lr_scheduler = torch.optim.lr_scheduler.LambdaLR(
+                optimizer or self.optimizer,
+                factor,
+            )
+            self._created_lr_scheduler = True
+        return self.lr_scheduler
+
+    @property
+    def saves_itself(self) -> bool:
+        """Weights are put together by the library, which knows how they are spread."""
+        return bool(self.is_fsdp_enabled)
+
+    def save_more(self, folder: Path) -> None:
+        """What else a checkpoint holds."""
+
+    def export(self, name: str) -> None:
+        """The weights alone, in bfloat16, as any reader of Hugging Face's layout loads them.
+
+        Args:
+            name: of a folder, in the run's unless it is absolute.
+        """
+
+        def fill(folder: Path) -> None:
+            if self.saves_itself:
+                self.save_model(str(folder), _internal_call=True)
+            elif self.args.should_save:
+                plain = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+                save_model(plain, self.processing_class, folder)
+            self._write_standing(folder)
+
+        self._write_folder(self.folder / name, fill)
+
+    def _save_checkpoint(self, *_: Any) -> None:
+        """Through a folder aside; TRL's own also writes a model card into the run's folder."""
+        step = self.state.global_step
+        began = time.monotonic()
+
+        def fill(folder: Path) -> None:
+            self.save_model(str(folder), _internal_call=True)
+            self._save_optimizer_and_scheduler(str(folder))
+            self._save_scaler(str(folder))
+            self._save_rng_state(str(folder))
+            self._write_standing(folder)
+            self.save_more(folder)
+
+        target = self.folder / "checkpoints" / checkpoints.name_of(step)
+        size = self._write_folder(target, fill)
+        if self.args.should_save:
+            checkpoints.thin(target.parent, self.recipe.checkpoints.keep)
+        seconds = time.monotonic() - began
+        self.aside_s += seconds
+        self.log({"checkpoint_bytes": size, "checkpoint_seconds": seconds})
+
+    def _write_folder(self, target: Path, fill: Any) -> int:
+        return checkpoints.write_folder(
+            target,
+            fill,
+            is_main=self.args.should_save,
+            wait=self.accelerator.wait_for_everyone,
+        )
+
+    def _write_standing(self, folder: Path) -> None:
+        if self.args.should_save:
+            self.standing.write(folder)
+            self.state.save_to_json(str(folder / TRAINER_STATE_NAME))
+
+
+def arguments(recipe: Any, folder: Path, steps: int) -> dict[str, Any]:
+    """Of `transformers.TrainingArguments`: what all recipes of training say alike.
+
+    Args:
+        recipe: has seed, optimizer, validation and checkpoints.
+    """
+    on_gpu = torch.cuda.is_available()
+    return {
+        "output_dir": str(folder),
+        "seed": recipe.seed,
+        "max_steps": steps,
+        "learning_rate": recipe.optimizer.learning_rate,
+        "adam_beta1": recipe.optimizer.beta1,
+        "adam_beta2": recipe.optimizer.beta2,
+        "weight_decay": recipe.optimizer.weight_decay,
+        "max_grad_norm": recipe.optimizer.clip,
+        # The filter looks at every loss, and the trainer does where it logs.
+        "logging_nan_inf_filter": False,
+        "eval_strategy": "steps",
+        "eval_steps": recipe.validation.every_steps,
+        "save_strategy": "steps",
+        "save_steps": recipe.checkpoints.every_steps,
+        "bf16": on_gpu,
+        "use_cpu": not on_gpu,
+        "remove_unused_columns": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+def on_one_gpu(config: Any) -> Any:
+    """A process has one GPU: on all it sees, transformers would make batches larger unasked."""
+    config._n_gpu = min(config.n_gpu, 1)
+    return config
+
+
+def check_finite(logs: Mapping[str, float], step: int) -> None:
+    for name in ("loss", "grad_norm", "eval_loss"):
+        if not math.isfinite(logs.get(name, 0.0)):
+            raise UsageError(
+                f"{name} is not a number at step {step}",
+                remedy="lower optimizer.learning_rate or optimizer.clip, and begin a new run",
+            )

@@ -1,0 +1,104 @@
+"""From what became of answers to what each of their tokens is credited with."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kernelwright.policy.answer import PLAN_END
+from kernelwright.rewards.advantages import centred, correct_weights, leave_one_out
+from kernelwright.rewards.outcome import Outcome
+from kernelwright.rewards.rewards import REWARDS, Reward
+from kernelwright.train.rl.recipe import Loss, Objective
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Of one answer."""
+
+    plan: float
+    """Advantage of the plan's tokens; that of the code's where the loss knows no difference."""
+    code: float
+    is_correct: bool
+    weight: float
+    """drpo: among the right answers of its group."""
+
+    @property
+    def teaches(self) -> bool:
+        return self.plan != 0.0 or self.code != 0.0
+
+
+def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list[Reward | None]:
+    """None where failures of ours left no outcome."""
+    reward = REWARDS[objective.reward]
+    return [None if outcome is None else reward(outcome) for outcome in outcomes]
+
+
+def credits_of(
+    groups: Sequence[Hashable],
+    outcomes: Sequence[Outcome | None],
+    rewards: Sequence[Reward | None],
+    objective: Objective,
+) -> list[Credit | None]:
+    """What each answer is credited with beside the others of its group; None where it has no
+    outcome, and so is no member of it.
+
+    Args:
+        groups: answers that are compared have the same.
+        rewards: of `rewards_of`.
+    """
+    members: dict[Hashable, list[int]] = defaultdict(list)
+    for number, group in enumerate(groups):
+        members[group].append(number)
+    found: list[Credit | None] = [None] * len(groups)
+    for numbers in members.values():
+        some = [rewards[number] for number in numbers]
+        plan = _advantages([None if each is None else each.plan for each in some], objective)
+        code = _advantages([None if each is None else each.code for each in some], objective)
+        speeds = [
+            reward.code if reward is not None and _is_correct(outcomes[number]) else None
+            for number, reward in zip(numbers, some, strict=True)
+        ]
+        weights = correct_weights(speeds, temperature=objective.temperature)
+        for place, number in enumerate(numbers):
+            if (outcome := outcomes[number]) is not None:
+                found[number] = Credit(plan[place], code[place], outcome.is_correct, weights[place])
+    return found
+
+
+def _is_correct(outcome: Outcome | None) -> bool:
+    return outcome is not None and outcome.is_correct
+
+
+def _advantages(rewards: Sequence[float | None], objective: Objective) -> list[float]:
+    if objective.loss is Loss.LEAVE_ONE_OUT:
+        return leave_one_out(rewards)
+    return centred(rewards, divides=objective.loss is Loss.GRPO)
+
+
+def plan_mark(tokenizer: "PreTrainedTokenizerBase") -> int | None:
+    """The token that ends a plan, where one does."""
+    return tokenizer.get_vocab().get(PLAN_END)
+
+
+def plan_length(tokens: list[int], tokenizer: "PreTrainedTokenizerBase", mark: int | None) -> int:
+    """Tokens up to the end of the plan; 0 where there is none.
+
+    Args:
+        mark: of `plan_mark`.
+    """
+    if mark is not None:
+        return tokens.index(mark) + 1 if mark in tokens else 0
+    if PLAN_END not in tokenizer.decode(tokens):
+        return 0
+    low, high = 0, len(tokens)  # the mark is not in the first `low` tokens, and is in `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        if PLAN_END in tokenizer.decode(tokens[:middle]):
+            high = middle
+        else:
+            low = middle
+    return high

@@ -1,0 +1,186 @@
+"""Which programs a step is about: levels by stage, programs by what was learnt from them before.
+
+Pure but for its state, which is plain data: draws come from seeds that are given.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kernelwright.core.errors import UsageError
+from kernelwright.train.rl import recipe
+
+TRIES = 64
+"""Draws for one place of a step, after which any program will do that may be drawn at all."""
+
+
+class Name(NamedTuple):
+    """A program, by its place among those to learn from."""
+
+    level: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    before: int
+    after: int
+    """Stages, from 0."""
+    solved: float | None
+    """Share of held-out programs; None where the stage's steps were used up."""
+
+
+@dataclass(kw_only=True, slots=True)
+class State:
+    """What a run that is resumed needs."""
+
+    stage: int = 0
+    steps_in_stage: int = 0
+    visits: dict[Name, list[float]] = field(default_factory=dict)
+    """Program -> share of right answers at its last visits."""
+    barred: set[Name] = field(default_factory=set)
+    """Never drawn again."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "steps_in_stage": self.steps_in_stage,
+            "visits": [[*name, shares] for name, shares in self.visits.items()],
+            "barred": sorted(self.barred),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "State":
+        return cls(
+            stage=values["stage"],
+            steps_in_stage=values["steps_in_stage"],
+            visits={Name(level, number): shares for level, number, shares in values["visits"]},
+            barred={Name(*each) for each in values["barred"]},
+        )
+
+
+class Curriculum:
+    def __init__(self, settings: recipe.Curriculum, sizes: Mapping[int, int]) -> None:
+        """
+        Args:
+            sizes: level -> programs to learn from.
+
+        Raises:
+            UsageError: a stage has a level without programs, or no level at all.
+        """
+        self.settings, self.sizes = settings, sizes
+        even = recipe.Stage(levels={str(level): 1.0 for level in sizes})
+        stages = [_levels(stage, sizes) for stage in settings.stages or (even,)]
+        self._limits = [stage.max_steps for stage in settings.stages or (even,)]
+        if settings.mix is recipe.Mix.FIXED:
+            stages, self._limits = stages[-1:], [None]
+        self.stages = stages
+        self.state = State()
+
+    @property
+    def mix(self) -> Mapping[int, float]:
+        """Level -> share of a step's programs."""
+        return self.stages[self.state.stage]
+
+    def draw(self, number: int, seed: int) -> list[Name]:
+        """Programs for a step, levels in the stage's proportions. None occurs twice while others
+        of its level are left."""
+        rng, names = random.Random(seed), []
+        for level, count in _apportioned(self.mix, number, rng).items():
+            taken: set[Name] = set()
+            for _ in range(count):
+                name = self.one(level, rng, taken)
+                taken.add(name)
+                names.append(name)
+        return names
+
+    def one(self, level: int, rng: random.Random, taken: set[Name]) -> Name:
+        """A program of a level; by weight among those that are not taken.
+
+        Raises:
+            UsageError: none may be drawn any more.
+        """
+        for _ in range(TRIES):
+            name = Name(level, rng.randrange(self.sizes[level]))
+            if name not in taken and rng.random() < self.weight(name):
+                return name
+        allowed = [
+            name
+            for name in (Name(level, number) for number in range(self.sizes[level]))
+            if name not in self.state.barred
+        ]
+        if not allowed:
+            remedy = "see what the records say of infra failures, and give other programs"
+            raise UsageError(f"no program of level {level} can be learnt from", remedy=remedy)
+        return rng.choice([name for name in allowed if name not in taken] or allowed)
+
+    def weight(self, name: Name) -> float:
+        """Of being drawn, 0 to 1."""
+        if name in self.state.barred:
+            return 0.0
+        shares = self.state.visits.get(name, [])
+        is_dull = len(shares) >= self.settings.visits and (
+            all(share == 1.0 for share in shares) or all(share == 0.0 for share in shares)
+        )
+        return min(1.0, self.settings.dull_weight) if is_dull else 1.0
+
+    def visited(self, name: Name, solved: float) -> None:
+        """Args:
+        solved: share of right answers.
+        """
+        shares = [*self.state.visits.get(name, []), solved]
+        self.state.visits[name] = shares[-self.settings.visits :]
+
+    def bar(self, name: Name) -> None:
+        self.state.barred.add(name)
+
+    def stepped(self) -> Promotion | None:
+        """A step is done."""
+        self.state.steps_in_stage += 1
+        limit = self._limits[self.state.stage]
+        if limit is not None and self.state.steps_in_stage >= limit:
+            return self._promoted(None)
+        return None
+
+    def validated(self, solved: Mapping[int, float]) -> Promotion | None:
+        """Args:
+        solved: level -> share of held-out programs solved greedily.
+        """
+        share = solved.get(max(self.mix))
+        if share is None or share < self.settings.promote_at:
+            return None
+        return self._promoted(share)
+
+    def _promoted(self, share: float | None) -> Promotion | None:
+        if self.state.stage + 1 == len(self.stages):
+            return None
+        self.state.stage += 1
+        self.state.steps_in_stage = 0
+        return Promotion(self.state.stage - 1, self.state.stage, share)
+
+
+def _levels(stage: recipe.Stage, sizes: Mapping[int, int]) -> dict[int, float]:
+    """Level -> share."""
+    wanted = {name: weight for name, weight in stage.levels.items() if weight}
+    known = {str(level) for level, size in sizes.items() if size}
+    if not wanted or min(wanted.values()) < 0 or not wanted.keys() <= known:
+        raise UsageError(
+            f"curriculum.stages: levels {dict(stage.levels)}, but programs are of levels "
+            f"{', '.join(sorted(known, key=int))}",
+            remedy="name levels that programs are of, with weights above 0",
+        )
+    total = sum(wanted.values())
+    return {int(name): wanted[name] / total for name in sorted(wanted, key=int)}
+
+
+def _apportioned(mix: Mapping[int, float], number: int, rng: random.Random) -> Counter[int]:
+    """How many of `number` each level gets: its share rounded down, the rest by chance."""
+    counts = Counter({level: int(share * number) for level, share in mix.items()})
+    rests = [share * number - counts[level] for level, share in mix.items()]
+    levels: Sequence[int] = list(mix)
+    while (left := number - counts.total()) > 0:
+        weights = rests if sum(rests) > 0 else list(mix.values())
+        counts.update(rng.choices(levels, weights, k=left))
+    return counts

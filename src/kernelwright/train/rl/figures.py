@@ -1,0 +1,138 @@
+"""What a step's record says of its answers: plain figures of outcomes, by code and by level."""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from statistics import fmean, pstdev
+
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.rewards.outcome import Outcome, Reached
+from kernelwright.rewards.rewards import Reward
+from kernelwright.train.rl.practice import Batch, Settled
+from kernelwright.train.rl.rollout import Rollout
+
+
+def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]) -> Record:
+    """Of a step, but for what learning adds."""
+    rollouts, verdicts = batch.rollouts, settled.verdicts
+    names = Counter(each.question.name for each in rollouts if each.turn == 0)
+    levels = Counter(name.level for name in names)
+    known = [reward.code for reward in rewards if reward is not None]
+    return {
+        "stage": batch.stage,
+        "level_mix": {f"L{level}": n / levels.total() for level, n in sorted(levels.items())},
+        "rollouts": len(rollouts),
+        "answers": dict(Counter(str(each.counted_as) for each in rollouts).most_common()),
+        "codes": _codes(verdicts),
+        **_reached(settled.outcomes),
+        "infra": sum(outcome is None for outcome in settled.outcomes),
+        "judged": batch.judged,
+        "reward": {
+            "mean": fmean(known) if known else None,
+            "std": pstdev(known) if known else None,
+        },
+        **_shares(verdicts, settled.outcomes),
+        "own_kernel_share": own_kernel_share(verdicts),
+        "groups": _groups([each.group for each in rollouts], settled.outcomes),
+        "by_level": _by_level(rollouts, settled),
+        "tokens": fmean(len(each.tokens) for each in rollouts),
+    }
+
+
+def _codes(verdicts: Iterable[Verdict | None]) -> Record:
+    """How many answers were accepted, and refused for each reason."""
+    codes = Counter(
+        "accepted" if verdict.accepted else verdict.code.value
+        for verdict in verdicts
+        if verdict is not None
+    )
+    return dict(codes.most_common())
+
+
+def _reached(outcomes: Iterable[Outcome | None]) -> Record:
+    """How far answers came, and how many were refused for cheating."""
+    known = [outcome for outcome in outcomes if outcome is not None]
+    counts = Counter(outcome.reached for outcome in known)
+    return {
+        "reached": {each.name.lower(): counts[each] for each in Reached},
+        "cheats": sum(outcome.cheats for outcome in known),
+    }
+
+
+def _shares(verdicts: Sequence[Verdict | None], outcomes: Sequence[Outcome | None]) -> Record:
+    """Of the answers that have outcomes."""
+    num = sum(outcome is not None for outcome in outcomes)
+    correct = sum(outcome is not None and outcome.is_correct for outcome in outcomes)
+    speedups = speedups_of(verdicts)
+    return {
+        "correct": correct / num if num else None,
+        "faster": faster(verdicts) / num if num and speedups else None,
+        "speedup": geometric_mean(speedups),
+    }
+
+
+def own_kernel_share(verdicts: Iterable[Verdict | None]) -> float | None:
+    """Mean share of GPU time in a candidate's own kernels, where it was measured."""
+    shares = [
+        1 - each.library_share
+        for each in verdicts
+        if each is not None and each.library_share is not None
+    ]
+    return fmean(shares) if shares else None
+
+
+def speedups_of(verdicts: Iterable[Verdict | None]) -> list[float]:
+    """Of what is right and was timed."""
+    accepted = (verdict for verdict in verdicts if verdict is not None and verdict.accepted)
+    return [each.speedup for each in accepted if each.speedup is not None]
+
+
+def faster(verdicts: Iterable[Verdict | None]) -> int:
+    """How many are right and faster than PyTorch beyond chance."""
+    return sum(
+        verdict is not None and verdict.accepted and verdict.is_faster for verdict in verdicts
+    )
+
+
+def geometric_mean(values: Sequence[float]) -> float | None:
+    return math.exp(fmean(map(math.log, values))) if values else None
+
+
+def _groups(groups: Sequence[Hashable], outcomes: Sequence[Outcome | None]) -> Record:
+    """Groups by whether their answers are right, wrong, or both, which alone teaches."""
+    kinds: dict[Hashable, set[bool]] = {}
+    for group, outcome in zip(groups, outcomes, strict=True):
+        if outcome is not None:
+            kinds.setdefault(group, set()).add(outcome.is_correct)
+    counts = Counter(
+        "mixed" if len(kind) > 1 else "all_right" if True in kind else "all_wrong"
+        for kind in kinds.values()
+    )
+    return {name: counts[name] for name in ("mixed", "all_right", "all_wrong")}
+
+
+def _by_level(rollouts: Sequence[Rollout], settled: Settled) -> Record:
+    found: Record = {}
+    for level in sorted({each.question.name.level for each in rollouts}):
+        numbers = [n for n, each in enumerate(rollouts) if each.question.name.level == level]
+        verdicts = [settled.verdicts[n] for n in numbers]
+        outcomes = [settled.outcomes[n] for n in numbers]
+        shares = _shares(verdicts, outcomes)
+        found[f"L{level}"] = {
+            "rollouts": len(numbers),
+            "correct": shares["correct"],
+            "faster": shares["faster"],
+        }
+    return found
+
+
+def flat(line: Record, where: str = "") -> dict[str, float]:
+    """The numbers of a record as curves: "reward/mean"."""
+    found: dict[str, float] = {}
+    for name, value in line.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{where}{name}/")
+        elif isinstance(value, int | float):
+            found[where + name] = value
+    return found

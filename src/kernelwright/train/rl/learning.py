@@ -1,0 +1,239 @@
+"""Learning from rows: TRL's trainer, with passes of equal numbers of tokens in place of answers.
+
+The losses are TRL's (`_compute_loss`) but for drpo, whose gradient with respect to
+log-probabilities is taken over the whole update first (`objectives.drpo`), so that cutting it into
+passes changes nothing.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import gather_object
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer
+
+from kernelwright.train.kept import KeptTrainer
+from kernelwright.train.objectives import drpo
+from kernelwright.train.rl.passes import (
+    Row,
+    Text,
+    blank,
+    ids_and_mask,
+    passes_of,
+    spread,
+    tensors,
+)
+from kernelwright.train.rl.recipe import Loss, Recipe
+
+IGNORED = -100
+"""Label of a token that is no answer's."""
+
+
+class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
+    """Has no loop of its own: who calls `learn` says when, and steps the optimiser."""
+
+    recipe: Recipe
+
+    def __init__(
+        self,
+        *,
+        recipe: Recipe,
+        model: Any,
+        tokenizer: Any,
+        config: GRPOConfig,
+        callbacks: list[TrainerCallback],
+    ) -> None:
+        self.recipe = recipe
+        self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
+        """Log-probabilities and entropies (B, T) of the last forward pass."""
+        self.sums = torch.zeros(3, dtype=torch.float64, device=config.device)
+        """Of the step: log old - log new, entropy, tokens."""
+        # Programs are drawn where answers are: an epoch of TRL's loop is a step.
+        steps = Dataset.from_dict({"prompt": [""] * config.world_size})
+        super().__init__(
+            model=model,
+            reward_funcs=_never_asked,
+            args=config,
+            train_dataset=steps,
+            eval_dataset=steps,
+            processing_class=tokenizer,
+            callbacks=callbacks,
+        )
+        self.remove_callback(PrinterCallback)  # records and progress say it already
+
+    def learn(self, model: Any, rows: Sequence[Row]) -> torch.Tensor:
+        """The mean loss of the updates; the last one's gradients are left to the caller."""
+        updates = self.recipe.objective.updates
+        losses = []
+        for number in range(updates):
+            if number:
+                self.accelerator.clip_grad_norm_(model.parameters(), self.args.max_grad_norm)
+                self.optimizer.step()
+                model.zero_grad()
+            losses.append(self._update(model, [r for r in rows if r.group % updates == number]))
+        if self.args.device.type == "cuda":
+            torch.cuda.synchronize(self.args.device)
+        return torch.stack(losses).mean()
+
+    def _update(self, model: Any, rows: Sequence[Row]) -> torch.Tensor:
+        """Gradients of one update, from passes of equal numbers of tokens; its loss."""
+        if self._is(Loss.DRPO):
+            loss, gradients = self._whole_gradient(model, rows)
+            taught = [number for number, gradient in enumerate(gradients) if gradient.any()]
+            found = self._pass_all(
+                model, [rows[n] for n in taught], [gradients[n] for n in taught], 1.0
+            )
+            return torch.full_like(found, loss)
+        # What has no advantage has no gradient, and counts all the same.
+        teaching = [row for row in rows if row.credit.teaches]
+        return self._pass_all(model, teaching, None, 1 / max(len(rows), 1))
+
+    def _pass_all(
+        self,
+        model: Any,
+        rows: Sequence[Row],
+        gradients: Sequence[np.ndarray] | None,
+        row_weight: float,
+    ) -> torch.Tensor:
+        """Sum of the losses of all passes.
+
+        Args:
+            gradients: with respect to log-probabilities of each row's tokens; None: of TRL's loss.
+            row_weight: of a row's loss, where losses are means over a pass's rows.
+        """
+        total = torch.zeros((), device=self.args.device)
+        passes = self._passes([len(row.text) for row in rows])
+        for turn, numbers in enumerate(passes):
+            inputs = tensors(
+                [rows[number] if number >= 0 else blank(rows[~number]) for number in numbers],
+                alpha=self.recipe.objective.alpha if self._is(Loss.HRD) else 1.0,
+                pad_id=self._tokenizer.pad_token_id,
+                device=self.args.device,
+            )
+            weight = row_weight * len(numbers)
+            if gradients is not None:
+                weight = 1.0
+                mask = inputs["completion_mask"].cpu().numpy().astype(bool)
+                spread_out = spread([gradients[n] for n in numbers if n >= 0], mask)
+                inputs["gradients"] = torch.from_numpy(spread_out).to(self.args.device)
+            is_last = turn == len(passes) - 1
+            with nullcontext() if is_last else self.accelerator.no_sync(model):
+                with self.compute_loss_context_manager():
+                    # Gradients are averaged over processes, which have rows of their own.
+                    weight *= self.accelerator.num_processes
+                    loss = self.compute_loss(model, inputs) * weight
+                self.accelerator.backward(loss)
+            total += loss.detach()
+            self._count(inputs)
+        return total
+
+    def _passes(self, lengths: Sequence[int]) -> list[list[int]]:
+        return passes_of(
+            lengths,
+            self.recipe.micro_tokens,
+            process=self.accelerator.process_index,
+            processes=self.accelerator.num_processes,
+        )
+
+    def _whole_gradient(self, model: Any, rows: Sequence[Row]) -> tuple[float, list[np.ndarray]]:
+        """drpo's loss over an update, and its gradient with respect to the log-probability of each
+        token of each row."""
+        if not rows:
+            return 0.0, []
+        objective = self.recipe.objective
+        now = self.logps([row.text for row in rows], model)
+        lengths = np.array([len(each) for each in now])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        old = [
+            new if row.old_logps is None else row.old_logps
+            for row, new in zip(rows, now, strict=True)
+        ]
+        logps = torch.from_numpy(spread(now, mask)).requires_grad_()
+        loss = drpo(
+            logps,
+            torch.from_numpy(spread(old, mask)),
+            torch.from_numpy(mask.astype(np.float32)),
+            groups=torch.tensor([row.group for row in rows]),
+            is_correct=torch.tensor([row.credit.is_correct for row in rows]),
+            weights=torch.tensor([row.credit.weight for row in rows]),
+            tau=objective.tau,
+            beta=objective.beta,
+            delta=objective.delta,
+        )
+        loss.backward()  # type: ignore[no-untyped-call]
+        assert logps.grad is not None
+        gradient = logps.grad.numpy()
+        return loss.item(), [gradient[number][mask[number]] for number in range(len(rows))]
+
+    def _compute_loss(self, model: Any, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        """TRL's, or the one that has a gradient that is given."""
+        if "gradients" not in inputs:
+            loss: torch.Tensor = super()._compute_loss(model, inputs)
+            return loss
+        ids, mask = inputs["completion_ids"], inputs["completion_mask"]
+        logps, _, _ = self._get_per_token_logps_and_entropies(model, ids, mask, ids.shape[1])
+        return (logps * inputs["gradients"]).sum()
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        *_: Any,
+        **__: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor, None]:
+        """Of each token (B, T), given those before it; 0 where it is no answer's.
+
+        Args:
+            attention_mask: 1 on answers alone: rows are padded behind, where a causal model does
+                not look, and so it is given no mask.
+            logits_to_keep: T; requests are in `input_ids` too.
+        """
+        del logits_to_keep
+        labels = input_ids.masked_fill(attention_mask == 0, IGNORED)
+        with self.accelerator.autocast():
+            found = model(input_ids=input_ids, labels=labels, fused_lm_head=True)
+        first = found.log_probs.new_zeros((len(input_ids), 1))
+        logps = torch.cat([first, found.log_probs], dim=1)
+        entropies = torch.cat([first, found.entropy], dim=1)
+        self._seen = logps.detach(), entropies.detach()
+        return logps, entropies, None
+
+    def _count(self, inputs: dict[str, torch.Tensor]) -> None:
+        """Add the last pass to the sums of the step."""
+        assert self._seen is not None, "a pass was made"
+        logps, entropies = self._seen
+        mask = inputs["completion_mask"]
+        old = inputs.get("old_per_token_logps", logps)
+        self.sums += torch.stack(
+            [((old - logps) * mask).sum(), (entropies * mask).sum(), mask.sum()]
+        )
+
+    @torch.no_grad()
+    def logps(self, texts: Sequence[Text], model: Any) -> list[np.ndarray]:
+        """Of each text's answer: (its tokens,) float32; in every process."""
+        found: dict[int, np.ndarray] = {}
+        for numbers in self._passes([len(text) for text in texts]):
+            few = [texts[max(number, ~number)] for number in numbers]
+            ids, mask = ids_and_mask(few, pad_id=self._tokenizer.pad_token_id)
+            read, counted = (torch.from_numpy(each).to(self.args.device) for each in (ids, mask))
+            width = ids.shape[1]
+            logps = self._get_per_token_logps_and_entropies(model, read, counted, width)[0]
+            values = logps.float().cpu().numpy()
+            found |= {n: values[row][mask[row]] for row, n in enumerate(numbers) if n >= 0}
+        if self.accelerator.num_processes > 1:
+            found = {name: each for part in gather_object([found]) for name, each in part.items()}
+        return [found[number] for number in range(len(texts))]
+
+    def _is(self, loss: Loss) -> bool:
+        return self.recipe.objective.loss is loss
+
+
+def _never_asked(**_: Any) -> list[float]:
+    """TRL's trainer insists on a reward function; ours come with the batch."""
+    raise AssertionError("TRL's own loop scores nothing here")

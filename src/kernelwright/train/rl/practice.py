@@ -1,0 +1,205 @@
+"""The rounds of a run, but for learning: programs drawn, answers written, verdicts waited for.
+
+One process of a run does this, the one that speaks for all.
+"""
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Verdict
+from kernelwright.rewards.outcome import Outcome
+from kernelwright.train.rl.curriculum import Curriculum, Name
+from kernelwright.train.rl.programs import Programs, Source, opened
+from kernelwright.train.rl.recipe import Recipe
+from kernelwright.train.rl.rollout import Asker, Judges, Question, Rollout, restored, saved
+from kernelwright.verify.jobs import content_of
+
+Old = list[np.ndarray]
+"""Of each answer: (its tokens,) float32, log-probabilities of the policy that wrote it."""
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Batch:
+    """The answers of a step."""
+
+    step: int
+    stage: int
+    """Of the curriculum, when its programs were drawn."""
+    rollouts: list[Rollout]
+    old_logps: Old = field(default_factory=list)
+    """Beside `rollouts`; empty where the policy that learns wrote them."""
+    judged: int = 0
+    """Distinct candidates that were not known before."""
+    decode_s: float = 0.0
+    handed_in_s: float = 0.0
+    """By the clock: when the last candidate was."""
+    judge_s: float = 0.0
+    """From then on, until the last verdict was there."""
+    wait_s: float = 0.0
+    """Spent on waiting for verdicts alone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settled:
+    """What became of a step's answers, each in its place."""
+
+    verdicts: list[Verdict | None]
+    """None where there is no candidate, or our side failed."""
+    outcomes: list[Outcome | None]
+    """None where our side failed, or the program cannot be judged by."""
+
+
+class Practice:
+    def __init__(
+        self,
+        recipe: Recipe,
+        programs: Programs,
+        curriculum: Curriculum,
+        asker: Asker,
+        judges: Judges,
+    ) -> None:
+        self.recipe, self.programs, self.curriculum = recipe, programs, curriculum
+        self.asker, self._judges = asker, judges
+        self.overruled: dict[str, Verdict] = {}
+        """Content of candidates that an audit rejected -> its verdict, which holds from then on."""
+
+    def begin(self, step: int) -> Batch:
+        """Answers to a step's programs, on their way to being judged.
+
+        Raises:
+            UsageError: no program is left that may be drawn.
+            UsageError, InfraError: as `Writer.write`.
+        """
+        began, before = time.monotonic(), self._judges.num_judged
+        rollouts = self.asker.ask(
+            self._questions(step),
+            samples=self.recipe.rollouts.group,
+            sampling=self.recipe.rollouts.sampling(derive(self.recipe.seed, "answers", step)),
+        )
+        now = time.monotonic()
+        return Batch(
+            step=step,
+            stage=self.curriculum.state.stage,
+            rollouts=rollouts,
+            judged=self._judges.num_judged - before,
+            decode_s=now - began,
+            handed_in_s=now,
+        )
+
+    def further_turn(self, batch: Batch) -> list[Rollout]:
+        """What is wrong is told what is wrong with it; the answers to that join the batch."""
+        if self.recipe.rollouts.turns < 2:
+            return []
+        settled = self.settle(batch)
+        wrong = [
+            rollout
+            for rollout, outcome in zip(batch.rollouts, settled.outcomes, strict=True)
+            if outcome is not None and not outcome.is_correct
+        ]
+        began, before = time.monotonic(), self._judges.num_judged
+        seed = derive(self.recipe.seed, "further answers", batch.step)
+        more = self.asker.ask_again(wrong, self.recipe.rollouts.sampling(seed))
+        batch.rollouts += more
+        batch.judged += self._judges.num_judged - before
+        batch.handed_in_s = time.monotonic()
+        batch.decode_s += batch.handed_in_s - began
+        return more
+
+    def settle(self, batch: Batch) -> Settled:
+        """Waits for all verdicts of a batch.
+
+        Raises:
+            UsageError, InfraError: no judge can be started.
+        """
+        began = time.monotonic()
+        findings = [rollout.finding() for rollout in batch.rollouts]
+        batch.wait_s += time.monotonic() - began
+        last = max((each.at_s for each in findings if each is not None), default=0.0)
+        batch.judge_s += max(0.0, last - batch.handed_in_s)
+        verdicts: list[Verdict | None] = []
+        outcomes: list[Outcome | None] = []
+        for rollout, finding in zip(batch.rollouts, findings, strict=True):
+            verdict = None if finding is None else finding.verdict
+            if finding is not None and finding.is_usage:
+                self.curriculum.bar(rollout.question.name)
+            if verdict is not None and self.overruled:
+                verdict = self.overruled.get(content_of_answer(rollout), verdict)
+            is_ours = finding is not None and verdict is None
+            verdicts.append(verdict)
+            outcomes.append(None if is_ours else Outcome.of(verdict))
+        return Settled(verdicts=verdicts, outcomes=outcomes)
+
+    def visited(self, batch: Batch, outcomes: Sequence[Outcome | None]) -> None:
+        """Have the curriculum know how often each program was solved, at the first turn."""
+        solved: dict[Name, list[bool]] = {}
+        for rollout, outcome in zip(batch.rollouts, outcomes, strict=True):
+            if outcome is not None and rollout.turn == 0:
+                solved.setdefault(rollout.question.name, []).append(outcome.is_correct)
+        for name, each in solved.items():
+            self.curriculum.visited(name, sum(each) / len(each))
+
+    # -- programs
+
+    def _questions(self, step: int) -> list[Question]:
+        """Of a step; a program that turns out to be a benchmark's gives way to another."""
+        names = self.curriculum.draw(
+            self.recipe.rollouts.programs, derive(self.recipe.seed, "programs", step)
+        )
+        rng = random.Random(derive(self.recipe.seed, "other programs", step))
+        questions, taken = [], set(names)
+        for name in names:
+            while (question := self.question(name)) is None:
+                self.curriculum.bar(name)
+                name = self.curriculum.one(name.level, rng, taken)
+                taken.add(name)
+            questions.append(question)
+        return questions
+
+    def question(self, name: Name) -> Question | None:
+        """None where the program is a benchmark's."""
+        return self.question_of(name, self.programs.train[name.level][name.number])
+
+    def question_of(self, name: Name, source: Source) -> Question | None:
+        program = opened(source, self.recipe.programs.avoid)
+        return None if program is None else self.asker.question(name, program, source.text)
+
+    # -- going on
+
+    def saved(self, batch: Batch) -> dict[str, Any]:
+        """A batch that is not learnt from yet, as plain data and arrays."""
+        return {
+            "step": batch.step,
+            "stage": batch.stage,
+            "rollouts": saved(batch.rollouts),
+            "old_logps": batch.old_logps,
+        }
+
+    def restored(self, values: Mapping[str, Any]) -> Batch:
+        """What `saved` gave; its candidates are judged anew."""
+        names = {Name(*line["name"]) for line in values["rollouts"]}
+        questions = {name: self.question(name) for name in names}
+        rollouts = restored(
+            values["rollouts"], {name: each for name, each in questions.items() if each is not None}
+        )
+        before = self._judges.num_judged
+        self.asker.take(rollouts)
+        return Batch(
+            step=values["step"],
+            stage=values["stage"],
+            rollouts=rollouts,
+            old_logps=values["old_logps"],
+            judged=self._judges.num_judged - before,
+            handed_in_s=time.monotonic(),
+        )
+
+
+def content_of_answer(rollout: Rollout) -> str:
+    """Digest of program and candidate; of an answer that has one."""
+    assert rollout.answer.candidate is not None
+    return content_of(rollout.question.reference, rollout.answer.candidate.source)

@@ -1,0 +1,179 @@
+"""The programs of a run: to learn from, and held out; read from files, or drawn into one."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.data.pairs.pair import TRAIN, VALIDATION, split_of
+from kernelwright.data.pairs.programs import Origin, contaminates
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import parse
+from kernelwright.synth.benchmark import benchmark_fingerprints
+from kernelwright.synth.draws import Group
+from kernelwright.synth.file import SETTLED
+from kernelwright.synth.recipe import Recipe as Drawing
+from kernelwright.synth.run import Plan, synthesize
+from kernelwright.train.rl.recipe import Recipe
+
+DRAWN = "programs.jsonl"
+"""In the run's folder."""
+PARSED = 4096
+"""Programs that are kept parsed."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A program as files have it."""
+
+    level: int
+    """Calls."""
+    text: str
+    fingerprint: str
+
+
+@dataclass(slots=True)
+class Programs:
+    train: dict[int, list[Source]] = field(default_factory=lambda: defaultdict(list))
+    """By level."""
+    held_out: dict[int, list[Source]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        return {level: len(self.train[level]) for level in sorted(self.train)}
+
+
+def programs_of(recipe: Recipe, folder: Path, workers: int, say: Say) -> Programs:
+    """Each program once, on one side. Which of them are a benchmark's is seen when they are opened.
+
+    Args:
+        folder: of the run; programs to draw are drawn into it, once.
+        workers: processes that draw.
+
+    Raises:
+        UsageError: a file cannot be read or has no programs, or nothing is held out.
+    """
+    found = Programs()
+    files = [Path(name) for name in recipe.programs.files]
+    if recipe.programs.draw:
+        say("drawing programs")
+        files.append(_drawn(recipe, folder / DRAWN, workers, say))
+    own_files = [Path(name) for name in recipe.validation.files]
+    held = {source.fingerprint: source for source, _ in _read(own_files)}
+    seen = set(held)
+    for source, split in _read(files):
+        if source.fingerprint in seen:
+            continue
+        seen.add(source.fingerprint)
+        if not own_files and split is None:
+            split = split_of(source.fingerprint, recipe.validation.share, recipe.seed)
+        if split != VALIDATION:
+            found.train[source.level].append(source)
+        elif not own_files:
+            held[source.fingerprint] = source
+    for source in _chosen(held.values(), recipe):
+        found.held_out[source.level].append(source)
+    if not found.train or not found.held_out:
+        what = "to learn from" if found.held_out else "held out"
+        remedy = "give more files of programs, validation.files, or a larger validation.share"
+        raise UsageError(f"no programs are {what}", remedy=remedy)
+    return found
+
+
+def _chosen(held: Iterable[Source], recipe: Recipe) -> Iterator[Source]:
+    """The same whatever the order of files: at most so many of each level."""
+    by_level: dict[int, list[Source]] = defaultdict(list)
+    for source in sorted(held, key=lambda source: derive(recipe.seed, source.fingerprint)):
+        by_level[source.level].append(source)
+    for _, some in sorted(by_level.items()):
+        kept = 0
+        for source in some:
+            if kept == recipe.validation.programs:
+                break
+            if opened(source, recipe.programs.avoid) is not None:
+                kept += 1
+                yield source
+
+
+@lru_cache(PARSED)
+def opened(source: Source, avoid: tuple[str, ...]) -> Program | None:
+    """The program; None where it is a benchmark's, and so not for training.
+
+    Args:
+        avoid: files of fingerprints, beside the benchmarks that are shipped.
+
+    Raises:
+        UsageError: the text is no program.
+    """
+    program = parse(source.text)
+    origin = Origin(
+        program=program, canonical=source.fingerprint, origin="", licence="", provenance={}
+    )
+    return None if contaminates(origin, avoid) else program
+
+
+def _drawn(recipe: Recipe, out: Path, workers: int, say: Say) -> Path:
+    """The file of programs that the recipe has drawn, finished if drawing was cut short."""
+    groups = tuple(
+        Group(name=f"level {level}", level=int(level), num=number, may_lack=True)
+        for level, number in recipe.programs.draw.items()
+    )
+    plan = Plan(
+        recipe=Drawing.of({"weights": "balanced"}),
+        seed=derive(recipe.seed, "programs"),
+        groups=groups,
+        avoid=benchmark_fingerprints(),
+    )
+    if not _is_whole(out, plan.num):
+        synthesize(plan, out, workers, say=say)
+    return out
+
+
+def _is_whole(file: Path, number: int) -> bool:
+    """Whether all programs are there, whichever version drew them: a run goes on with its own."""
+    record.cut_torn_line(file)
+    if not file.exists():
+        return False
+    return sum(line.get("record") in SETTLED for line in record.read(file)) == number
+
+
+def _read(files: Sequence[Path]) -> Iterator[tuple[Source, str | None]]:
+    """Programs, and the side that a data set says they are on.
+
+    Raises:
+        UsageError: a file that is not there, is broken, or holds no program.
+    """
+    for path in [part for file in files for part in _parts(file)]:
+        if not path.is_file():
+            raise UsageError("no such file", file=str(path), remedy="give a JSONL of programs")
+        found = False
+        for line in record.read(path):
+            if (source := _source(line)) is not None:
+                found = True
+                split = line.get("split")
+                yield source, split if split in (TRAIN, VALIDATION) else None
+        if not found:
+            raise UsageError("holds no program with a fingerprint", file=str(path))
+
+
+def _parts(path: Path) -> list[Path]:
+    """A folder of `data build` has a file for each side."""
+    sides = (TRAIN, VALIDATION)
+    return [path / f"{side}.jsonl" for side in sides] if path.is_dir() else [path]
+
+
+def _source(line: Record) -> Source | None:
+    """Of a line that `synth` or `data collect` wrote, or of a pair."""
+    text, name = line.get("text"), line.get("fingerprint")
+    if "program" in line and "canonical" in line:
+        text, name = line["program"], line["canonical"]
+    if not isinstance(text, str) or not isinstance(name, str):
+        return None
+    return Source(line["level"], text, name)

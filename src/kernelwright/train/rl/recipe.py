@@ -1,0 +1,296 @@
+"""A recipe of reinforcement learning: model, programs, rollouts, reward, objective, curriculum.
+
+docs/rl.md explains every setting; recipes/rl has examples.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from kernelwright.core import strict
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.policy.names import URL
+from kernelwright.policy.policy import Sampling
+from kernelwright.rewards.rewards import REWARDS
+from kernelwright.train import recipe as supervised
+from kernelwright.train.recipe import Budget, Decay, Dtype
+
+LOCAL = "local"
+"""The model that learns answers itself, in this process."""
+
+
+class Loss(StrEnum):
+    """What is made of rewards; docs/rewards.md says how."""
+
+    GRPO = "grpo"
+    DR_GRPO = "dr_grpo"
+    LEAVE_ONE_OUT = "leave_one_out"
+    HRD = "hrd"
+    DRPO = "drpo"
+
+
+class Mix(StrEnum):
+    """Which levels the programs of a step are of."""
+
+    STAGES = "stages"
+    """Those of the stage at hand; one stage after the other."""
+    FIXED = "fixed"
+    """Those of the last stage from the beginning: what a curriculum is compared with."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Model:
+    path: str
+    """Folder of a causal language model in Hugging Face's layout."""
+    dtype: Dtype = Dtype.FLOAT32
+    """Of the weights while they are trained; what is computed is in bfloat16 on a GPU."""
+    gradient_checkpointing: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Programs:
+    """What kernels are written for."""
+
+    files: tuple[str, ...] = ()
+    """JSONL of `kernelwright synth`, `data collect` or `data build`."""
+    draw: Mapping[str, int] = field(default_factory=dict)
+    """Level -> programs that are drawn for this run, beside those of files."""
+    avoid: tuple[str, ...] = ()
+    """Files of `kernelwright data fingerprints`: tasks to keep clear of beside the shipped ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stage:
+    levels: Mapping[str, float]
+    """Level -> weight. The highest level is the one that promotion asks about."""
+    max_steps: int | None = None
+    """The next stage begins after so many steps in any case."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Curriculum:
+    mix: Mix = Mix.STAGES
+    stages: tuple[Stage, ...] = ()
+    """All levels alike where none are given."""
+    promote_at: float = 0.5
+    """Share of held-out programs of the stage's highest level that are solved greedily."""
+    visits: int = 2
+    """A program whose last so many visits were all solved, or all not, by all answers ..."""
+    dull_weight: float = 0.25
+    """... is drawn less by this factor: its groups teach nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rollouts:
+    """Answers of a step: `programs` times `group`."""
+
+    programs: int = 128
+    group: int = 8
+    policy: str = LOCAL
+    """"local", or "openai:URL#model": a server that is given the weights after each step."""
+    served: str = ""
+    """The folder that the server reads its model from; weights are written there."""
+    turns: int = 1
+    """2: what is wrong is told what is wrong with it, and answers once more."""
+    ahead: int = 0
+    """1: the next step's answers are written and judged while this one's are learnt from."""
+    temperature: float = 1.0
+    max_tokens: int = 2048
+
+    def sampling(self, seed: int) -> Sampling:
+        return Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judging:
+    device: str = "auto"
+    precision: str = "strict"
+    mode: str = "pure"
+    timing: bool = True
+    """Of what is right, by the one clock owner of a GPU; elsewhere speed is never measured."""
+    workers: int | None = None
+    """Judges at once; one a core where not given."""
+    cluster: str = ""
+    """Of a Ray cluster, HOST:PORT or "auto"; this machine where not given."""
+    wall_s: float | None = None
+    """Limit of each request to a guest; the judge's own where not given."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Objective:
+    loss: Loss = Loss.GRPO
+    reward: str = "rule_and_execution"
+    updates: int = 1
+    """Optimiser steps for the answers of a step, each on its share of the programs."""
+    clip_low: float = 0.2
+    """Ratios of new to old probability count from 1 - clip_low to 1 + clip_high; not for drpo."""
+    clip_high: float = 0.2
+    alpha: float = 0.1
+    """hrd: of the plan's advantage."""
+    temperature: float = 0.1
+    """drpo, lambda: of weights among right answers."""
+    tau: float = 5.0
+    """drpo: of the log-mean-exp over wrong ones."""
+    beta: float = 100.0
+    """drpo: of the squared hinge."""
+    delta: float = 0.001
+    """drpo: KL that costs nothing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optimizer(supervised.Optimizer):
+    """AdamW; other defaults than where a model is trained from nothing."""
+
+    learning_rate: float = 1e-5
+    decay: Decay = Decay.CONSTANT
+    warmup_steps: int = 0
+    weight_decay: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoints(supervised.Checkpoints):
+    every_steps: int = 50
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Validation:
+    """Greedy answers to held-out programs."""
+
+    every_steps: int = 20
+    files: tuple[str, ...] = ()
+    """Of programs; a share of the recipe's own where none are given."""
+    share: float = 0.02
+    programs: int = 64
+    """At most, of each level."""
+    examples: int = 8
+    """Programs whose answers are kept at each validation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Audits:
+    """The most rewarded candidates, judged again in guests of their own."""
+
+    every_steps: int = 20
+    candidates: int = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    budget: Budget
+    model: Model
+    programs: Programs
+    seed: int = 0
+    curriculum: Curriculum = Curriculum()
+    rollouts: Rollouts = Rollouts()
+    judging: Judging = Judging()
+    objective: Objective = Objective()
+    micro_tokens: int = 65_536
+    """Of a forward pass of one process, padding included."""
+    optimizer: Optimizer = Optimizer()
+    validation: Validation = Validation()
+    audits: Audits = Audits()
+    checkpoints: Checkpoints = Checkpoints()
+
+    def __post_init__(self) -> None:
+        _check_positive(
+            {
+                "rollouts.programs": self.rollouts.programs,
+                "rollouts.temperature": self.rollouts.temperature,
+                "rollouts.max_tokens": self.rollouts.max_tokens,
+                "objective.updates": self.objective.updates,
+                "objective.temperature": self.objective.temperature,
+                "objective.tau": self.objective.tau,
+                "micro_tokens": self.micro_tokens,
+                "optimizer.learning_rate": self.optimizer.learning_rate,
+                "curriculum.visits": self.curriculum.visits,
+                "curriculum.dull_weight": self.curriculum.dull_weight,
+                "validation.every_steps": self.validation.every_steps,
+                "validation.programs": self.validation.programs,
+                "audits.every_steps": self.audits.every_steps,
+                "checkpoints.every_steps": self.checkpoints.every_steps,
+                "checkpoints.keep": self.checkpoints.keep,
+            }
+        )
+        self._check_budget()
+        self._check_objective()
+        self._check_rollouts()
+
+    def _check_budget(self) -> None:
+        given = {name: value for name, value in asdict(self.budget).items() if value is not None}
+        if len(given) != 1 or not given.keys() <= {"steps", "minutes"} or min(given.values()) <= 0:
+            raise UsageError(f"[budget] {given}", remedy="give steps or minutes, above 0")
+
+    def _check_objective(self) -> None:
+        objective = self.objective
+        if objective.reward not in REWARDS:
+            raise UsageError(
+                f"objective.reward = {objective.reward!r}",
+                remedy=f"choose from {', '.join(REWARDS)}",
+            )
+        if (objective.reward == "hierarchical") != (objective.loss is Loss.HRD):
+            raise UsageError(
+                f"objective: loss {objective.loss} with reward {objective.reward}",
+                remedy='plan and code have rewards of their own in "hierarchical" alone, and only '
+                '"hrd" learns from them: give both or neither',
+            )
+        if objective.loss is Loss.DRPO and objective.reward not in ("log_speed", "power_speed"):
+            raise UsageError(
+                f"objective.reward = {objective.reward!r}: drpo weighs right answers by speed",
+                remedy="choose log_speed or power_speed",
+            )
+        if objective.updates > self.rollouts.programs:
+            raise UsageError(
+                f"objective.updates = {objective.updates}: each wants programs of its own",
+                remedy="lower it, or raise rollouts.programs",
+            )
+
+    def _check_rollouts(self) -> None:
+        rollouts = self.rollouts
+        if rollouts.group < 2:
+            raise UsageError(
+                f"rollouts.group = {rollouts.group}", remedy="answers are compared: give 2 or more"
+            )
+        for name, value, least, most in (
+            ("rollouts.turns", rollouts.turns, 1, 2),
+            ("rollouts.ahead", rollouts.ahead, 0, 1),
+            ("validation.share", self.validation.share, 0, 1),
+            ("curriculum.promote_at", self.curriculum.promote_at, 0, 1),
+        ):
+            if not least <= value <= most:
+                raise UsageError(f"{name} = {value}", remedy=f"give {least} to {most}")
+        if rollouts.policy != LOCAL and not rollouts.policy.startswith(URL):
+            raise UsageError(
+                f"rollouts.policy = {rollouts.policy!r}",
+                remedy=f'give "{LOCAL}" or "{URL}URL#model"',
+            )
+        if (rollouts.policy == LOCAL) != (not rollouts.served):
+            raise UsageError(
+                f"rollouts.policy = {rollouts.policy!r} with rollouts.served = {rollouts.served!r}",
+                remedy="a server, and the folder it reads its model from, belong together",
+            )
+        if not self.programs.files and not self.programs.draw:
+            raise UsageError("no programs to learn from", remedy="give programs.files or .draw")
+
+    @classmethod
+    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
+        """From a TOML file; files and models are named as seen from the current folder.
+
+        Args:
+            changes: settings in place of the file's, "objective.loss = 'grpo'" each.
+
+        Raises:
+            UsageError: it cannot be read, or says what a recipe does not know.
+        """
+        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
+
+    def to_json(self) -> Record:
+        return asdict(self)
+
+
+def _check_positive(values: Mapping[str, float]) -> None:
+    for name, value in values.items():
+        if value <= 0:
+            raise UsageError(f"{name} = {value}", remedy="give a number above 0")

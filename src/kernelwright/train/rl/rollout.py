@@ -1,0 +1,249 @@
+"""Answers of a step: programs drawn, answers written and read, candidates handed to the judges.
+
+Tokens are kept as they were written: what is learnt from is not tokenised again.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import torch
+
+from kernelwright.core.seed import derive
+from kernelwright.policy.answer import Answer, Malformed, read_answer
+from kernelwright.policy.decode import Written
+from kernelwright.policy.endpoint import Message
+from kernelwright.policy.local import prompt_tokens
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.prompt import Request, conversation, with_feedback
+from kernelwright.programs.program import Program
+from kernelwright.train.rl.curriculum import Name
+from kernelwright.train.rl.writers import Writer
+from kernelwright.verify.guests import sharing
+from kernelwright.verify.standing import Finding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+ORIGIN = "rl"
+READ = 4096
+"""Texts that are remembered as they were read: a policy that has learnt repeats itself."""
+CANDIDATE = "candidate"
+"""What an answer with one is counted as; others by why they have none."""
+
+
+class Judges(Protocol):
+    """`verify.standing.StandingJudges`, or what tests have in its place."""
+
+    num_judged: int
+
+    def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[Finding]]": ...
+
+    def undisturbed(self) -> AbstractContextManager[None]: ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """A program as a model is asked about it."""
+
+    name: Name
+    reference: str
+    """The program's text."""
+    messages: tuple[Message, ...]
+
+
+@dataclass(kw_only=True, slots=True, eq=False)
+class Rollout:
+    """One answer, as tokens."""
+
+    question: Question
+    turn: int = 0
+    prompt: list[int]
+    seed: int
+    tokens: list[int] = field(default_factory=list)
+    """With the one that ends it, unless it is cut off."""
+    is_cut_off: bool = True
+    answer: Answer = field(default_factory=lambda: read_answer("", origin=ORIGIN))
+    future: "Future[Finding] | None" = None
+    """None where there is no candidate."""
+
+    @property
+    def group(self) -> tuple[Name, int]:
+        """Answers that are compared: to one program, in one turn."""
+        return self.question.name, self.turn
+
+    @property
+    def counted_as(self) -> str:
+        if self.answer.candidate is not None:
+            return CANDIDATE
+        if self.is_cut_off:
+            return Malformed.CUT_OFF
+        assert self.answer.malformed is not None
+        return self.answer.malformed
+
+    def finding(self) -> Finding | None:
+        """None where there is nothing to judge; waits for it.
+
+        Raises:
+            UsageError, InfraError: no judge can be started.
+        """
+        return None if self.future is None else self.future.result()
+
+
+class Asker:
+    """Has answers written, reads them, and hands candidates in as soon as a program's are there."""
+
+    def __init__(
+        self,
+        tokenizer: "PreTrainedTokenizerBase",
+        writer: Writer,
+        judges: Judges,
+        request: Callable[[Program], Request],
+        device: torch.device,
+    ) -> None:
+        """
+        Args:
+            request: of a program: device and rules are the run's.
+            device: that answers are written on.
+        """
+        self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
+        self._request, self._device = request, device
+        self._read = lru_cache(READ)(partial(read_answer, origin=ORIGIN))
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Around what this process computes on the GPU. Not to be nested."""
+        with self._judges.undisturbed(), sharing(self._device):
+            yield
+
+    def question(self, name: Name, program: Program, text: str) -> Question:
+        """Args:
+        text: of the program, canonical.
+        """
+        messages = tuple(conversation(self._request(program)))
+        return Question(name=name, reference=text, messages=messages)
+
+    def ask(
+        self, questions: Sequence[Question], *, samples: int, sampling: Sampling
+    ) -> list[Rollout]:
+        """`samples` answers to each, judged in the background; those to one program side by side.
+
+        Raises:
+            UsageError, InfraError: as `Writer.write`.
+        """
+        rollouts = []
+        for question in questions:
+            prompt = prompt_tokens(self._tokenizer, question.messages)
+            rollouts += [
+                Rollout(
+                    question=question,
+                    prompt=prompt,
+                    seed=derive(sampling.seed, *question.name, number),
+                )
+                for number in range(samples)
+            ]
+        self._write(rollouts, sampling)
+        return rollouts
+
+    def ask_again(self, before: Sequence[Rollout], sampling: Sampling) -> list[Rollout]:
+        """One further answer to each that was wrong, told why."""
+        rollouts = []
+        for each in before:
+            finding = each.finding()
+            verdict = None if finding is None else finding.verdict
+            told = with_feedback(each.question.messages, each.answer, verdict)
+            rollouts.append(
+                Rollout(
+                    question=each.question,
+                    turn=each.turn + 1,
+                    prompt=prompt_tokens(self._tokenizer, told),
+                    seed=derive(each.seed, "again"),
+                )
+            )
+        self._write(rollouts, sampling)
+        return rollouts
+
+    def take(self, rollouts: Sequence[Rollout]) -> None:
+        """Read what is written, and hand candidates in; also those of a run that is gone on with.
+
+        Not from two threads at once.
+        """
+        self._read_all(rollouts)
+        by_program: dict[str, list[Rollout]] = defaultdict(list)
+        for each in rollouts:
+            if each.answer.candidate is not None:
+                by_program[each.question.reference].append(each)
+        for reference, some in by_program.items():
+            sources = [r.answer.candidate.source for r in some if r.answer.candidate is not None]
+            for each, future in zip(some, self._judges.judge(reference, sources), strict=True):
+                each.future = future
+
+    def _read_all(self, rollouts: Sequence[Rollout]) -> None:
+        """Answers out of tokens."""
+        # Marks of plan and code are no special tokens to the tokenizer: they stay.
+        texts = self._tokenizer.batch_decode(
+            [each.tokens if each.is_cut_off else each.tokens[:-1] for each in rollouts],
+            skip_special_tokens=True,
+        )
+        for each, text in zip(rollouts, texts, strict=True):
+            each.answer = self._read(text)
+
+    def _write(self, rollouts: Sequence[Rollout], sampling: Sampling) -> None:
+        left: dict[Any, list[Rollout]] = defaultdict(list)
+        missing = Counter(each.group for each in rollouts)
+        taken = []
+        # Beside the GPU, which would wait while answers are read.
+        with self.computing(), ThreadPoolExecutor(1, "read") as reading:
+            for number, written in self._writer.write(
+                [each.prompt for each in rollouts],
+                seeds=[each.seed for each in rollouts],
+                sampling=sampling,
+            ):
+                each = rollouts[number]
+                _keep(each, written)
+                left[each.group].append(each)
+                if len(left[each.group]) == missing[each.group]:
+                    taken.append(reading.submit(self.take, left.pop(each.group)))
+        for done in taken:
+            done.result()
+
+
+def _keep(rollout: Rollout, written: Written) -> None:
+    rollout.is_cut_off = written.is_cut_off
+    rollout.tokens = written.tokens if written.end is None else [*written.tokens, written.end]
+
+
+def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
+    """Of answers that are not learnt from yet, what a run that is resumed needs."""
+    return [
+        {
+            "name": list(each.question.name),
+            "turn": each.turn,
+            "prompt": each.prompt,
+            "seed": each.seed,
+            "tokens": each.tokens,
+            "is_cut_off": each.is_cut_off,
+        }
+        for each in rollouts
+    ]
+
+
+def restored(
+    lines: Sequence[Mapping[str, Any]], questions: Mapping[Name, Question]
+) -> list[Rollout]:
+    """What `saved` gave, to be read and judged again."""
+    return [
+        Rollout(
+            question=questions[Name(*line["name"])],
+            turn=line["turn"],
+            prompt=line["prompt"],
+            seed=line["seed"],
+            tokens=line["tokens"],
+            is_cut_off=line["is_cut_off"],
+        )
+        for line in lines
+    ]

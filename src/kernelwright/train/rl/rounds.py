@@ -1,0 +1,174 @@
+"""What the one process that speaks for a run does beside learning: answers, credit, validation,
+audits, records.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from kernelwright.core import record
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.train.records import RECORDS, RL_STEP
+from kernelwright.train.rl.credit import credits_of, plan_length, plan_mark, rewards_of
+from kernelwright.train.rl.curriculum import Promotion, State
+from kernelwright.train.rl.figures import own_kernel_share, step_record
+from kernelwright.train.rl.passes import Row, Text
+from kernelwright.train.rl.practice import Batch, Practice
+from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.validation import Validated, Validation
+from kernelwright.train.rl.watch import Watch
+from kernelwright.train.rl.writers import Writer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+AUDITS, EXAMPLES = "audits.jsonl", "examples.jsonl"
+STATE, PENDING = "rounds.json", "pending.pt"
+"""In checkpoints: where curriculum and watch stand; answers that are not learnt from yet."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a step learns from."""
+
+    rows: list[Row]
+    record: Record
+    written_tokens: int
+
+
+class Rounds:
+    def __init__(
+        self,
+        *,
+        recipe: Recipe,
+        folder: Path,
+        tokenizer: "PreTrainedTokenizerBase",
+        writer: Writer,
+        practice: Practice,
+        validation: Validation,
+        watch: Watch,
+        say: Say,
+    ) -> None:
+        self.recipe, self.folder = recipe, folder
+        self.writer, self.practice, self.watch = writer, practice, watch
+        self._validation, self._say = validation, say
+        self._plan_length = partial(plan_length, tokenizer=tokenizer, mark=plan_mark(tokenizer))
+
+    def lesson(self, batch: Batch) -> Lesson:
+        """Of a batch whose verdicts are waited for.
+
+        Raises:
+            UsageError, InfraError: no judge can be started.
+        """
+        settled, objective = self.practice.settle(batch), self.recipe.objective
+        rollouts = batch.rollouts
+        rewards = rewards_of(settled.outcomes, objective)
+        self.practice.visited(batch, settled.outcomes)
+        self.watch.note(rollouts, settled.verdicts, rewards)
+        groups = [rollout.group for rollout in rollouts]
+        numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+        credits = credits_of(groups, settled.outcomes, rewards, objective)
+        has_plans = objective.loss is Loss.HRD
+        rows = [
+            Row(
+                text=Text(rollout.prompt, rollout.tokens),
+                credit=credit,
+                plan_length=self._plan_length(rollout.tokens) if has_plans else 0,
+                group=numbers[rollout.group],
+                old_logps=batch.old_logps[number] if batch.old_logps else None,
+            )
+            for number, (rollout, credit) in enumerate(zip(rollouts, credits, strict=True))
+            if credit is not None and rollout.tokens
+        ]
+        written = sum(len(rollout.tokens) for rollout in rollouts)
+        return Lesson(rows, step_record(batch, settled, rewards), written)
+
+    def step_done(self, line: Record, words: str) -> None:
+        """Record a step, audit where it is time, and go on in the curriculum."""
+        step = line["step"]
+        self._say(words)
+        if self.watch.is_due(step):
+            share = self._audit(step)
+            line = line | {"own_kernel_share": line["own_kernel_share"] or share}
+        record.append(self.folder / RECORDS, [{"record": RL_STEP, **line}])
+        self._promoted(step, self.practice.curriculum.stepped())
+
+    def validate(self, step: int) -> Validated:
+        """
+        Raises:
+            UsageError, InfraError: answers cannot be had, or not be judged.
+        """
+        found = self._validation.run()
+        line = {"record": "rl_validation", "step": step, "by_level": found.by_level}
+        record.append(self.folder / RECORDS, [line])
+        examples = [each | {"step": step} for each in found.examples]
+        record.append(self.folder / EXAMPLES, examples)
+        shares = ", ".join(
+            f"{level} {each['pass@1']:.1%}" for level, each in found.by_level.items()
+        )
+        self._say(f"step {step}  held out: {shares}")
+        self._promoted(step, self.practice.curriculum.validated(found.solved))
+        return found
+
+    def note_checkpoint(self, step: int, logs: Mapping[str, float]) -> None:
+        line = {"bytes": logs["checkpoint_bytes"], "seconds": logs["checkpoint_seconds"]}
+        record.append(self.folder / RECORDS, [{"record": "checkpoint", "step": step, **line}])
+
+    def _promoted(self, step: int, promotion: Promotion | None) -> None:
+        if promotion is None:
+            return
+        line = {"from": promotion.before, "to": promotion.after, "pass@1": promotion.solved}
+        record.append(self.folder / RECORDS, [{"record": "promotion", "step": step, **line}])
+        self._say(f"step {step}  stage {promotion.before} -> {promotion.after}")
+
+    def _audit(self, step: int) -> float | None:
+        """The mean share of GPU time in own kernels, which fresh judging measures."""
+        records, refused = self.watch.audit(step)
+        record.append(self.folder / AUDITS, records)
+        self.practice.overruled |= refused
+        for line in records:
+            if not line["agrees"]:
+                code = line["verdict"]["code"]
+                self._say(f"step {step}  an audit refuses what was rewarded: {code}")
+        return own_kernel_share([Verdict.from_json(dict(line["verdict"])) for line in records])
+
+    # -- going on
+
+    def save(self, folder: Path) -> None:
+        state = {
+            "curriculum": self.practice.curriculum.state.to_json(),
+            "overruled": {name: v.to_json() for name, v in self.practice.overruled.items()},
+            "watch": self.watch.saved(),
+        }
+        (folder / STATE).write_text(json.dumps(state))
+
+    def restore(self, folder: Path) -> None:
+        state = json.loads((folder / STATE).read_text())
+        self.practice.curriculum.state = State.from_json(state["curriculum"])
+        self.practice.overruled = {
+            name: Verdict.from_json(each) for name, each in state["overruled"].items()
+        }
+        self.watch.restore(state["watch"])
+
+    def save_pending(self, batches: list[Batch], folder: Path) -> None:
+        saved = [self.practice.saved(batch) for batch in batches]
+        for each in saved:
+            each["old_logps"] = [torch.from_numpy(values) for values in each["old_logps"]]
+        torch.save(saved, folder / PENDING)
+
+    def restore_pending(self, folder: Path) -> list[Batch]:
+        """Nothing where weights alone are gone on from."""
+        if not (folder / PENDING).exists():
+            return []
+        saved: list[dict[str, Any]] = torch.load(folder / PENDING, weights_only=True)
+        for each in saved:
+            each["old_logps"] = [values.numpy() for values in each["old_logps"]]
+        return [self.practice.restored(each) for each in saved]

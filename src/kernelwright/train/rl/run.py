@@ -1,0 +1,280 @@
+"""A run of reinforcement learning, from its recipe to its weights."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers.utils import logging
+from trl import GRPOConfig
+
+from kernelwright.core import record
+from kernelwright.core.record import Record
+from kernelwright.policy.embedded import load_model
+from kernelwright.policy.prompt import Request
+from kernelwright.programs.program import Program
+from kernelwright.train.disk import disk_may_be_full
+from kernelwright.train.folder import LAST, Ended, Standing, Start, find_start, open_folder
+from kernelwright.train.kept import arguments, on_one_gpu
+from kernelwright.train.pace import ENDLESS_STEPS, Pace
+from kernelwright.train.process import this_process
+from kernelwright.train.records import LIBRARIES, RECORDS, cut_after, tensorboard
+from kernelwright.train.rl.curriculum import Curriculum
+from kernelwright.train.rl.practice import Batch, Practice
+from kernelwright.train.rl.programs import Programs, programs_of
+from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.rollout import Asker, Judges
+from kernelwright.train.rl.rounds import AUDITS, EXAMPLES, Rounds
+from kernelwright.train.rl.trainer import RolloutTrainer
+from kernelwright.train.rl.validation import Validation
+from kernelwright.train.rl.watch import Watch
+from kernelwright.train.rl.writers import writer_of
+from kernelwright.verify.pools import cluster_pools, local_pools
+from kernelwright.verify.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.standing import StandingJudges
+
+AUDITORS = 2
+"""Judges at once of an audit."""
+TRL_LOSS = {
+    Loss.GRPO: "grpo",
+    Loss.DR_GRPO: "dr_grpo",
+    Loss.LEAVE_ONE_OUT: "dr_grpo",
+    Loss.HRD: "grpo",
+    Loss.DRPO: "grpo",
+}
+"""How per-token losses are averaged; drpo has a loss of its own."""
+
+Say = Callable[[str], None]
+MakeJudges = Callable[[JudgeRecipe, int | None, str], Any]
+"""Recipe, workers, cluster -> a context manager of `Judges`."""
+
+
+def standing_judges(recipe: JudgeRecipe, workers: int | None, cluster: str) -> StandingJudges:
+    """Raises UsageError: the cluster cannot be used."""
+    pools = cluster_pools(recipe, workers, cluster) if cluster else local_pools(recipe, workers)
+    return StandingJudges(pools)
+
+
+def train_rl(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    resume: bool,
+    workers: int,
+    say: Say,
+    make_judges: MakeJudges = standing_judges,
+) -> Ended:
+    """Train until the budget is used or a signal comes.
+
+    Args:
+        folder: of the run (train/folder.py says what is in it).
+        resume: go on with the run in `folder`.
+        workers: processes that draw programs.
+        say: told now and then how far it is.
+
+    Raises:
+        UsageError: recipe, programs, model or folder cannot be used, the disk is full, or the loss
+            is not a number.
+        InfraError: no judge can be started, or a server that answers fails.
+    """
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    process = this_process()
+    is_main = process.is_main_process
+    with process.main_process_first():
+        if is_main:
+            open_folder(recipe, folder, resume=resume)
+        start = find_start(folder)
+    with ExitStack() as stack:
+        model, tokenizer = load_model(recipe.model.path, "cpu", getattr(torch, recipe.model.dtype))
+        rounds = None
+        if is_main:
+            rounds = stack.enter_context(
+                _rounds(recipe, folder, model, tokenizer, workers, say, make_judges)
+            )
+            with disk_may_be_full(folder):
+                _record_part(recipe, folder, rounds, start)
+        pace = Pace(recipe.budget, recipe.checkpoints, recipe.budget.steps or ENDLESS_STEPS)
+        pace.seconds = start.standing.seconds
+        trainer = trainer_of(
+            recipe,
+            folder,
+            model,
+            tokenizer,
+            pace,
+            standing=start.standing,
+            rounds=rounds,
+            begun=_begun(start, rounds),
+            is_new=start.folder is None,
+        )
+        if trainer.pace.progress(start.standing.step) < 1:
+            with trainer.pace.listening(), disk_may_be_full(folder):
+                trainer.train(resume_from_checkpoint=str(start.folder) if start.folder else None)
+        elif start.folder:
+            trainer.take_up(start.folder)
+        with disk_may_be_full(folder):
+            trainer.export(LAST)
+            if is_main:
+                _record_end(folder, trainer)
+    return Ended(trainer.standing, trainer.pace.stopped_by, is_main)
+
+
+@contextmanager
+def _rounds(
+    recipe: Recipe,
+    folder: Path,
+    model: Any,
+    tokenizer: Any,
+    workers: int,
+    say: Say,
+    make_judges: MakeJudges,
+) -> Iterator[Rounds]:
+    """With judges that stand ready until the run ends."""
+    programs = programs_of(recipe, folder, workers, say)
+    judging = recipe.judging
+    how = JudgeRecipe(
+        device=judging.device,
+        precision=judging.precision,
+        mode=judging.mode,
+        grade="recycled",
+        timing=judging.timing,
+        wall_s=judging.wall_s,
+    ).resolved()
+    fresh = replace(how, grade="fresh", timing=False)
+    with ExitStack() as stack:
+        judges: Judges = stack.enter_context(make_judges(how, judging.workers, judging.cluster))
+        auditors: Judges = stack.enter_context(make_judges(fresh, AUDITORS, judging.cluster))
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        writer = writer_of(recipe, model, tokenizer, device)
+
+        def request(program: Program) -> Request:
+            return Request(program=program, precision=how.precision, mode=how.mode)
+
+        asker = Asker(tokenizer, writer, judges, request, device)
+        curriculum = Curriculum(recipe.curriculum, programs.sizes)
+        practice = Practice(recipe, programs, curriculum, asker, judges)
+        yield Rounds(
+            recipe=recipe,
+            folder=folder,
+            tokenizer=tokenizer,
+            writer=writer,
+            practice=practice,
+            validation=Validation(
+                practice,
+                max_tokens=recipe.rollouts.max_tokens,
+                examples=recipe.validation.examples,
+            ),
+            watch=Watch(recipe.audits, auditors),
+            say=say,
+        )
+
+
+def _begun(start: Start, rounds: Rounds | None) -> list[Batch]:
+    """What was written before a run was interrupted; the rest stands where it stood, too."""
+    if start.folder is None or rounds is None:
+        return []
+    rounds.restore(start.folder)
+    return rounds.restore_pending(start.folder)
+
+
+def trainer_of(
+    recipe: Recipe,
+    folder: Path,
+    model: Any,
+    tokenizer: Any,
+    pace: Pace,
+    *,
+    standing: Standing,
+    rounds: Rounds | None,
+    begun: Sequence[Batch],
+    is_new: bool,
+) -> RolloutTrainer:
+    """As `RolloutTrainer`.
+
+    Args:
+        is_new: validated before its first step.
+    """
+    return RolloutTrainer(
+        recipe=recipe,
+        folder=folder,
+        model=model.train(),
+        tokenizer=tokenizer,
+        config=_config(recipe, folder, pace.steps, is_new=is_new),
+        pace=pace,
+        callbacks=tensorboard(folder, standing.step),
+        standing=standing,
+        rounds=rounds,
+        begun=begun,
+    )
+
+
+def _config(recipe: Recipe, folder: Path, steps: int, *, is_new: bool) -> GRPOConfig:
+    group, objective = recipe.rollouts.group, recipe.objective
+    config = GRPOConfig(
+        **arguments(recipe, folder, steps),
+        # A step is one call of the trainer's, which cuts it into passes itself.
+        per_device_train_batch_size=group,
+        per_device_eval_batch_size=group,
+        num_generations=group,
+        gradient_accumulation_steps=1,
+        logging_steps=1,
+        eval_on_start=is_new,
+        gradient_checkpointing=recipe.model.gradient_checkpointing,
+        ignore_data_skip=True,
+        temperature=recipe.rollouts.temperature,
+        max_completion_length=recipe.rollouts.max_tokens,
+        loss_type=TRL_LOSS[objective.loss],
+        epsilon=objective.clip_low,
+        epsilon_high=objective.clip_high,
+        beta=0.0,
+        router_aux_loss_coef=0.0,
+        disable_dropout=True,  # what was answered and what is learnt from are one policy
+    )
+    return on_one_gpu(config)
+
+
+def _record_part(recipe: Recipe, folder: Path, rounds: Rounds, start: Start) -> None:
+    lost = 0
+    for name in (RECORDS, AUDITS, EXAMPLES):
+        if (folder / name).exists():
+            lost = max(lost, cut_after(folder / name, start.standing.step))
+    programs = rounds.practice.programs
+    head = {
+        "record": "part",
+        "command": "train rl",
+        "from_step": start.standing.step,
+        "from": start.folder and start.folder.name,
+        "optimizer_began": start.standing.optimizer_began,
+        "steps_trained_again": lost,
+        "steps": recipe.budget.steps,
+        "processes": this_process().num_processes,
+        "recipe": recipe.to_json(),
+        "data": _facts(programs),
+        "environment": record.environment(LIBRARIES),
+    }
+    record.append(folder / RECORDS, [head])
+
+
+def _facts(programs: Programs) -> Record:
+    return {
+        "programs": {f"L{level}": size for level, size in programs.sizes.items()},
+        "held_out": {f"L{level}": len(some) for level, some in sorted(programs.held_out.items())},
+    }
+
+
+def _record_end(folder: Path, trainer: RolloutTrainer) -> None:
+    standing, gpus = trainer.standing, this_process().num_processes
+    summary = {
+        "record": "summary",
+        "step": standing.step,
+        "tokens": standing.tokens,
+        "seconds": standing.seconds,
+        "gpu_hours": standing.seconds * gpus / 3600 if torch.cuda.is_available() else None,
+        "best_score": standing.best_score,
+        "best_step": standing.best_step,
+        "stopped_by": trainer.pace.stopped_by,
+        "gpu_peak_bytes": torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None,
+    }
+    record.append(folder / RECORDS, [summary])

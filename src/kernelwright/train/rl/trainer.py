@@ -1,0 +1,242 @@
+"""The trainer of a run: rounds of answers and verdicts, learnt from step by step, with its records.
+
+TRL's own loop generates and scores inside `_prepare_inputs`. Here a step is one call of
+`training_step`: it takes a batch that is written and judged, credits it, and learns from it.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from accelerate.utils import broadcast_object_list
+from transformers import TrainerCallback
+from trl import GRPOConfig
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.train.folder import BEST, Standing
+from kernelwright.train.kept import check_finite
+from kernelwright.train.pace import Pace
+from kernelwright.train.rl.figures import flat
+from kernelwright.train.rl.learning import RowTrainer
+from kernelwright.train.rl.passes import Text
+from kernelwright.train.rl.practice import Batch
+from kernelwright.train.rl.recipe import LOCAL, Recipe
+from kernelwright.train.rl.rollout import Rollout
+from kernelwright.train.rl.rounds import Rounds
+from kernelwright.verify.guests import sharing
+
+Made = TypeVar("Made")
+
+
+class RolloutTrainer(RowTrainer):
+    control: Any
+
+    def __init__(
+        self,
+        *,
+        recipe: Recipe,
+        folder: Path,
+        model: Any,
+        tokenizer: Any,
+        config: GRPOConfig,
+        pace: Pace,
+        callbacks: list[TrainerCallback],
+        standing: Standing,
+        rounds: Rounds | None,
+        begun: Sequence[Batch],
+    ) -> None:
+        """
+        Args:
+            rounds: of the process that speaks for all; None in the others.
+            begun: batches that were written before a run was interrupted; of that process.
+
+        Raises:
+            UsageError: weights are sharded, and no server answers.
+        """
+        self.folder, self.pace, self.standing = folder, pace, standing
+        self.aside_s = 0.0
+        self.rounds = rounds
+        self._begun: deque[Batch | None] = deque(begun)
+        """Batches that are written and not learnt from, as many in each process."""
+        self._fresh_at: int | None = None
+        """The step whose weights answers are written with."""
+        self._began_s = 0.0
+        self._seconds: dict[str, float] = {}
+        """Of the step at hand, by what they were spent on."""
+        self._line: Record = {}
+        """What the record of the step at hand says so far."""
+        super().__init__(
+            recipe=recipe,
+            model=model,
+            tokenizer=tokenizer,
+            config=config,
+            callbacks=[pace, *callbacks],
+        )
+        if self.is_fsdp_enabled and recipe.rollouts.policy == LOCAL:
+            raise UsageError(
+                "weights that are sharded are whole in no process, which is to answer with them",
+                remedy="serve the model: rollouts.policy and rollouts.served",
+            )
+        self._begun.extend([None] * (self._shared(len(begun)) - len(begun)))
+
+    # -- a step
+
+    def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Any:
+        """Written, judged, credited and learnt from; the last update is left to the caller."""
+        del inputs, num_items_in_batch
+        self._began_s = time.monotonic()
+        model.train()
+        self._seconds = dict.fromkeys(("decode", "judge", "judge_wait", "learn"), 0.0)
+        batch = self._next(model)
+        lesson = self._shared(self._on_main(lambda rounds: rounds.lesson(_there(batch))))
+        if batch is not None:
+            self._seconds |= {"judge": batch.judge_s, "judge_wait": batch.wait_s}
+        began = time.monotonic()
+        with self._computing():
+            loss = self.learn(model, lesson.rows)
+        self._seconds["learn"] += time.monotonic() - began
+        self._line = lesson.record
+        self.standing.tokens += lesson.written_tokens
+        return loss
+
+    def _next(self, model: Any) -> Batch | None:
+        """The batch to learn from; those after it are begun as the recipe says."""
+        step = self.state.global_step + 1
+        last = min(step + self.recipe.rollouts.ahead, self.state.max_steps)
+        while (number := step + len(self._begun)) <= last:
+            self._refresh()
+            batch = self._on_main(lambda rounds: rounds.practice.begin(number))
+            if batch is not None:
+                self._seconds["decode"] += batch.decode_s
+            self._add_old_logps(model, batch, None if batch is None else batch.rollouts)
+            self._begun.append(batch)
+        batch = self._begun.popleft()
+        if self.recipe.rollouts.turns > 1:
+            self._refresh()
+            before = 0.0 if batch is None else batch.decode_s
+            more = self._on_main(lambda rounds: rounds.practice.further_turn(_there(batch)))
+            if batch is not None:
+                self._seconds["decode"] += batch.decode_s - before
+            self._add_old_logps(model, batch, more)
+        return batch
+
+    def _refresh(self) -> None:
+        """Answers are written with the weights of now."""
+        if self._fresh_at == self.state.global_step:
+            return
+        self._fresh_at = self.state.global_step
+        if self.recipe.rollouts.served:
+            self.export(str(Path(self.recipe.rollouts.served).resolve()))
+        self._on_main(
+            lambda rounds: rounds.writer.refresh(self.accelerator.unwrap_model(self.model))
+        )
+
+    # -- log-probabilities of those who answered
+
+    def _add_old_logps(
+        self, model: Any, batch: Batch | None, more: Sequence[Rollout] | None
+    ) -> None:
+        """Of answers that were just written, where learning will change the weights before it
+        comes to them; those that write and those that learn are the same now."""
+        if self.recipe.rollouts.ahead == 0 and self.recipe.objective.updates == 1:
+            return
+        texts = None if more is None else [Text(each.prompt, each.tokens) for each in more]
+        began = time.monotonic()
+        with self._computing():
+            logps = self.logps(self._shared(texts), model)
+        self._seconds["learn"] += time.monotonic() - began
+        if batch is not None:
+            batch.old_logps += logps
+
+    # -- validation, records, checkpoints
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Held-out programs, answered greedily."""
+        began, step = time.monotonic(), self.state.global_step
+        self._refresh()
+        found = self._shared(self._on_main(lambda rounds: rounds.validate(step)))
+        best = self.standing.best_score
+        if best is None or found.score > best:
+            self.standing.best_score, self.standing.best_step = found.score, step
+            self.export(BEST)
+        metrics = {"eval_score": found.score, **flat({"eval": found.by_level})}
+        self.log(metrics)
+        self.aside_s += time.monotonic() - began
+        self.control = self.callback_handler.on_evaluate(
+            self.args, self.state, self.control, metrics
+        )
+        return metrics
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add what a run's records say beyond transformers' own figures."""
+        del start_time
+        step = self.standing.step = self.state.global_step
+        check_finite(logs, step)
+        if "loss" in logs:
+            line = self._step_line(logs)
+            words = self._words(line)
+            self._on_main(lambda rounds: rounds.step_done(line, words))
+            logs |= flat(line)
+        elif "checkpoint_bytes" in logs:
+            self._on_main(lambda rounds: rounds.note_checkpoint(step, logs))
+        super().log(logs)
+        self.state.log_history.clear()  # records have it, and every checkpoint would repeat it
+
+    def _step_line(self, logs: dict[str, float]) -> Record:
+        kl, entropy, tokens = self.accelerator.reduce(self.sums, reduction="sum").tolist()
+        self.sums.zero_()
+        self.standing.seconds = self.pace.seconds
+        spent = time.monotonic() - self._began_s
+        busy = sum(self._seconds[name] for name in ("decode", "judge_wait", "learn"))
+        return {
+            "step": self.state.global_step,
+            **self._line,
+            "loss": logs["loss"],
+            "kl": kl / max(tokens, 1.0),
+            "entropy": entropy / tokens if tokens else None,
+            "grad_norm": logs["grad_norm"],
+            "learning_rate": logs["learning_rate"],
+            "seconds": {**self._seconds, "other": spent - busy, "step": spent},
+        }
+
+    def _words(self, line: Record) -> str:
+        step, reward = line["step"], line["reward"]["mean"] or 0.0
+        return (
+            f"step {step}  {self.pace.progress(step):.1%}  reward {reward:.3f}  "
+            f"right {line['correct'] or 0.0:.1%}  {line['seconds']['step']:.1f} s"
+        )
+
+    def _write_standing(self, folder: Path) -> None:
+        super()._write_standing(folder)
+        self._on_main(lambda rounds: rounds.save(folder))
+
+    def save_more(self, folder: Path) -> None:
+        begun = [batch for batch in self._begun if batch is not None]
+        self._on_main(lambda rounds: rounds.save_pending(begun, folder))
+
+    # -- processes and devices
+
+    def _on_main(self, made: Callable[[Rounds], Made]) -> Made | None:
+        """What the process that speaks for all makes; None in the others."""
+        return None if self.rounds is None else made(self.rounds)
+
+    def _shared(self, value: Made | None) -> Made:
+        """What the main process has, in all of them."""
+        if self.accelerator.num_processes > 1:
+            (value,) = broadcast_object_list([value])
+        assert value is not None
+        return value
+
+    def _computing(self) -> AbstractContextManager[None]:
+        """Around what is computed on the GPU: nobody takes times there meanwhile."""
+        rounds = self.rounds
+        return sharing(self.args.device) if rounds is None else rounds.practice.asker.computing()
+
+
+def _there(batch: Batch | None) -> Batch:
+    assert batch is not None, "the process that speaks for all has the batches"
+    return batch

@@ -1,0 +1,98 @@
+"""Held-out programs, answered greedily and judged: how good the policy is, by level."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from kernelwright.core.errors import InfraError
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.policy.policy import Sampling
+from kernelwright.rewards.outcome import Outcome
+from kernelwright.train.rl.curriculum import Name
+from kernelwright.train.rl.figures import faster, geometric_mean, speedups_of
+from kernelwright.train.rl.practice import Practice
+from kernelwright.train.rl.rollout import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    by_level: Record
+    solved: Mapping[int, float]
+    """Level -> share of programs whose answer is right."""
+    examples: list[Record]
+
+    @property
+    def score(self) -> float:
+        """What the best weights have most of: right, and faster, means over levels."""
+        levels = self.by_level.values()
+        return fmean(each["pass@1"] + (each["faster"] or 0.0) for each in levels)
+
+
+class Validation:
+    """The same programs each time."""
+
+    def __init__(self, practice: Practice, *, max_tokens: int, examples: int) -> None:
+        """
+        Args:
+            examples: programs whose answers are kept, spread over levels.
+        """
+        self._practice = practice
+        self._sampling = Sampling(max_tokens=max_tokens)
+        held_out = practice.programs.held_out
+        self._questions = [
+            question
+            for level in sorted(held_out)
+            for number, source in enumerate(held_out[level])
+            if (question := practice.question_of(Name(level, number), source)) is not None
+        ]
+        self._kept = self._questions[:: max(1, len(self._questions) // max(examples, 1))][:examples]
+
+    def run(self) -> Validated:
+        """
+        Raises:
+            UsageError, InfraError: as `Writer.write` and judging.
+        """
+        rollouts = self._practice.asker.ask(self._questions, samples=1, sampling=self._sampling)
+        findings = [rollout.finding() for rollout in rollouts]
+        verdicts = [None if finding is None else finding.verdict for finding in findings]
+        judged = [  # failures of ours are left out
+            (rollout, verdict)
+            for rollout, finding, verdict in zip(rollouts, findings, verdicts, strict=True)
+            if finding is None or verdict is not None
+        ]
+        if not any(verdict is not None for verdict in verdicts):
+            failures = [each.failure for each in findings if each is not None and each.failure]
+            if failures:
+                raise InfraError(f"no held-out answer could be judged: {failures[0]}")
+        levels = sorted({rollout.question.name.level for rollout, _ in judged})
+        by_level = {
+            level: [v for rollout, v in judged if rollout.question.name.level == level]
+            for level in levels
+        }
+        figures = {f"L{level}": _figures(some) for level, some in by_level.items()}
+        solved = {level: figures[f"L{level}"]["pass@1"] for level in levels}
+        kept = {each.name for each in self._kept}
+        examples = [_example(*each) for each in judged if each[0].question.name in kept]
+        return Validated(figures, solved, examples)
+
+
+def _figures(verdicts: Sequence[Verdict | None]) -> Record:
+    speedups = speedups_of(verdicts)
+    right = sum(Outcome.of(verdict).is_correct for verdict in verdicts)
+    return {
+        "programs": len(verdicts),
+        "pass@1": right / len(verdicts),
+        "faster": faster(verdicts) / len(verdicts) if speedups else None,
+        "speedup": geometric_mean(speedups),
+    }
+
+
+def _example(rollout: Rollout, verdict: Verdict | None) -> Record:
+    return {
+        "record": "example",
+        "program": rollout.question.reference,
+        "level": f"L{rollout.question.name.level}",
+        "text": rollout.answer.text,
+        "verdict": None if verdict is None else verdict.to_json(),
+    }

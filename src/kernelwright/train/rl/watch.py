@@ -1,0 +1,109 @@
+"""The watch on hacking: the most rewarded candidates are judged again, `fresh`, and kept on record.
+
+During training candidates are judged one after another in guests that live on. What earns most is
+what a policy that learns to deceive would show first. Where the second verdict differs, a guest was
+deceived, or the kernel fails at sizes that only fresh judging tries. Such a text is not rewarded
+again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.rewards.rewards import Reward
+from kernelwright.train.rl.practice import content_of_answer
+from kernelwright.train.rl.recipe import Audits
+from kernelwright.train.rl.rollout import Judges, Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A candidate that may be judged again."""
+
+    reward: float
+    content: str
+    reference: str
+    source: str
+
+    @property
+    def rank(self) -> tuple[float, str]:
+        return -self.reward, self.content
+
+
+class Watch:
+    def __init__(self, settings: Audits, judges: Judges) -> None:
+        """
+        Args:
+            judges: of the grade `fresh`.
+        """
+        self._settings, self._judges = settings, judges
+        self._noted: list[Noted] = []
+        """The most rewarded since the last audit, at most as many as are judged again."""
+        self._audited: set[str] = set()
+        """By content."""
+
+    def note(
+        self,
+        rollouts: Iterable[Rollout],
+        verdicts: Iterable[Verdict | None],
+        rewards: Iterable[Reward | None],
+    ) -> None:
+        """Keep the most rewarded of a step in mind."""
+        found = {each.content: each for each in self._noted}
+        for rollout, verdict, reward in zip(rollouts, verdicts, rewards, strict=True):
+            if verdict is None or not verdict.accepted or reward is None:
+                continue
+            content = content_of_answer(rollout)
+            if content not in self._audited and rollout.answer.candidate is not None:
+                source = rollout.answer.candidate.source
+                reference = rollout.question.reference
+                found[content] = Noted(reward.code, content, reference, source)
+        ranked = sorted(found.values(), key=lambda each: each.rank)
+        self._noted = ranked[: self._settings.candidates]
+
+    def is_due(self, step: int) -> bool:
+        return step % self._settings.every_steps == 0
+
+    def audit(self, step: int) -> tuple[list[Record], dict[str, Verdict]]:
+        """Judge again what was noted.
+
+        Returns:
+            A record of each, and by content the verdicts on those that are refused now.
+
+        Raises:
+            UsageError, InfraError: no judge can be started.
+        """
+        noted, self._noted = self._noted, []
+        futures = [self._judges.judge(each.reference, [each.source])[0] for each in noted]
+        records, refused = [], {}
+        for each, future in zip(noted, futures, strict=True):
+            verdict = future.result().verdict
+            if verdict is None:  # ours failed: it may be noted again
+                continue
+            self._audited.add(each.content)
+            if not verdict.accepted:
+                refused[each.content] = verdict
+            records.append(
+                {
+                    "record": "audit",
+                    "step": step,
+                    "program": each.reference,
+                    "source": each.source,
+                    "reward": each.reward,
+                    "verdict": verdict.to_json(),
+                    "agrees": verdict.accepted,
+                }
+            )
+        return records, refused
+
+    def saved(self) -> dict[str, Any]:
+        return {
+            "noted": [asdict(each) for each in self._noted],
+            "audited": sorted(self._audited),
+        }
+
+    def restore(self, values: Mapping[str, Sequence[Any]]) -> None:
+        self._noted = [Noted(**each) for each in values["noted"]]
+        self._audited = set(values["audited"])

@@ -1,0 +1,154 @@
+"""Who writes a step's answers: the model that learns, or a server that has its weights."""
+
+import copy
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.request import Request, urlopen
+
+import torch
+
+from kernelwright.core.errors import InfraError
+from kernelwright.policy.decode import Decoder, Written
+from kernelwright.policy.endpoint import Endpoint
+from kernelwright.policy.local import stop_tokens
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.served import MAX_SEED
+from kernelwright.train.rl.recipe import LOCAL, Recipe
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+CONCURRENCY = 256
+"""Requests at once: what a server of one's own batches."""
+RELOAD_S = 600.0
+"""What reading weights anew may take."""
+
+Tokens = Sequence[int]
+
+
+class Writer(Protocol):
+    def refresh(self, model: "PreTrainedModel") -> None:
+        """Answers are those of this model's weights from now on."""
+        ...
+
+    def write(
+        self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
+    ) -> Iterator[tuple[int, Written]]:
+        """What follows each prompt, with its number, as it is done.
+
+        Raises:
+            UsageError, InfraError: a server refuses, or fails.
+        """
+        ...
+
+
+class LocalWriter:
+    """A copy of the model that learns, for decoding: in bfloat16 on a GPU, where weights that
+    learn are float32 and would be cast anew for every token."""
+
+    def __init__(
+        self, model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", device: torch.device
+    ) -> None:
+        """Before a trainer has changed the model.
+
+        Raises:
+            UsageError: the model cannot be decoded here.
+        """
+        dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+        twin: Any = copy.deepcopy(model)
+        self._copy: PreTrainedModel = twin.to(device, dtype).eval().requires_grad_(False)
+        self._decoder = Decoder(self._copy, stops=stop_tokens(model, tokenizer))
+
+    @torch.no_grad()
+    def refresh(self, model: "PreTrainedModel") -> None:
+        """In place: captured steps read weights where they are."""
+        theirs = dict(model.named_parameters())
+        for name, ours in self._copy.named_parameters():
+            ours.copy_(theirs[name])
+
+    def write(
+        self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
+    ) -> Iterator[tuple[int, Written]]:
+        return self._decoder.stream(prompts, seeds=seeds, sampling=sampling)
+
+
+class ServedWriter:
+    """A server of vLLM's that answers in tokens, and reads its weights anew when it is told to.
+
+    It is started on a folder (`rollouts.served`) that the trainer writes its weights into, in
+    development mode, which is what lets it be told.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        """
+        Raises:
+            UsageError: the client library is missing.
+        """
+        endpoint.ready()
+        self._endpoint = endpoint
+
+    def refresh(self, model: "PreTrainedModel") -> None:
+        """
+        Raises:
+            InfraError: the server does not do it.
+        """
+        del model  # its weights are in the folder
+        self._tell("collective_rpc", {"method": "reload_weights"})
+        self._tell("reset_prefix_cache", {})
+
+    def _tell(self, path: str, body: dict[str, str]) -> None:
+        url = f"{self._endpoint.url.rstrip('/').removesuffix('/v1')}/{path}"
+        request = Request(
+            url, json.dumps(body).encode(), headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urlopen(request, timeout=RELOAD_S):
+                return
+        except OSError as error:
+            raise InfraError(
+                f"{url}: {error}; the server is to be run with VLLM_SERVER_DEV_MODE=1"
+            ) from error
+
+    def write(
+        self, prompts: Sequence[Tokens], *, seeds: Sequence[int], sampling: Sampling
+    ) -> Iterator[tuple[int, Written]]:
+        with self._endpoint.client() as client, ThreadPoolExecutor(CONCURRENCY) as pool:
+
+            def ask(number: int) -> tuple[int, Written]:
+                found = self._endpoint.continued(
+                    client,
+                    prompts[number],
+                    max_tokens=sampling.max_tokens,
+                    temperature=sampling.temperature,
+                    seed=seeds[number] % MAX_SEED,
+                )
+                if found.is_cut_off or not found.tokens:
+                    return number, Written(found.tokens, end=None)
+                *before, last = found.tokens
+                return number, Written(before, end=last)
+
+            asked = [pool.submit(ask, number) for number in range(len(prompts))]
+            try:
+                for each in as_completed(asked):
+                    yield each.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+
+def writer_of(
+    recipe: Recipe,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    device: torch.device,
+) -> Writer:
+    """Before a trainer has changed the model.
+
+    Raises:
+        UsageError: the model cannot be decoded here, or no server is named.
+    """
+    if recipe.rollouts.policy == LOCAL:
+        return LocalWriter(model, tokenizer, device)
+    return ServedWriter(Endpoint.parse(recipe.rollouts.policy))

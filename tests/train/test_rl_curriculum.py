@@ -1,0 +1,137 @@
+"""Curricula: levels in proportion, programs by what they still teach, promotion, plain state."""
+
+import json
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernelwright.core.errors import UsageError
+from kernelwright.train.rl.curriculum import Curriculum, Name, Promotion, State
+from kernelwright.train.rl.recipe import Curriculum as Settings
+from kernelwright.train.rl.recipe import Mix, Stage
+
+SIZES = {1: 40, 2: 100, 5: 30}
+STAGES = (
+    Stage(levels={"1": 1.0}),
+    Stage(levels={"1": 1.0, "2": 3.0}, max_steps=3),
+    Stage(levels={"1": 1.0, "2": 1.0, "5": 2.0}),
+)
+
+
+def make(mix=Mix.STAGES, stages=STAGES, sizes=SIZES, **more):
+    return Curriculum(Settings(mix=mix, stages=stages, **more), sizes)
+
+
+weights = st.floats(min_value=0.01, max_value=10.0)
+
+
+@given(
+    mix=st.dictionaries(st.sampled_from("125"), weights, min_size=1),
+    number=st.integers(1, 60),
+    seed=st.integers(0, 1000),
+)
+def test_levels_have_their_share_of_every_step(mix, number, seed):
+    curriculum = make(stages=(Stage(levels=mix),))
+    names = curriculum.draw(number, seed)
+    counts, total = Counter(name.level for name in names), sum(mix.values())
+    assert len(names) == number
+    for level, weight in mix.items():
+        share = number * weight / total
+        assert int(share) <= counts[int(level)], "rounded down, the rest by chance"
+    assert counts.keys() <= set(map(int, mix))
+    for level in counts:
+        of_level = [name for name in names if name.level == level]
+        assert len(set(of_level)) == min(len(of_level), SIZES[level]), "none twice before all"
+    assert names == curriculum.draw(number, seed)
+
+
+def test_what_is_always_or_never_solved_is_drawn_less():
+    curriculum = make(stages=(Stage(levels={"1": 1.0}),), dull_weight=0.2, visits=2)
+    for number in range(20):
+        for share in (1.0, 1.0) if number < 10 else (0.0, 0.0):
+            curriculum.visited(Name(1, number), share)
+    curriculum.visited(Name(1, 20), 1.0)  # once says little
+    for share in (0.0, 0.5, 1.0, 0.5):
+        curriculum.visited(Name(1, 21), share)
+    drawn = Counter(name.number for seed in range(3000) for name in curriculum.draw(4, seed))
+    dull = sum(drawn[number] for number in range(20)) / 20
+    open_ones = sum(drawn[number] for number in range(20, 40)) / 20
+    assert dull / open_ones == pytest.approx(0.2, rel=0.15)
+    assert drawn[20] / open_ones == pytest.approx(1.0, rel=0.2)
+    assert drawn[21] / open_ones == pytest.approx(1.0, rel=0.2)
+
+
+def test_what_taught_again_is_drawn_as_others_again():
+    curriculum = make(dull_weight=0.2, visits=2)
+    name = Name(1, 0)
+    for share in (1.0, 1.0):
+        curriculum.visited(name, share)
+    assert curriculum.weight(name) == 0.2
+    curriculum.visited(name, 0.9)
+    assert curriculum.weight(name) == 1.0
+
+
+@settings(max_examples=50)
+@given(st.sets(st.integers(0, 39), max_size=39), st.integers(0, 100))
+def test_what_is_barred_is_never_drawn(barred, seed):
+    curriculum = make(stages=(Stage(levels={"1": 1.0}),))
+    for number in barred:
+        curriculum.bar(Name(1, number))
+    assert not {name.number for name in curriculum.draw(30, seed)} & barred
+
+
+def test_a_level_that_is_barred_as_a_whole_is_told():
+    curriculum = make(stages=(Stage(levels={"5": 1.0}),))
+    for number in range(SIZES[5]):
+        curriculum.bar(Name(5, number))
+    with pytest.raises(UsageError, match="level 5"):
+        curriculum.draw(1, 0)
+
+
+def test_a_stage_ends_when_its_highest_level_is_solved_often_enough():
+    curriculum = make(promote_at=0.5)
+    assert curriculum.validated({1: 0.4, 2: 0.9}) is None
+    assert curriculum.validated({1: 0.5}) == Promotion(0, 1, 0.5)
+    assert curriculum.mix == {1: 0.25, 2: 0.75}
+    assert curriculum.validated({1: 1.0, 2: 0.49}) is None
+    assert curriculum.validated({1: 1.0, 2: 0.6}) == Promotion(1, 2, 0.6)
+    assert curriculum.validated({5: 1.0}) is None, "there is no further stage"
+
+
+def test_a_stage_ends_with_its_steps_too():
+    curriculum = make()
+    assert curriculum.stepped() is None
+    curriculum.validated({1: 1.0})
+    assert [curriculum.stepped() for _ in range(3)] == [None, None, Promotion(1, 2, None)]
+    assert all(curriculum.stepped() is None for _ in range(5))
+
+
+def test_a_fixed_mix_is_that_of_the_last_stage_throughout():
+    curriculum = make(mix=Mix.FIXED)
+    assert curriculum.mix == {1: 0.25, 2: 0.25, 5: 0.5}
+    assert curriculum.validated({1: 1.0, 2: 1.0, 5: 1.0}) is None
+    assert all(curriculum.stepped() is None for _ in range(5))
+
+
+def test_without_stages_all_levels_are_alike():
+    assert make(stages=()).mix == {1: 1 / 3, 2: 1 / 3, 5: 1 / 3}
+
+
+@pytest.mark.parametrize("levels", [{}, {"7": 1.0}, {"1": -1.0}, {"1": 0.0}])
+def test_stages_name_levels_that_there_are_programs_of(levels):
+    with pytest.raises(UsageError, match="levels"):
+        make(stages=(Stage(levels=levels),))
+
+
+def test_its_state_is_plain_data():
+    curriculum = make()
+    curriculum.visited(Name(1, 3), 0.5)
+    curriculum.bar(Name(2, 7))
+    curriculum.validated({1: 1.0})
+    curriculum.stepped()
+    again = make()
+    again.state = State.from_json(json.loads(json.dumps(curriculum.state.to_json())))
+    assert again.state == curriculum.state
+    assert again.draw(20, 5) == curriculum.draw(20, 5)

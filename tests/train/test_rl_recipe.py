@@ -1,0 +1,55 @@
+"""Recipes of reinforcement learning: those that are shipped, and what is refused."""
+
+from pathlib import Path
+
+import pytest
+from rl_runs import make_recipe
+
+from kernelwright.core.errors import UsageError
+from kernelwright.train.rl.recipe import Loss, Recipe
+
+SHIPPED = sorted((Path(__file__).parents[2] / "recipes" / "rl").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_recipes_are_read(path):
+    recipe = Recipe.load(path)
+    assert recipe.budget.steps
+    assert recipe.micro_tokens >= recipe.rollouts.max_tokens
+
+
+def test_there_are_shipped_recipes():
+    names = {path.stem for path in SHIPPED}
+    assert names == {"smoke", "embedded", "qwen-0.5b", "qwen-1.5b", "qwen-7b"}
+
+
+def test_a_table_that_says_little_keeps_the_defaults_of_this_kind_of_training():
+    recipe = make_recipe("model", "programs", optimizer={"learning_rate": 1e-4})
+    assert (recipe.optimizer.warmup_steps, recipe.optimizer.weight_decay) == (0, 0.0)
+    assert recipe.optimizer.decay == "constant"
+
+
+@pytest.mark.parametrize("loss", Loss)
+def test_every_loss_has_a_reward_that_goes_with_it(loss):
+    reward = {"hrd": "hierarchical", "drpo": "log_speed"}.get(loss, "partial_credit")
+    objective = {"loss": loss.value, "reward": reward}
+    assert make_recipe("model", "programs", objective=objective).objective.loss is loss
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"budget": {"steps": None, "epochs": 1.0}}, "steps or minutes"),
+        ({"budget": {"steps": 0}}, "steps or minutes"),
+        ({"programs": {"files": []}}, "programs.files"),
+        ({"rollouts": {"group": 1}}, "rollouts.group"),
+        ({"rollouts": {"ahead": 2}}, "rollouts.ahead"),
+        ({"rollouts": {"turns": 0}}, "rollouts.turns"),
+        ({"rollouts": {"temperature": 0.0}}, "rollouts.temperature"),
+        ({"rollouts": {"policy": "teacher"}}, "rollouts.policy"),
+        ({"validation": {"share": 1.5}}, "validation.share"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused(changes, told):
+    with pytest.raises(UsageError, match=told):
+        make_recipe("model", "programs", **changes)

@@ -1,0 +1,165 @@
+"""Judges that stand ready: verdicts in their places, equal texts once, our failures forgotten."""
+
+from itertools import pairwise
+from threading import Event
+
+import pytest
+from test_many import verdict
+
+from corpus import ROOT
+from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Code, Timing
+from kernelwright.sandbox.executor import Done
+from kernelwright.verify.pools import Pools, local_pools
+from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.standing import StandingJudges
+
+WAIT_S = 60.0
+
+
+class Fake:
+    """An executor in this process: `find` says what becomes of a source, `seen` what was asked."""
+
+    num_workers = 2
+
+    def __init__(self, find):
+        self.find, self.seen = find, []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, jobs):
+        for name, data in jobs:
+            self.seen.append([each["source"] for each in data["candidates"]])
+            found = [{"id": each["id"], **self.find(each["source"])} for each in data["candidates"]]
+            yield Done(name, {"found": found, "stages": {}, "worker": "w"})
+
+
+def accepted(_):
+    return {"verdict": verdict().to_json()}
+
+
+def results(futures):
+    return [future.result(WAIT_S) for future in futures]
+
+
+def test_each_candidate_has_its_verdict_and_equal_ones_are_judged_once():
+    def find(source):
+        return {"verdict": verdict(Code.OK if source == "good" else Code.WRONG_VALUES).to_json()}
+
+    fake = Fake(find)
+    with StandingJudges(Pools(fake, None)) as judges:
+        first = results(judges.judge("p", ["good", "bad", "good"]))
+        again = results(judges.judge("p", ["bad"]))
+        other = results(judges.judge("q", ["good"]))
+    assert [each.verdict.accepted for each in first] == [True, False, True]
+    assert (again[0], other[0].verdict.accepted) == (first[1], True)
+    assert fake.seen == [["good", "bad"], ["good"]]
+    assert judges.num_judged == 3
+
+
+def test_a_failure_of_ours_is_tried_once_more_and_not_remembered():
+    times = []
+
+    def find(source):
+        times.append(source)
+        fails = (source == "unlucky" and len(times) < 2) or source == "doomed"
+        return {"infra": "a guest was lost"} if fails else accepted(source)
+
+    fake = Fake(find)
+    with StandingJudges(Pools(fake, None)) as judges:
+        (unlucky,) = results(judges.judge("p", ["unlucky"]))
+        (doomed,) = results(judges.judge("p", ["doomed"]))
+        results(judges.judge("p", ["doomed"]))
+    assert unlucky.verdict.accepted
+    assert (doomed.verdict, doomed.failure, doomed.is_usage) == (None, "a guest was lost", False)
+    assert times.count("doomed") == 4
+
+
+def test_a_program_that_cannot_be_judged_by_is_told_apart():
+    with StandingJudges(Pools(Fake(lambda _: {"usage": "not finite"}), None)) as judges:
+        (found,) = results(judges.judge("p", ["x"]))
+    assert (found.verdict, found.is_usage) == (None, True)
+
+
+def test_what_is_accepted_is_timed_by_the_clock_owner():
+    def timed(_):
+        return {"verdict": verdict(**speed(2.0)).to_json()}
+
+    clock = Fake(timed)
+    judge = Fake(
+        lambda s: accepted(s) if s == "good" else {"verdict": verdict(Code.DECOY).to_json()}
+    )
+    with StandingJudges(Pools(judge, clock)) as judges:
+        good, bad = results(judges.judge("p", ["good", "bad"]))
+    assert good.verdict.speedup == 2.0
+    assert bad.verdict.speedup is None
+    assert clock.seen == [["good"]]
+
+
+def test_nothing_is_timed_while_the_caller_computes():
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(accepted), clock)) as judges:
+        with judges.undisturbed():
+            (early,) = judges.judge("p", ["early"])
+            while not judges._held:
+                assert not early.done()
+            assert clock.seen == []
+        (late,) = judges.judge("p", ["late"])
+        assert [each.verdict.speedup for each in results([early, late])] == [2.0, 2.0]
+
+
+def speed(ratio):
+    ms = {"reference": ratio, "candidate": 1.0}
+    times = {n: Timing(median_ms=t, low_ms=t, high_ms=t, num_samples=5) for n, t in ms.items()}
+    return {"times": times, "speedup_interval": (ratio, ratio), "noise": 0.0}
+
+
+def test_workers_that_refuse_raise_where_verdicts_are_waited_for():
+    class Refuses(Fake):
+        def run(self, jobs):
+            next(iter(jobs))
+            raise UsageError("no such device")
+            yield
+
+    with StandingJudges(Pools(Refuses(accepted), None)) as judges:
+        for _ in range(2):
+            with pytest.raises(UsageError, match="no such device"):
+                results(judges.judge("p", ["x"]))
+
+
+def test_what_is_asked_least_lately_is_forgotten_but_not_what_is_being_judged():
+    go = Event()
+
+    def find(source):
+        go.wait(WAIT_S)
+        return accepted(source)
+
+    fake = Fake(find)
+    with StandingJudges(Pools(fake, None), memory=2) as judges:
+        open_ones = [judges.judge("p", [name])[0] for name in "abcd"]
+        again = judges.judge("p", ["a"])[0]
+        go.set()
+        assert again is open_ones[0]
+        results(open_ones)
+        for name in "abcda":
+            results(judges.judge("p", [name]))
+    asked = [source for batch in fake.seen for source in batch]
+    assert asked[:4] == list("abcd")
+    assert all(one != other for one, other in pairwise(asked))
+
+
+def test_candidates_are_judged_for_real():
+    task = (ROOT / "tasks" / "relu.py").read_text()
+    sources = [
+        (ROOT / "honest" / "plain.py").read_text(),
+        "def fused_operator(x):\n    return [x]\n",
+    ]
+    pools = local_pools(Recipe(device="cpu", seed=5, timing=False, grade="recycled"), 1)
+    with StandingJudges(pools) as judges:
+        good, bad = results(judges.judge(task, sources))
+        assert good.verdict.accepted, good.verdict
+        assert bad.verdict.code is Code.NO_KERNEL
