@@ -3,7 +3,11 @@
 import shutil
 
 import pytest
+from rl_records import write_rl
 from runs import gpu_run
+
+from kernelwright.report.training import read_training
+from kernelwright.report.training_page import write_training
 
 pytestmark = pytest.mark.skipif(
     shutil.which("chromedriver") is None, reason="no chromedriver: apt-get install chromium-driver"
@@ -93,3 +97,48 @@ def test_nothing_sticks_out_of_a_narrow_window(opened):
 
 def test_the_console_stays_empty(opened):
     assert opened.get_log("browser") == []
+
+
+@pytest.fixture
+def trained(browser, tmp_path):
+    browser.get(write_training(read_training(write_rl(tmp_path / "run"))).as_uri())
+    return browser
+
+
+def test_every_curve_is_drawn_inside_its_chart(trained):
+    charts = every(trained, "svg.chart")
+    assert len(charts) > 15
+    for chart in charts:
+        frame = chart.rect
+        assert frame["height"] > 100
+        for path in every(chart, "path"):
+            drawn = path.rect
+            assert drawn["width"] > 0
+            assert frame["x"] <= drawn["x"]
+            assert drawn["x"] + drawn["width"] <= frame["x"] + frame["width"]
+            assert frame["y"] <= drawn["y"]
+            assert drawn["y"] + drawn["height"] <= frame["y"] + frame["height"]
+
+
+def test_a_program_early_and_late_stand_side_by_side(trained):
+    early, late = every(trained, "#examples details[open] .columns > div")
+    assert early.rect["y"] == late.rect["y"]
+    assert early.rect["x"] + early.rect["width"] <= late.rect["x"]
+
+
+def test_a_click_on_an_audit_shows_its_source(trained):
+    source = one(trained, "#audits .code")
+    assert not source.is_displayed()
+    one(trained, "#audits summary").click()
+    assert source.is_displayed()
+    assert "a decoy" in source.text
+
+
+def test_a_training_page_fits_a_narrow_window_and_says_nothing_to_the_console(trained):
+    trained.set_window_size(500, 900)
+    wide = trained.execute_script(
+        "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+    )
+    trained.set_window_size(1200, 900)
+    assert not wide
+    assert trained.get_log("browser") == []

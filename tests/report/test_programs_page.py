@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from html.parser import HTMLParser
 
 import pytest
 from drawn import SPACE, records, write
+from tags import tags_of
 
 from kernelwright.core import record
 from kernelwright.report.census import read_census
@@ -14,35 +14,6 @@ from kernelwright.report.coverage import space_of
 from kernelwright.report.programs_page import octaves, page
 
 HOSTILE = '"><script>alert(1)</script>'
-VOID = {"meta", "rect", "path", "line"}
-
-
-class Tags(HTMLParser):
-    """Holds every tag and attribute; fails where tags do not match."""
-
-    def __init__(self):
-        super().__init__()
-        self.open, self.tags, self.attributes = [], [], []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += attrs
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
-def tags_of(text):
-    parser = Tags()
-    parser.feed(text)
-    assert parser.open == []
-    return parser
 
 
 @pytest.fixture

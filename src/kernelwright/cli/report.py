@@ -8,6 +8,7 @@ import typer
 from kernelwright.cli.console import err, out, print_json
 from kernelwright.cli.options import JsonOption
 from kernelwright.cli.result import results_table
+from kernelwright.cli.training import training_table, trainings_json
 from kernelwright.core.errors import UsageError
 from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
@@ -15,6 +16,8 @@ from kernelwright.report.run import read_run
 from kernelwright.report.suite_page import LINT, PAGE, RECORDS, write_suite
 from kernelwright.report.summary import write_summary
 from kernelwright.report.synthetic_page import is_examination, write_examination
+from kernelwright.report.training import Training, is_training, read_training
+from kernelwright.report.training_page import write_comparison, write_training
 
 MATRIX = Path("docs", "verifier-matrix.md")
 
@@ -22,7 +25,7 @@ FoldersArgument = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[DIR]...",
-        help="Folders that `optimize`, `eval kernelbench` or `eval synthetic` wrote.",
+        help="Folders that `optimize`, `eval kernelbench`, `eval synthetic` or `train` wrote.",
     ),
 ]
 SummaryOption = Annotated[
@@ -49,7 +52,11 @@ def command(
     matrix: MatrixOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Write report.html of each DIR from its records.jsonl, and print their summary table."""
+    """Write report.html of each DIR from its records.jsonl, and print their summary table.
+
+    Of several training runs, comparison.html in the first one's folder has their curves over each
+    other.
+    """
     if not folders and summary is None and matrix is None:
         raise UsageError("nothing to report", remedy="name folders, or give --summary RESULTS")
     if matrix is not None:
@@ -63,21 +70,46 @@ def command(
     suites = [folder for folder in folders or () if (folder / LINT).is_file()]
     for folder in suites:
         write_suite(folder)
-        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
+        _say_written(folder / PAGE)
     examinations = [f for f in folders or () if is_examination(f / RECORDS)]
     for folder in examinations:
         write_examination(folder)
-        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
-    rest = [f for f in folders or () if f not in (*suites, *examinations)]
+        _say_written(folder / PAGE)
+    trained = [f for f in folders or () if is_training(f / RECORDS)]
+    trainings = _write_trainings(trained)
+    rest = [f for f in folders or () if f not in (*suites, *examinations, *trained)]
     paths = [_records_of(folder) for folder in rest]
     runs = [read_run(path) for path in paths]
     for path in paths:
         render(path, path.with_name("report.html"))
-        err.print(f"report  {path.with_name('report.html')}", markup=False, soft_wrap=True)
+        _say_written(path.with_name("report.html"))
     if json:
-        print_json([run.result for run in runs])
-    elif runs:
+        print_json([*(run.result for run in runs), *trainings_json(trainings)])
+        return
+    if runs:
         out.print(results_table(runs))
+    for group in _by_command(trainings):
+        out.print(training_table(group))
+
+
+def _write_trainings(folders: list[Path]) -> list[Training]:
+    """A page of each run, and one of those of a command side by side."""
+    runs = [read_training(folder) for folder in folders]
+    for run in runs:
+        _say_written(write_training(run))
+    for group in _by_command(runs):
+        if len(group) > 1:
+            _say_written(write_comparison(group))
+    return runs
+
+
+def _by_command(runs: list[Training]) -> list[list[Training]]:
+    commands = dict.fromkeys(run.command for run in runs)
+    return [[run for run in runs if run.command == command] for command in commands]
+
+
+def _say_written(page: Path) -> None:
+    err.print(f"report  {page}", markup=False, soft_wrap=True)
 
 
 def _records_of(folder: Path) -> Path:
@@ -85,6 +117,8 @@ def _records_of(folder: Path) -> Path:
     records = folder / "records.jsonl"
     if not records.is_file():
         raise UsageError(
-            "no records here", file=str(records), remedy="name a folder that `optimize` wrote"
+            "no records here",
+            file=str(records),
+            remedy="name a folder that `optimize`, `eval` or `train` wrote",
         )
     return records

@@ -24,14 +24,20 @@ def append(path: Path, records: Iterable[Record]) -> None:
             file.write(json.dumps(record, allow_nan=False) + "\n")
 
 
-def read(path: Path) -> Iterator[Record]:
+def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
     """Yield the records of a JSONL file.
+
+    Args:
+        whole: leave out a last line without its end: whoever writes the file is at it, or was
+            killed.
 
     Raises:
         UsageError: a line is not a JSON object; names file and line.
     """
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
+            if whole and not line.endswith("\n"):
+                return
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:

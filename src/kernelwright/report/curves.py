@@ -1,0 +1,272 @@
+"""Figures over the steps of a run as pictures: lines, and layers that add up."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from kernelwright.report.format import quantity
+from kernelwright.report.sections import NUM_COLORS
+
+WIDTH, HEIGHT = 380.0, 190.0
+"""In pixels, as all lengths here."""
+LEFT, RIGHT, TOP, BOTTOM = 44.0, 10.0, 16.0, 24.0
+NUM_TICKS = 5
+MOST_POINTS = 240
+"""Of a line; of more, neighbours are meant together."""
+MOST_DOTS = 40
+"""With more points than this a line is drawn without its points."""
+MOST_LAYERS = NUM_COLORS
+REST = "others"
+
+Show = Callable[[float], str]
+Mark = tuple[float, str]
+"""A step, and what happened there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    name: str
+    points: Sequence[tuple[float, float | None]]
+    """(step, value) in order of steps; None where there is no value."""
+
+    @property
+    def last(self) -> float | None:
+        return next((y for _, y in reversed(self.points) if y is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    x: float
+    y: float
+    tooltip: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    name: str
+    color: int
+    path: str
+    dots: tuple[Dot, ...]
+    last: str
+    """The last value, as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chart:
+    title: str
+    note: str
+    look: str
+    """"line" or "area"."""
+    shapes: tuple[Shape, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    marks: tuple[Tick, ...]
+    width: float = WIDTH
+    height: float = HEIGHT
+    left: float = LEFT
+    right: float = WIDTH - RIGHT
+    top: float = TOP
+    bottom: float = HEIGHT - BOTTOM
+
+
+def number(value: float) -> str:
+    """Three significant digits: 0.01234 -> "0.0123", 1234567 -> "1.23 M"."""
+    return f"{value:.3g}" if abs(value) < 1000 else quantity(value, "")
+
+
+def percent(value: float) -> str:
+    return f"{100 * value:.3g}%"
+
+
+def line_chart(
+    title: str,
+    series: Iterable[Series],
+    *,
+    show: Show = number,
+    is_log: bool = False,
+    marks: Sequence[Mark] = (),
+    note: str = "",
+) -> Chart | None:
+    """A line for each series; None where nothing has a value.
+
+    Args:
+        is_log: a logarithmic axis; what is not above 0 has no place on it.
+    """
+    whole = list(series)
+    drawn = [_thinned(each, is_log=is_log) for each in whole]
+    values = [y for each in drawn for _, y in each.points if y is not None]
+    if not values:
+        return None
+    steps = [x for each in drawn for x, _ in each.points]
+    scale = _Scale(steps, values, is_log=is_log)
+    return Chart(
+        title=title,
+        note=note,
+        look="line",
+        shapes=tuple(
+            Shape(
+                name=each.name,
+                color=i % NUM_COLORS,
+                path=scale.line(each.points),
+                dots=_dots(each, scale, show),
+                last="" if each_whole.last is None else show(each_whole.last),
+            )
+            for i, (each, each_whole) in enumerate(zip(drawn, whole, strict=True))
+        ),
+        x_ticks=scale.x_ticks(),
+        y_ticks=scale.y_ticks(show),
+        marks=scale.marks(marks),
+    )
+
+
+def stack_chart(
+    title: str,
+    series: Sequence[Series],
+    *,
+    show: Show = number,
+    marks: Sequence[Mark] = (),
+    note: str = "",
+) -> Chart | None:
+    """Layers that add up, the first at the bottom; None where there is nothing to add up.
+
+    All series have the same steps; a value of None counts as 0. Of more layers than there are
+    colours the smallest are drawn as one.
+    """
+    whole = _merged(series)
+    drawn = [_thinned(each, is_log=False) for each in whole]
+    if not drawn:
+        return None
+    steps = [x for x, _ in drawn[0].points]
+    heights = [[y or 0.0 for _, y in each.points] for each in drawn]
+    tops = [sum(column) for column in zip(*heights, strict=True)]
+    scale = _Scale(steps, [0.0, *tops], is_log=False)
+    below, shapes = [0.0] * len(steps), []
+    for i, (each, own) in enumerate(zip(drawn, heights, strict=True)):
+        above = [a + b for a, b in zip(below, own, strict=True)]
+        last = show(whole[i].last or 0.0)
+        shapes.append(Shape(each.name, i % NUM_COLORS, scale.area(steps, below, above), (), last))
+        below = above
+    return Chart(
+        title=title,
+        note=note,
+        look="area",
+        shapes=tuple(shapes),
+        x_ticks=scale.x_ticks(),
+        y_ticks=scale.y_ticks(show),
+        marks=scale.marks(marks),
+    )
+
+
+def _merged(series: Sequence[Series]) -> list[Series]:
+    """The largest layers in the order given, and one more for the rest."""
+    sizes = [sum(y or 0.0 for _, y in each.points) for each in series]
+    there = [i for i, size in enumerate(sizes) if size > 0]
+    if len(there) <= MOST_LAYERS:
+        return [series[i] for i in there]
+    kept = set(sorted(there, key=lambda i: -sizes[i])[: MOST_LAYERS - 1])
+    rest = [series[i].points for i in there if i not in kept]
+    summed = [
+        (column[0][0], sum(y or 0.0 for _, y in column)) for column in zip(*rest, strict=True)
+    ]
+    return [*(series[i] for i in there if i in kept), Series(REST, summed)]
+
+
+def _thinned(series: Series, *, is_log: bool) -> Series:
+    """At most MOST_POINTS points: means of neighbours."""
+    points = [(x, None if is_log and (y or 0.0) <= 0 else y) for x, y in series.points]
+    size = math.ceil(len(points) / MOST_POINTS)
+    if size > 1:
+        points = [_meant(points[i : i + size]) for i in range(0, len(points), size)]
+    return Series(series.name, points)
+
+
+def _meant(points: Sequence[tuple[float, float | None]]) -> tuple[float, float | None]:
+    values = [y for _, y in points if y is not None]
+    return fmean(x for x, _ in points), fmean(values) if values else None
+
+
+def _dots(series: Series, scale: "_Scale", show: Show) -> tuple[Dot, ...]:
+    known = [(x, y) for x, y in series.points if y is not None]
+    if len(known) > MOST_DOTS:
+        return ()
+    return tuple(
+        Dot(scale.x(x), scale.y(y), f"{series.name}: {show(y)} at step {x:g}") for x, y in known
+    )
+
+
+class _Scale:
+    """Pixels from steps and values."""
+
+    def __init__(self, steps: Sequence[float], values: Sequence[float], *, is_log: bool) -> None:
+        low, high = min(steps), max(steps)
+        self.steps = (low, high) if high > low else (low - 0.5, high + 0.5)
+        self._map: Callable[[float], float] = math.log10 if is_log else float
+        self.is_log = is_log
+        low, high = self._map(min(values)), self._map(max(values))
+        spare = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
+        self.values = (low if low == 0 and not is_log else low - spare, high + spare)
+
+    def x(self, step: float) -> float:
+        return _along(step, self.steps, LEFT, WIDTH - RIGHT)
+
+    def y(self, value: float) -> float:
+        return _along(self._map(value), self.values, HEIGHT - BOTTOM, TOP)
+
+    def line(self, points: Sequence[tuple[float, float | None]]) -> str:
+        """It breaks off where a value is missing."""
+        parts, draws = [], False
+        for x, y in points:
+            if y is not None:
+                parts.append(f"{'L' if draws else 'M'}{self.x(x):.1f} {self.y(y):.1f}")
+            draws = y is not None
+        return "".join(parts)
+
+    def area(self, steps: Sequence[float], below: Sequence[float], above: Sequence[float]) -> str:
+        if len(steps) == 1:  # as broad as the chart
+            steps, below, above = self.steps, [*below] * 2, [*above] * 2
+        up = [f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in zip(steps, above, strict=True)]
+        down = [f"{self.x(x):.1f} {self.y(y):.1f}" for x, y in zip(steps, below, strict=True)]
+        return "M" + "L".join([*up, *reversed(down)]) + "z"
+
+    def marks(self, marks: Sequence[Mark]) -> tuple[Tick, ...]:
+        low, high = self.steps
+        return tuple(Tick(self.x(step), text) for step, text in marks if low <= step <= high)
+
+    def x_ticks(self) -> tuple[Tick, ...]:
+        whole = [step for step in _round_values(self.steps) if step == int(step)]
+        return tuple(Tick(self.x(step), number(step)) for step in whole)
+
+    def y_ticks(self, show: Show) -> tuple[Tick, ...]:
+        values = _round_powers(self.values) if self.is_log else _round_values(self.values)
+        return tuple(Tick(self.y(value), show(value)) for value in values)
+
+
+def _along(value: float, span: tuple[float, float], start: float, end: float) -> float:
+    return start + (value - span[0]) / (span[1] - span[0]) * (end - start)
+
+
+def _round_values(span: tuple[float, float]) -> list[float]:
+    """Some NUM_TICKS multiples of 1, 2 or 5 times a power of ten."""
+    rough = (span[1] - span[0]) / NUM_TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
+    first, last = math.ceil(span[0] / step), math.floor(span[1] / step)
+    return [i * step for i in range(first, last + 1)]
+
+
+def _round_powers(span: tuple[float, float]) -> list[float]:
+    """1, 2 and 5 times powers of ten, or the powers alone where these are enough; span in log10."""
+    powers = range(math.floor(span[0]), math.ceil(span[1]) + 1)
+    for factors in ((1,), (1, 2, 5), (1, 2, 3, 4, 5, 6, 7, 8, 9)):
+        values = [factor * 10.0**power for power in powers for factor in factors]
+        inside = [value for value in values if span[0] <= math.log10(value) <= span[1]]
+        if len(inside) >= 3:
+            return inside[:: math.ceil(len(inside) / (2 * NUM_TICKS))]
+    return _round_values((10 ** span[0], 10 ** span[1]))  # less than a third of a power

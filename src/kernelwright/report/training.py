@@ -1,0 +1,126 @@
+"""A training run, as the records in its folder tell it.
+
+A run that was resumed has several parts in one file. It may be read while it is written: a last
+line without its end is left out.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.report.suite_page import RECORDS
+
+AUDITS, EXAMPLES = "audits.jsonl", "examples.jsonl"
+"""Beside the records; either may be missing."""
+STEP = {"train sft": "step", "train rl": "rl_step"}
+"""Of each command, the kind of the records of its steps."""
+VALIDATION = {"train sft": "validation", "train rl": "rl_validation"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Training:
+    folder: Path
+    parts: list[Record]
+    """Where the run began, and wherever it was resumed."""
+    lines: dict[str, list[Record]]
+    """Kind -> its records, over all parts; each step is there once."""
+    audits: list[Record] = field(default_factory=list)
+    examples: list[Record] = field(default_factory=list)
+
+    @property
+    def command(self) -> str:
+        return str(self.parts[0]["command"])
+
+    @property
+    def is_rl(self) -> bool:
+        return self.command == "train rl"
+
+    @property
+    def steps(self) -> list[Record]:
+        return self.lines.get(STEP[self.command], [])
+
+    @property
+    def validations(self) -> list[Record]:
+        return self.lines.get(VALIDATION[self.command], [])
+
+    @property
+    def promotions(self) -> list[Record]:
+        return self.lines.get("promotion", [])
+
+    @property
+    def summary(self) -> Record:
+        """Of the last part that ended by itself; empty where none did."""
+        return self.lines.get("summary", [{}])[-1]
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """Over all parts and GPUs; None without a GPU.
+
+        What the run's own summary says, where it does; else from the seconds of its steps.
+        """
+        if not self.parts[-1]["environment"]["gpu"]:
+            return None
+        if "gpu_hours" in self.summary:
+            return float(self.summary["gpu_hours"])
+        ends = [part["from_step"] for part in self.parts[1:]] + [self.steps[-1]["step"]]
+        seconds = sum(
+            (self._seconds_until(end) - self._seconds_until(part["from_step"])) * part["processes"]
+            for part, end in zip(self.parts, ends, strict=True)
+        )
+        return float(seconds / 3600)
+
+    def _seconds_until(self, step: int) -> float:
+        """Of training, from the run's beginning."""
+        took = [line["seconds"] for line in self.steps if line["step"] <= step]
+        if self.is_rl:
+            return float(sum(seconds["step"] for seconds in took))
+        return float(took[-1]) if took else 0.0
+
+
+def is_training(records: Path) -> bool:
+    """Whether a file is one that `train` wrote."""
+    lines = record.read(records, whole=True) if records.is_file() else iter(())
+    return next(lines, {}).get("command") in STEP
+
+
+def read_training(folder: Path) -> Training:
+    """The run in a folder that `train sft` or `train rl` wrote.
+
+    Raises:
+        UsageError: it holds no such run, or no step of it yet.
+    """
+    path = folder / RECORDS
+    if not is_training(path):
+        raise UsageError("no training run", file=str(path))
+    parts: list[Record] = []
+    kept: list[Record] = []
+    for line in record.read(path, whole=True):
+        if line["record"] == "part":
+            kept = [each for each in kept if each["step"] <= line["from_step"]]
+            parts.append(line)
+        else:
+            kept.append(line)
+    lines: dict[str, list[Record]] = {}
+    for line in kept:
+        lines.setdefault(line["record"], []).append(line)
+    found = Training(
+        folder=folder,
+        parts=parts,
+        lines=lines,
+        audits=_beside(folder / AUDITS, ("step", "program", "source")),
+        examples=_beside(folder / EXAMPLES, ("step", "program")),
+    )
+    if not found.steps:
+        raise UsageError("no step is recorded yet", file=str(path), remedy="ask again later")
+    return found
+
+
+def _beside(path: Path, key: Iterable[str]) -> list[Record]:
+    """Records of a file beside the run's; what a resumed run wrote anew takes the old one's
+    place."""
+    names = tuple(key)
+    lines = record.read(path, whole=True) if path.is_file() else iter(())
+    return list({tuple(line[name] for name in names): line for line in lines}.values())

@@ -1,0 +1,195 @@
+"""The page of a training run, and the one that lays the curves of several over each other."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+from kernelwright.core.record import Record
+from kernelwright.report.curves import MOST_POINTS, number
+from kernelwright.report.format import factor
+from kernelwright.report.rendering import asset, template
+from kernelwright.report.sections import code
+from kernelwright.report.suite_page import PAGE
+from kernelwright.report.training import Training
+from kernelwright.report.training_curves import charts, comparisons
+from kernelwright.report.training_tables import (
+    ending_rows,
+    flat,
+    part_rows,
+    recipe_rows,
+    validation_rows,
+    value_rows,
+    values,
+)
+
+COMPARISON = "comparison.html"
+"""In the folder of the first of the runs that are compared."""
+NUM_TILES = 4
+MOST_AUDITS = 40
+_CALL = re.compile(r"= (?:torch|F|torch\.nn\.functional)\.(\w+)\(")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer or a source, and what the judge found of it."""
+
+    step: int
+    text: Markup
+    outcome: str
+    is_accepted: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    program: str
+    reward: str
+    judged: Judged
+    agrees: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What was answered to one program, early and late."""
+
+    program: str
+    before: Judged
+    after: Judged
+
+
+def write_training(run: Training) -> Path:
+    """Write `report.html` into the run's folder; its path."""
+    path = run.folder / PAGE
+    path.write_text(page(run), encoding="utf-8")
+    return path
+
+
+def write_comparison(runs: Sequence[Training]) -> Path:
+    """Write `comparison.html`, of runs of one command, into the first one's folder; its path."""
+    path = runs[0].folder / COMPARISON
+    path.write_text(comparison(runs), encoding="utf-8")
+    return path
+
+
+def page(run: Training) -> str:
+    """HTML text."""
+    name = run.folder.resolve().name
+    part = run.parts[-1]
+    return template("training.html").render(
+        run=run,
+        name=name,
+        facts=_facts(run),
+        tiles=values(run)[:NUM_TILES],
+        values=value_rows([(name, run)]),
+        charts=charts(run),
+        most_points=MOST_POINTS,
+        validations=validation_rows(run) if run.validations else [],
+        endings=ending_rows(run) if run.is_rl else [],
+        audits=_audits(run),
+        examples=_examples(run),
+        recipe=recipe_rows([("value", run)]),
+        data=[("", "value"), *flat(part.get("data", {})).items()],
+        environment=[("", "value"), *flat(part["environment"]).items()],
+        parts=part_rows(run),
+        style=asset("style.css"),
+    )
+
+
+def comparison(runs: Sequence[Training]) -> str:
+    """HTML text."""
+    named = list(zip(names_of(runs), runs, strict=True))
+    return template("comparison.html").render(
+        command=runs[0].command,
+        names=[name for name, _ in named],
+        values=value_rows(named),
+        differing=recipe_rows(named, differing=True),
+        charts=comparisons(named),
+        most_points=MOST_POINTS,
+        style=asset("style.css"),
+    )
+
+
+def names_of(runs: Sequence[Training]) -> list[str]:
+    """Of their folders: as short as tells them apart."""
+    paths = [run.folder.resolve() for run in runs]
+    for length in range(1, max(len(path.parts) for path in paths) + 1):
+        names = ["/".join(path.parts[-length:]) for path in paths]
+        if len(set(names)) == len(set(paths)):
+            break
+    return names
+
+
+def _facts(run: Training) -> list[str]:
+    """What all figures rest on."""
+    part = run.parts[-1]
+    environment, recipe = part["environment"], part["recipe"]
+    gpu, processes = environment["gpu"], part["processes"]
+    several = f"{processes} x " if processes > 1 else ""
+    resumed = len(run.parts) - 1
+    hours = run.gpu_hours
+    return [
+        several + (str(gpu).split(",")[0] if gpu else "CPU"),
+        f"{run.steps[-1]['step']} steps",
+        *([f"{hours:.3g} GPU-hours"] if hours is not None else []),
+        *([f"resumed {resumed}x"] if resumed else []),
+        f"seed {recipe['seed']}",
+        f"torch {environment['versions']['torch']}",
+        f"commit {environment['commit']}",
+        *([] if run.summary else ["not ended"]),
+    ]
+
+
+def _audits(run: Training) -> list[Audit]:
+    """The most rewarded first."""
+    first = sorted(run.audits, key=lambda line: -line["reward"])[:MOST_AUDITS]
+    return [
+        Audit(
+            program=_program(line["program"]),
+            reward=number(line["reward"]),
+            judged=_judged(line, line["source"], f"a{i}"),
+            agrees=line["agrees"],
+        )
+        for i, line in enumerate(first)
+    ]
+
+
+def _examples(run: Training) -> list[Example]:
+    """The first and the last answer to each program that was asked more than once."""
+    by_program: dict[str, list[Record]] = {}
+    for line in sorted(run.examples, key=lambda line: line["step"]):
+        by_program.setdefault(line["program"], []).append(line)
+    return [
+        Example(
+            program=_program(program),
+            before=_judged(lines[0], lines[0]["text"], f"b{i}"),
+            after=_judged(lines[-1], lines[-1]["text"], f"c{i}"),
+        )
+        for i, (program, lines) in enumerate(by_program.items())
+        if len(lines) > 1
+    ]
+
+
+def _judged(line: Record, text: str, name: str) -> Judged:
+    verdict = line["verdict"]
+    outcome, message = "no candidate in it", ""
+    if verdict is not None:
+        outcome, message = str(verdict["code"]), str(verdict["message"])
+        if verdict["accepted"]:
+            speedup = verdict.get("speedup")
+            outcome = f"accepted, {factor(speedup)}" if speedup else "accepted"
+            message = ""
+    return Judged(
+        step=line["step"],
+        text=code(text, name),
+        outcome=outcome,
+        is_accepted=verdict is not None and verdict["accepted"],
+        message=message,
+    )
+
+
+def _program(text: str) -> str:
+    """The calls of a program's text; a name as it is."""
+    return ", ".join(_CALL.findall(text)) or text if "\n" in text else text

@@ -1,0 +1,226 @@
+"""What a training run's page and the terminal say in tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from kernelwright.core.record import Record
+from kernelwright.report.curves import Show, number, percent
+from kernelwright.report.format import count, factor
+from kernelwright.report.training import Training
+from kernelwright.report.training_curves import ACCEPTED, level_name, level_rank, levels_of, refused
+
+Rows = list[tuple[str, ...]]
+EDGE = 10
+"""A tenth of the steps, at either end, is what a run began with and what it came to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One figure of a run: where it ended, and where it was best."""
+
+    name: str
+    last: float
+    best: float | None
+    """None where more or less is not better."""
+    best_step: int | None
+    show: Show
+
+    @property
+    def text(self) -> str:
+        return self.show(self.last)
+
+    @property
+    def best_text(self) -> str:
+        return "" if self.best is None else f"{self.show(self.best)} at step {self.best_step}"
+
+
+def values(run: Training) -> list[Value]:
+    """The figures that tell how a run goes, the most telling first."""
+    return _values_of_rl(run) if run.is_rl else _values_of_sft(run)
+
+
+def _values_of_sft(run: Training) -> list[Value]:
+    found = [
+        _value("validation loss", run.validations, lambda line: line["loss"], min, _exact),
+        _value("training loss", run.steps, lambda line: line["loss"], min, _exact),
+        _value("tokens trained", run.steps, lambda line: line["tokens"], None),
+        _value("tokens/s", run.steps, lambda line: line["tokens_per_s"], None),
+        *(
+            _value(
+                f"validation loss {level_name(level)}",
+                run.validations,
+                _loss_of(level),
+                min,
+                _exact,
+            )
+            for level in levels_of(run.validations)
+        ),
+    ]
+    return [each for each in found if each is not None]
+
+
+def _loss_of(level: str) -> Callable[[Record], float | None]:
+    return lambda line: line["by_level"].get(level)
+
+
+def _exact(loss: float) -> str:
+    return f"{loss:.4f}"
+
+
+def _values_of_rl(run: Training) -> list[Value]:
+    validated = [
+        _value(f"{name} {level}", run.validations, _validated(level, field), max, show)
+        for field, name, show in (
+            ("pass@1", "pass@1", percent),
+            ("faster", "faster", percent),
+            ("speedup", "speed-up", factor),
+        )
+        for level in levels_of(run.validations)
+    ]
+    found = [
+        *validated,
+        _value("reward", run.steps, lambda line: line["reward"]["mean"], max),
+        _value("correct rollouts", run.steps, lambda line: line["correct"], max, percent),
+        _value("faster rollouts", run.steps, lambda line: line["faster"], max, percent),
+        _value("speed-up of rollouts", run.steps, lambda line: line["speedup"], max, factor),
+        _value("KL", run.steps, lambda line: line["kl"], None),
+        _value("answer length", run.steps, lambda line: line["tokens"], None),
+        _value("seconds a step", run.steps, lambda line: line["seconds"]["step"], min),
+    ]
+    return [each for each in found if each is not None]
+
+
+def _validated(level: str, field: str) -> Callable[[Record], float | None]:
+    return lambda line: line["by_level"].get(level, {}).get(field)
+
+
+def _value(
+    name: str,
+    lines: Sequence[Record],
+    of: Callable[[Record], float | None],
+    better: Callable[..., tuple[float, int]] | None,
+    show: Show = number,
+) -> Value | None:
+    """None where no record has it."""
+    known = [(value, line["step"]) for line in lines if (value := of(line)) is not None]
+    if not known:
+        return None
+    best, step = better(known, key=lambda each: each[0]) if better else (None, None)
+    return Value(name, known[-1][0], best, step, show)
+
+
+def value_rows(runs: Sequence[tuple[str, Training]]) -> Rows:
+    """A row for each figure; the last and the best value of each named run."""
+    by_run = [{value.name: value for value in values(run)} for _, run in runs]
+    names = list(dict.fromkeys(name for own in by_run for name in own))
+    several = len(runs) > 1
+    head = [f"{name} {what}" if several else what for name, _ in runs for what in ("last", "best")]
+    rows: Rows = [("", *head)]
+    for name in names:
+        cells = [own.get(name) for own in by_run]
+        texts = [text for each in cells for text in _texts(each)]
+        rows.append((name, *texts))
+    if any(run.gpu_hours is not None for _, run in runs):
+        hours = [text for _, run in runs for text in (_hours(run), "")]
+        rows.append(("GPU-hours", *hours))
+    return rows
+
+
+def _texts(value: Value | None) -> tuple[str, str]:
+    return ("", "") if value is None else (value.text, value.best_text)
+
+
+def _hours(run: Training) -> str:
+    return "" if run.gpu_hours is None else f"{run.gpu_hours:.3g}"
+
+
+def recipe_rows(runs: Sequence[tuple[str, Training]], *, differing: bool = False) -> Rows:
+    """Every setting of the recipes by its dotted name; or those alone that differ."""
+    found = [flat(run.parts[-1]["recipe"]) for _, run in runs]
+    names = list(dict.fromkeys(name for own in found for name in own))
+    rows: Rows = [("setting", *(name for name, _ in runs))]
+    for name in names:
+        cells = [own.get(name, "") for own in found]
+        if not differing or len(set(cells)) > 1:
+            rows.append((name, *cells))
+    return rows
+
+
+def flat(values: Mapping[str, Any], where: str = "") -> dict[str, str]:
+    """Tables within tables as one, with dotted names; texts as they are shown."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= flat(value, f"{where}{name}.")
+        elif isinstance(value, list | tuple):
+            found[where + name] = ", ".join(map(str, value))
+        elif isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10_000:
+            found[where + name] = count(value)
+        elif value is not None:
+            found[where + name] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return found
+
+
+def part_rows(run: Training) -> Rows:
+    """Where the run began, and went on."""
+    rows: Rows = [("from step", "from", "processes", "steps trained again", "GPU", "commit")]
+    for part in run.parts:
+        environment = part["environment"]
+        rows.append(
+            (
+                str(part["from_step"]),
+                str(part["from"] or "the beginning"),
+                str(part["processes"]),
+                str(part["steps_trained_again"]),
+                str(environment["gpu"] or "none"),
+                str(environment["commit"] or ""),
+            )
+        )
+    return rows
+
+
+def validation_rows(run: Training) -> Rows:
+    """A row for each validation and level, the latest first."""
+    if not run.is_rl:
+        levels = levels_of(run.validations)
+        rows: Rows = [("step", "loss", *map(level_name, levels))]
+        for line in reversed(run.validations):
+            own = [line["by_level"].get(level) for level in levels]
+            cells = ["" if loss is None else _exact(loss) for loss in own]
+            rows.append((str(line["step"]), _exact(line["loss"]), *cells))
+        return rows
+    rows = [("step", "level", "programs", "pass@1", "faster", "speed-up of correct ones")]
+    for line in reversed(run.validations):
+        for level, own in sorted(line["by_level"].items(), key=lambda each: level_rank(each[0])):
+            shown = (("pass@1", percent), ("faster", percent), ("speedup", factor))
+            cells = ["" if own[key] is None else show(own[key]) for key, show in shown]
+            rows.append((str(line["step"]), level_name(level), str(own["programs"]), *cells))
+    return rows
+
+
+def ending_rows(run: Training) -> Rows:
+    """What became of rollouts, as shares of them, at the run's beginning and at its end."""
+    edge = max(1, len(run.steps) // EDGE)
+    sides = (run.steps[:edge], run.steps[-edge:])
+    found = [[_endings(line) for line in side] for side in sides]
+    names = dict.fromkeys(name for side in found for own in side for name in own)
+    meant = {name: [fmean(own.get(name, 0.0) for own in side) for side in found] for name in names}
+    rows: Rows = [("rollouts", *(_span(side) for side in sides))]
+    for name, both in sorted(meant.items(), key=lambda each: -each[1][1]):
+        rows.append((name, *map(percent, both)))
+    for what in ("mean", "std"):
+        both = [fmean(line["reward"][what] for line in side) for side in sides]
+        rows.append((f"reward, {what}", *map(number, both)))
+    return rows
+
+
+def _endings(line: Record) -> dict[str, float]:
+    accepted = {ACCEPTED: line["codes"].get(ACCEPTED, 0) / line["rollouts"]}
+    return accepted | refused(line) | {"failures of ours": line["infra"] / line["rollouts"]}
+
+
+def _span(lines: Sequence[Record]) -> str:
+    first, last = lines[0]["step"], lines[-1]["step"]
+    return f"step {first}" if first == last else f"steps {first} to {last}"
