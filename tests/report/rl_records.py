@@ -71,6 +71,7 @@ def step(number, *, timed=True):
         "tokens": 300.0 - number / 10,
         "loss": 0.01 * number,
         "kl": 0.002 * number,
+        "entropy": 2.0 / number,
         "grad_norm": 1.0 / number,
         "learning_rate": 1e-5,
         "seconds": {

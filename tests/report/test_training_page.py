@@ -91,6 +91,29 @@ def test_the_runs_own_gpu_hours_are_what_counts(run):
     assert ("GPU-hours", "1.25", "") in value_rows([("run", run)])
 
 
+def test_a_run_that_goes_on_is_not_counted_by_the_end_of_its_last_part(tmp_path):
+    found = made(tmp_path, [*lines(8), part(8), step(9)])
+    assert found.gpu_hours == pytest.approx(9 * 20.0 / 3600)
+    assert "not ended" in page(found)
+    assert "not ended" not in page(made(tmp_path / "ended", lines(8)))
+
+
+def test_steps_without_a_reward_or_a_verdict_have_no_value(tmp_path):
+    """Every answer of them met a failure of ours."""
+    lost = {"correct": None, "faster": None, "speedup": None, "own_kernel_share": None}
+    lost |= {"reward": {"mean": None, "std": None}, "codes": {}, "infra": 61}
+    lost["by_level"] = {"L1": {"rollouts": 64, "correct": None, "faster": None}}
+    lost["groups"] = {"mixed": 0, "all_right": 0, "all_wrong": 0}
+    found = made(tmp_path / "one", [part(), step(1) | lost])
+    rows = {name: cells for name, *cells in ending_rows(found)}
+    assert rows["failures of ours"] == ["95.3%", "95.3%"]
+    assert rows["reward, mean"] == ["", ""]
+    assert "Reward" not in {each.title for each in charts(found)}
+    tags_of(page(found))
+    (shape, _) = chart(made(tmp_path / "two", [*lines(3), step(4) | lost]), "Reward").shapes
+    assert len(shape.dots) == 3
+
+
 def test_last_and_best_values_are_those_of_the_records(run):
     found = {value.name: value for value in values(run)}
     pass_1 = found["pass@1 L10"]
@@ -134,7 +157,7 @@ def test_the_page_shows_audits_and_the_same_program_early_and_late(run):
     text = page(run)
     assert "1 of 2 differ" in text
     assert text.index("reward 2") < text.index("reward 0.4"), "the most rewarded first"
-    assert "exp, clamp" in text
+    assert "<summary>exp, clamp</summary>" in text
     assert "no candidate in it" in text
     assert "accepted, 1.50x" in text
     assert "seen once" not in text

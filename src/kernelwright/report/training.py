@@ -52,8 +52,9 @@ class Training:
 
     @property
     def summary(self) -> Record:
-        """Of the last part that ended by itself; empty where none did."""
-        return self.lines.get("summary", [{}])[-1]
+        """Of the last part; empty where it was killed, or goes on."""
+        last = self.lines.get("summary", [{}])[-1]
+        return last if last.get("step", -1) >= self.steps[-1]["step"] else {}
 
     @property
     def gpu_hours(self) -> float | None:
@@ -63,8 +64,8 @@ class Training:
         """
         if not self.parts[-1]["environment"]["gpu"]:
             return None
-        if "gpu_hours" in self.summary:
-            return float(self.summary["gpu_hours"])
+        if (told := self.summary.get("gpu_hours")) is not None:
+            return float(told)
         ends = [part["from_step"] for part in self.parts[1:]] + [self.steps[-1]["step"]]
         seconds = sum(
             (self._seconds_until(end) - self._seconds_until(part["from_step"])) * part["processes"]

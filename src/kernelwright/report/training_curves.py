@@ -214,6 +214,7 @@ _OF_RL = (
     ),
     Measure(title="Answer length", lines=_steps(tokens="tokens"), note="Tokens, mean."),
     Measure(title="KL to the policy that answered", lines=_steps(KL="kl")),
+    Measure(title="Entropy of a token", lines=_steps(entropy="entropy")),
     Measure(title="Gradient norm", lines=_steps(norm="grad_norm"), is_log=True),
     Measure(title="Loss", lines=_steps(loss="loss")),
     Measure(title="Learning rate", lines=_steps(learning_rate="learning_rate")),

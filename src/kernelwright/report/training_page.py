@@ -192,4 +192,5 @@ def _judged(line: Record, text: str, name: str) -> Judged:
 
 def _program(text: str) -> str:
     """The calls of a program's text; a name as it is."""
-    return ", ".join(_CALL.findall(text)) or text if "\n" in text else text
+    computes = text.partition("def fused_operator(")[2]
+    return ", ".join(_CALL.findall(computes)) or text

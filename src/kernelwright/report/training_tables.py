@@ -211,9 +211,14 @@ def ending_rows(run: Training) -> Rows:
     for name, both in sorted(meant.items(), key=lambda each: -each[1][1]):
         rows.append((name, *map(percent, both)))
     for what in ("mean", "std"):
-        both = [fmean(line["reward"][what] for line in side) for side in sides]
-        rows.append((f"reward, {what}", *map(number, both)))
+        cells = [_mean([line["reward"][what] for line in side]) for side in sides]
+        rows.append((f"reward, {what}", *cells))
     return rows
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return number(fmean(known)) if known else ""
 
 
 def _endings(line: Record) -> dict[str, float]:
