@@ -1,0 +1,131 @@
+"""Our judge's rewards as plain callables, for the trainers of other libraries.
+
+`kernel_reward` is what TRL's `GRPOTrainer` takes as a reward function; others call `outcomes_of`
+with texts (`train.verl` does). No trainer is imported here. docs/elsewhere.md has examples.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from enum import StrEnum
+from typing import Any
+
+from kernelwright.core.errors import UsageError
+from kernelwright.policy.answer import read_answer
+from kernelwright.rewards.outcome import Outcome
+from kernelwright.rewards.rewards import REWARDS, Reward
+from kernelwright.verify.standing import Finding, StandingJudges
+
+ORIGIN = "policy"
+"""Of candidates, as their verdicts' readers see it."""
+
+Completion = str | Sequence[Mapping[str, str]]
+"""An answer's text, or a conversation's messages that end with it."""
+RewardFunction = Callable[..., list[float | None]]
+
+
+class Part(StrEnum):
+    """Which tokens' reward, where plan and code have different ones."""
+
+    PLAN = "plan"
+    CODE = "code"
+
+
+def kernel_reward(
+    judges: StandingJudges,
+    reward: str = "rule_and_execution",
+    *,
+    part: Part | str = Part.CODE,
+    column: str = "program",
+) -> RewardFunction:
+    """A reward function as TRL's trainers call it: by name, with a list for each column of the data
+    set, and None where an answer has no reward.
+
+    Answers without a candidate earn what `Outcome.of(None)` does. None is for failures of ours and
+    for programs that cannot be judged by: TRL leaves such answers out of their groups.
+
+    Args:
+        judges: entered; what they were started with says device, precision, mode and timing.
+        reward: a name in `rewards.REWARDS`.
+        part: of a reward that has two.
+        column: of the data set, with the program's canonical text.
+
+    Raises:
+        UsageError: no such reward or part. When called: no such column, or judges cannot be
+            started.
+        InfraError: when called: our side cannot start judges.
+    """
+    rewards, wanted = reward_named(reward), _part(part)
+
+    def function(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+        if column not in columns:
+            raise UsageError(
+                f"the data set has no column {column!r}",
+                remedy="it holds each program's canonical text, as `data build` writes it",
+            )
+        outcomes = outcomes_of(judges, columns[column], [_text(each) for each in completions])
+        return [
+            None if outcome is None else float(getattr(rewards(outcome), wanted))
+            for outcome in outcomes
+        ]
+
+    function.__name__ = f"{reward}_{wanted}"  # what logs call it
+    return function
+
+
+def outcomes_of(
+    judges: StandingJudges, programs: Sequence[str], texts: Sequence[str]
+) -> list[Outcome | None]:
+    """What became of answers, each in its place.
+
+    Args:
+        programs: canonical texts; the same one as often as it has answers.
+        texts: as models wrote them.
+
+    Returns:
+        None where our side failed, or the program cannot be judged by.
+
+    Raises:
+        UsageError, InfraError: no judge can be started.
+    """
+    candidates = [read_answer(text, origin=ORIGIN).candidate for text in texts]
+    places: dict[str, list[int]] = {}
+    for i, (program, candidate) in enumerate(zip(programs, candidates, strict=True)):
+        if candidate is not None:
+            places.setdefault(program, []).append(i)
+    outcomes: list[Outcome | None] = [Outcome.of(None)] * len(texts)
+    waited: dict[int, Future[Finding]] = {}
+    for program, own in places.items():
+        sources = [each.source for i in own if (each := candidates[i]) is not None]
+        waited |= dict(zip(own, judges.judge(program, sources), strict=True))
+    for i, future in waited.items():
+        outcomes[i] = outcome_of(future.result(), programs[i])
+    return outcomes
+
+
+def outcome_of(finding: Finding, program: str) -> Outcome | None:
+    """None where our side failed, or the program cannot be judged by: that is warned of."""
+    if finding.verdict is not None:
+        return Outcome.of(finding.verdict)
+    if finding.is_usage:
+        warnings.warn(f"cannot be judged by: {finding.failure}\n{program}", stacklevel=2)
+    return None
+
+
+def reward_named(name: str) -> Callable[[Outcome], Reward]:
+    """Raises:
+    UsageError: there is none of this name.
+    """
+    if name not in REWARDS:
+        raise UsageError(f"no reward {name!r}", remedy=f"one of {', '.join(REWARDS)}")
+    return REWARDS[name]
+
+
+def _part(name: str) -> Part:
+    if name not in list(Part):
+        raise UsageError(f"no part {name!r} of a reward", remedy=f"one of {', '.join(Part)}")
+    return Part(name)
+
+
+def _text(completion: Completion) -> str:
+    return completion if isinstance(completion, str) else completion[-1]["content"]

@@ -1,0 +1,196 @@
+"""Our rewards and advantages in the forms that verl asks for, without verl.
+
+`compute_score` is a custom reward function, `register` makes advantage estimators known to the
+registry it is given. verl has one number for an answer, on its last token; what else an estimator
+needs to know lies in `token_rewards`. docs/elsewhere.md has the settings.
+
+Shapes: B answers of at most T tokens. A reward of NaN means that there is none: our side failed, or
+the program cannot be judged by. Such an answer is no member of its group and learns nothing.
+"""
+
+import asyncio
+import atexit
+import json
+import math
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from typing import Any
+
+import torch
+
+from kernelwright.policy.answer import read_answer
+from kernelwright.rewards.advantages import centred
+from kernelwright.rewards.outcome import Outcome
+from kernelwright.train.elsewhere import ORIGIN, outcome_of, reward_named
+from kernelwright.train.objectives import by_token
+from kernelwright.verify.pools import local_pools
+from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.standing import StandingJudges
+
+Tensor = torch.Tensor
+Estimated = tuple[Tensor, Tensor]
+"""(B, T) advantages, and returns: the same, as no critic learns from them."""
+Registry = Callable[[str], Callable[[Callable[..., Estimated]], Any]]
+"""`verl.trainer.ppo.core_algos.register_adv_est`."""
+
+
+async def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: str,
+    extra_info: Any = None,
+    *,
+    reward: str = "rule_and_execution",
+    workers: int | None = None,
+    **how: Any,
+) -> dict[str, float]:
+    """The rewards of one answer; verl awaits many of them at once.
+
+    The first call in a process starts its judges.
+
+    Args:
+        data_source, extra_info: not looked at.
+        solution_str: the answer.
+        ground_truth: the program's canonical text.
+        reward: a name in `rewards.REWARDS`.
+        workers: judges at once; one a core unless given.
+        how: fields of `verify.recipe.Recipe`: device, precision, mode, grade, timing ...
+
+    Returns:
+        "score", which is the code's; "plan" and "code"; "correct" (0 or 1); "speedup" (1 where
+        nothing was timed). All NaN where there is no reward.
+
+    Raises:
+        UsageError: no such reward, or judges cannot be started so.
+        InfraError: our side cannot start judges.
+    """
+    del data_source, extra_info
+    rewards = reward_named(reward)
+    candidate = read_answer(solution_str, origin=ORIGIN).candidate
+    outcome: Outcome | None = Outcome.of(None)
+    if candidate is not None:
+        judges = _judges(workers, json.dumps(how, sort_keys=True))
+        (future,) = judges.judge(ground_truth, [candidate.source])
+        outcome = outcome_of(await asyncio.wrap_future(future), ground_truth)
+    if outcome is None:
+        return dict.fromkeys(("score", "plan", "code", "correct", "speedup"), math.nan)
+    earned = rewards(outcome)
+    return {
+        "score": earned.code,
+        "plan": earned.plan,
+        "code": earned.code,
+        "correct": float(outcome.is_correct),
+        "speedup": outcome.speedup,
+    }
+
+
+@cache
+def _judges(workers: int | None, how: str) -> StandingJudges:
+    """Those of this process, until it ends."""
+    judges = StandingJudges(local_pools(Recipe(**json.loads(how)).resolved(), workers))
+    judges.__enter__()
+    atexit.register(judges.__exit__, None, None, None)
+    return judges
+
+
+def register(register_adv_est: Registry, *, alpha: float, divides: bool = False) -> None:
+    """Make `kernelwright_grpo` and `kernelwright_hrd` known as values of
+    `algorithm.adv_estimator`.
+
+    Args:
+        alpha: of the plan's advantage, for `hrd`.
+        divides: by the standard deviation of a group's rewards.
+    """
+    register_adv_est("kernelwright_grpo")(partial(grpo, divides=divides))
+    register_adv_est("kernelwright_hrd")(partial(hrd, alpha=alpha, divides=divides))
+
+
+def grpo(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: Sequence[Any],
+    *,
+    divides: bool = False,
+    **_: Any,
+) -> Estimated:
+    """An answer's reward beside those of its group, on all of its tokens.
+
+    Args:
+        token_level_rewards: (B, T), of which each answer's sum counts.
+        response_mask: (B, T), 1 on what the model wrote.
+        index: (B,), answers to the same prompt have the same.
+    """
+    advantages = _compared(token_level_rewards.sum(-1), index, divides=divides)
+    spread = advantages[:, None] * response_mask
+    return spread, spread
+
+
+def hrd(
+    token_level_rewards: Tensor,
+    response_mask: Tensor,
+    index: Sequence[Any],
+    *,
+    alpha: float,
+    divides: bool = False,
+    **_: Any,
+) -> Estimated:
+    """Plan tokens have alpha times the plan's advantage, the others the code's (TritonRL).
+
+    Args:
+        token_level_rewards: (B, T), as `token_rewards` lays them out. No KL may have been taken
+            from them.
+        response_mask, index: as for `grpo`.
+    """
+    last = _last(response_mask)[:, None]
+    places = torch.arange(response_mask.shape[1], device=last.device)
+    code = token_level_rewards.gather(1, last)[:, 0]
+    marked = (token_level_rewards != 0) & (places < last)
+    end = marked.int().argmax(-1, keepdim=True)
+    plan = token_level_rewards.gather(1, end)[:, 0] - 1
+    has_plan = marked.any(-1)
+    spread = by_token(
+        _compared(plan.where(has_plan, math.nan), index, divides=divides),
+        _compared(code, index, divides=divides),
+        has_plan[:, None] & (places <= end),
+        alpha=alpha,
+    )
+    spread = spread * response_mask
+    return spread, spread
+
+
+def token_rewards(
+    plan: Sequence[float], code: Sequence[float], plan_lengths: Sequence[int], mask: Tensor
+) -> Tensor:
+    """(B, T) rewards that `hrd` can take apart: the code's on an answer's last token, 1 more than
+    the plan's on the last token of the plan, so that a plan that earned nothing is seen too.
+
+    Args:
+        plan_lengths: tokens up to the end of each plan; 0 where there is none. A plan that nothing
+            follows counts as none.
+        mask: (B, T), 1 on what the model wrote.
+    """
+    rewards = torch.zeros(mask.shape, dtype=torch.float32, device=mask.device)
+    rows = zip(plan, code, plan_lengths, _last(mask).tolist(), strict=True)
+    for row, (of_plan, of_code, length, last) in enumerate(rows):
+        rewards[row, last] = of_code
+        if 0 < length <= last:
+            rewards[row, length - 1] = 1 + of_plan
+    return rewards
+
+
+def _last(mask: Tensor) -> Tensor:
+    """(B,) the place of each answer's last token."""
+    places = torch.arange(mask.shape[1], device=mask.device)
+    return (places * mask.bool()).argmax(-1)
+
+
+def _compared(rewards: Tensor, index: Sequence[Any], *, divides: bool) -> Tensor:
+    """(B,) advantages of rewards (B,) within their groups; 0 where there is no reward."""
+    groups: dict[Any, list[int]] = {}
+    for place, group in enumerate(index):
+        groups.setdefault(group, []).append(place)
+    known = [None if math.isnan(reward) else reward for reward in rewards.tolist()]
+    advantages = torch.zeros(len(known), device=rewards.device)
+    for own in groups.values():
+        advantages[own] = advantages.new_tensor(centred([known[i] for i in own], divides=divides))
+    return advantages
