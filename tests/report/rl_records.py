@@ -129,7 +129,7 @@ def lines(steps=20, *, timed=True):
         if number == PROMOTED:
             promoted = {"from": "L1", "to": "L1 + L2", "pass@1": 0.92}
             found.append({"record": "promotion", "step": number, **promoted})
-    summary = {"record": "summary", "step": steps, "gpu_hours": 1.25, "stopped_by": None}
+    summary = {"record": "summary", "step": steps, "gpu_hours": 1.25, "gpu_peak_bytes": 61 * 10**9}
     return [*found, summary]
 
 

@@ -127,11 +127,12 @@ def test_a_program_early_and_late_stand_side_by_side(trained):
 
 
 def test_a_click_on_an_audit_shows_its_source(trained):
-    source = one(trained, "#audits .code")
+    asked, source, *_ = every(trained, "#audits .code")
     assert not source.is_displayed()
     one(trained, "#audits summary").click()
     assert source.is_displayed()
     assert "a decoy" in source.text
+    assert not asked.is_displayed()
 
 
 def test_a_training_page_fits_a_narrow_window_and_says_nothing_to_the_console(trained):

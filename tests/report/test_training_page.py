@@ -6,6 +6,7 @@ import pytest
 from rl_records import (
     PROMOTED,
     RECIPE,
+    ROLLOUTS,
     audit,
     example,
     lines,
@@ -89,6 +90,7 @@ def test_gpu_hours_are_those_of_all_parts_and_processes(tmp_path):
 def test_the_runs_own_gpu_hours_are_what_counts(run):
     assert run.gpu_hours == 1.25
     assert ("GPU-hours", "1.25", "") in value_rows([("run", run)])
+    assert "61 GB at most on a GPU" in page(run)
 
 
 def test_a_run_that_goes_on_is_not_counted_by_the_end_of_its_last_part(tmp_path):
@@ -121,6 +123,7 @@ def test_last_and_best_values_are_those_of_the_records(run):
     reward = found["reward"]
     assert reward.last == step(20)["reward"]["mean"] == reward.best
     assert found["KL"].best is None
+    assert found["rollouts so far"].last == 20 * ROLLOUTS
     assert [name for name in found if name.startswith("pass@1")] == [
         "pass@1 L1", "pass@1 L2", "pass@1 L10",
     ]  # fmt: skip

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kernelwright.core.record import Record
 from kernelwright.report.curves import MOST_POINTS, number
-from kernelwright.report.format import factor
+from kernelwright.report.format import factor, quantity
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.sections import code
 from kernelwright.report.suite_page import PAGE
@@ -44,8 +44,16 @@ class Judged:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """The program of an answer."""
+
+    name: str
+    text: Markup
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
-    program: str
+    program: Asked
     reward: str
     judged: Judged
     agrees: bool
@@ -55,7 +63,7 @@ class Audit:
 class Example:
     """What was answered to one program, early and late."""
 
-    program: str
+    program: Asked
     before: Judged
     after: Judged
 
@@ -129,11 +137,12 @@ def _facts(run: Training) -> list[str]:
     gpu, processes = environment["gpu"], part["processes"]
     several = f"{processes} x " if processes > 1 else ""
     resumed = len(run.parts) - 1
-    hours = run.gpu_hours
+    hours, peak = run.gpu_hours, run.summary.get("gpu_peak_bytes")
     return [
         several + (str(gpu).split(",")[0] if gpu else "CPU"),
         f"{run.steps[-1]['step']} steps",
         *([f"{hours:.3g} GPU-hours"] if hours is not None else []),
+        *([f"{quantity(peak, 'B')} at most on a GPU"] if peak else []),
         *([f"resumed {resumed}x"] if resumed else []),
         f"seed {recipe['seed']}",
         f"torch {environment['versions']['torch']}",
@@ -147,7 +156,7 @@ def _audits(run: Training) -> list[Audit]:
     first = sorted(run.audits, key=lambda line: -line["reward"])[:MOST_AUDITS]
     return [
         Audit(
-            program=_program(line["program"]),
+            program=_asked(line["program"], f"p{i}"),
             reward=number(line["reward"]),
             judged=_judged(line, line["source"], f"a{i}"),
             agrees=line["agrees"],
@@ -163,7 +172,7 @@ def _examples(run: Training) -> list[Example]:
         by_program.setdefault(line["program"], []).append(line)
     return [
         Example(
-            program=_program(program),
+            program=_asked(program, f"q{i}"),
             before=_judged(lines[0], lines[0]["text"], f"b{i}"),
             after=_judged(lines[-1], lines[-1]["text"], f"c{i}"),
         )
@@ -190,7 +199,7 @@ def _judged(line: Record, text: str, name: str) -> Judged:
     )
 
 
-def _program(text: str) -> str:
-    """The calls of a program's text; a name as it is."""
-    computes = text.partition("def fused_operator(")[2]
-    return ", ".join(_CALL.findall(computes)) or text
+def _asked(program: str, name: str) -> Asked:
+    """Named by its calls; a program that records name is called so."""
+    calls = _CALL.findall(program.partition("def fused_operator(")[2])
+    return Asked(", ".join(calls) or program, code(program, name))

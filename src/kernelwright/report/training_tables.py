@@ -85,6 +85,7 @@ def _values_of_rl(run: Training) -> list[Value]:
         _value("correct rollouts", run.steps, lambda line: line["correct"], max, percent),
         _value("faster rollouts", run.steps, lambda line: line["faster"], max, percent),
         _value("speed-up of rollouts", run.steps, lambda line: line["speedup"], max, factor),
+        Value("rollouts so far", sum(line["rollouts"] for line in run.steps), None, None, number),
         _value("KL", run.steps, lambda line: line["kl"], None),
         _value("answer length", run.steps, lambda line: line["tokens"], None),
         _value("seconds a step", run.steps, lambda line: line["seconds"]["step"], min),
