@@ -131,6 +131,7 @@ def test_what_is_not_there_is_named():
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory):
     """A folder with the pairs, and a model that knows them."""
+    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("learnt")
     (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows()))
     fresh = {
