@@ -149,6 +149,9 @@ def test_a_program_that_cannot_be_judged_by_gives_no_reward():
     assert all(map(math.isnan, found.values()))
 
 
-def test_an_unknown_reward_is_refused():
-    with pytest.raises(UsageError, match="no reward 'speed'"):
-        asyncio.run(compute_score("kernels", "", RELU, reward="speed"))
+@pytest.mark.parametrize(
+    ("given", "said"), [({"reward": "speed"}, "no reward 'speed'"), ({"gpu": True}, "gpu")]
+)
+def test_settings_that_are_unknown_are_refused(given, said):
+    with pytest.raises(UsageError, match=said):
+        asyncio.run(compute_score("kernels", answer(GOOD), RELU, **given))

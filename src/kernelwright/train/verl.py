@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from kernelwright.core import strict
 from kernelwright.policy.answer import read_answer
 from kernelwright.rewards.advantages import centred
 from kernelwright.rewards.outcome import Outcome
@@ -87,7 +88,7 @@ async def compute_score(
 @cache
 def _judges(workers: int | None, how: str) -> StandingJudges:
     """Those of this process, until it ends."""
-    judges = StandingJudges(local_pools(Recipe(**json.loads(how)).resolved(), workers))
+    judges = StandingJudges(local_pools(strict.read(Recipe, json.loads(how)).resolved(), workers))
     judges.__enter__()
     atexit.register(judges.__exit__, None, None, None)
     return judges
