@@ -57,6 +57,7 @@ def test_a_task_in_which_a_model_failed_is_not_done(server, tmp_path):
         "max_autotune": False,
         "room": str(tmp_path),
         "alone": True,
+        "timeout_s": 300.0,
     }
     found = run_case(job)
     assert (found["code"], found["correct"]) == ("infra", False)

@@ -1,38 +1,27 @@
 """`kernelwright train sft`: supervised training on pairs."""
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kernelwright.cli.console import err, out, progress
-
-if TYPE_CHECKING:
-    from kernelwright.train.folder import Ended
-
-SIGNALLED = 128
-"""Added to a signal's number where it ended the run before its budget was used."""
+from kernelwright.cli.console import progress
+from kernelwright.cli.train_options import (
+    ChangesOption,
+    FolderOption,
+    ResumeOption,
+    WorkersOption,
+    one_a_core,
+    show_end,
+)
 
 
 def command(
     recipe: Annotated[Path, typer.Argument(metavar="RECIPE", help="A TOML file: docs/sft.md.")],
-    folder: Annotated[Path, typer.Option("--out", help="Folder of the run.")],
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A setting in place of the recipe's, e.g. data.plans=false.",
-            show_default="",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the run in the folder.")
-    ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes that tokenise.", show_default="one a core")
-    ] = None,
+    folder: FolderOption,
+    changes: ChangesOption = None,
+    resume: ResumeOption = False,
+    workers: WorkersOption = None,
 ) -> None:
     """Train a model on pairs of programs and answers.
 
@@ -46,20 +35,7 @@ def command(
     from kernelwright.train.run import train_sft
 
     loaded = Recipe.load(recipe, changes or ())
-    num_workers = workers or len(os.sched_getaffinity(0))
     with progress("train") as say:
-        ended = train_sft(loaded, folder, resume=resume, workers=num_workers, say=say)
-    if ended.is_main:
-        _print(ended, folder)
-    if ended.stopped_by:
-        raise typer.Exit(SIGNALLED + ended.stopped_by)
-
-
-def _print(ended: "Ended", folder: Path) -> None:
-    standing = ended.standing
-    out.print(f"{standing.step} steps, {standing.tokens:,} tokens, {standing.seconds:.0f} s")
-    if standing.best_loss is not None:
-        out.print(f"best validation loss {standing.best_loss:.4f} at step {standing.best_step}")
-    err.print(f"weights  {folder}/best  {folder}/last", markup=False, soft_wrap=True)
-    if ended.stopped_by:
-        err.print("stopped by a signal; go on with --resume", style="yellow")
+        ended = train_sft(loaded, folder, resume=resume, workers=one_a_core(workers), say=say)
+    loss = ended.standing.best_loss
+    show_end(ended, folder, "" if loss is None else f"best validation loss {loss:.4f}")

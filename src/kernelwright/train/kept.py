@@ -17,7 +17,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.embedded import save_model
 from kernelwright.train import checkpoints
-from kernelwright.train.folder import Standing
+from kernelwright.train.disk import disk_may_be_full
+from kernelwright.train.folder import LAST, Standing, Start
 from kernelwright.train.pace import Pace, rate_factor
 
 
@@ -42,11 +43,23 @@ class KeptTrainer:
     processing_class: Any
     is_fsdp_enabled: Any
     log: Any
+    train: Any
     save_model: Any
     _load_from_checkpoint: Any
     _save_optimizer_and_scheduler: Any
     _save_scaler: Any
     _save_rng_state: Any
+
+    def use_budget(self, start: Start) -> None:
+        """Train what is left of the budget, and keep the weights as the last ones."""
+        with disk_may_be_full(self.folder):
+            if self.pace.progress(start.standing.step) < 1:
+                with self.pace.listening():
+                    folder = str(start.folder) if start.folder else None
+                    self.train(resume_from_checkpoint=folder)
+            elif start.folder:
+                self.take_up(start.folder)
+            self.export(LAST)
 
     def take_up(self, folder: Path) -> None:
         """The weights of a checkpoint, and how far it was, where there is nothing left to train."""

@@ -12,7 +12,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.folder import LAST, Ended, Start, find_start, open_folder
+from kernelwright.train.folder import Ended, Start, find_start, open_folder
 from kernelwright.train.kept import arguments, on_one_gpu
 from kernelwright.train.model import lora_config
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
@@ -61,13 +61,7 @@ def train_sft(
         with disk_may_be_full(folder):
             _record_part(recipe, folder, prepared, start, steps)
     trainer = _trainer(recipe, folder, prepared, start, steps, speak)
-    if trainer.pace.progress(start.standing.step) < 1:
-        with trainer.pace.listening(), disk_may_be_full(folder):
-            trainer.train(resume_from_checkpoint=str(start.folder) if start.folder else None)
-    elif start.folder:
-        trainer.take_up(start.folder)
-    with disk_may_be_full(folder):
-        trainer.export(LAST)
+    trainer.use_budget(start)
     if process.is_main_process:
         _record_end(folder, trainer)
     return Ended(trainer.standing, trainer.pace.stopped_by, process.is_main_process)

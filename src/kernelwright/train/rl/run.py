@@ -16,7 +16,7 @@ from kernelwright.policy.embedded import load_model
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
-from kernelwright.train.folder import LAST, Ended, Standing, Start, find_start, open_folder
+from kernelwright.train.folder import Ended, Standing, Start, find_start, open_folder
 from kernelwright.train.kept import arguments, on_one_gpu
 from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.process import this_process
@@ -109,14 +109,9 @@ def train_rl(
             begun=_begun(start, rounds),
             is_new=start.folder is None,
         )
-        if trainer.pace.progress(start.standing.step) < 1:
-            with trainer.pace.listening(), disk_may_be_full(folder):
-                trainer.train(resume_from_checkpoint=str(start.folder) if start.folder else None)
-        elif start.folder:
-            trainer.take_up(start.folder)
-        with disk_may_be_full(folder):
-            trainer.export(LAST)
-            if is_main:
+        trainer.use_budget(start)
+        if is_main:
+            with disk_may_be_full(folder):
                 _record_end(folder, trainer)
     return Ended(trainer.standing, trainer.pace.stopped_by, is_main)
 
