@@ -24,12 +24,16 @@ class Replacement:
     """The program's values it makes, in the order the candidate returns them."""
     candidate: Candidate
 
-    def with_part(self, program: Program) -> "Replacement":
-        """Its plans say which of the program's values it computes."""
+    def plans(self, program: Program) -> tuple[KernelPlan, ...]:
+        """Its plans, which say what values of the program it computes."""
         part = tuple(name for i in sorted(self.calls) for name in program.calls[i].outputs)
-        plans = tuple(replace(plan, part=part) for plan in self.candidate.plan)
+        return tuple(replace(plan, part=part) for plan in self.candidate.plan)
+
+    def alone(self, program: Program) -> Candidate:
+        """The candidate as all of the program."""
+        plans = self.plans(program)
         source = with_plans(self.candidate.source, plans)
-        return replace(self, candidate=replace(self.candidate, source=source, plan=plans))
+        return replace(self.candidate, source=source, plan=plans)
 
 
 def compose(
@@ -81,7 +85,7 @@ def _plans(
     plans = (
         replace(plan, kernel=names[plan.kernel])
         for r, names in zip(replacements, merged.names, strict=True)
-        for plan in r.with_part(program).candidate.plan
+        for plan in r.plans(program)
         if plan.kernel in names  # models plan kernels that they do not write
     )
     return tuple({plan.kernel: plan for plan in plans}.values())

@@ -101,7 +101,7 @@ class _Parts:
             found_of.append((fragment, made))
         replacements = with_values_of(self.program, found_of)
         if _is_all(self.program, parts):
-            return replacements[0].with_part(self.program).candidate
+            return replacements[0].alone(self.program)
         return compose(self.program, replacements)
 
     def _ways(self, part: frozenset[int]) -> tuple[Fragment, list[Way]]:
