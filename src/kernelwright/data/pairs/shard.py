@@ -45,10 +45,6 @@ FAILED = "failure of ours"
 """Why a program has no pairs where writing them raised, or ended the process."""
 
 
-class _NoProgram(str):
-    """Why there is nothing to answer."""
-
-
 @dataclass(frozen=True, slots=True)
 class Shard:
     """Programs `first` to `last`, exclusive, of a part."""
@@ -187,7 +183,8 @@ class _PartWriter:
                 continue
             try:
                 with lost.watching(index):
-                    found = list(self._of(name, index))
+                    found = self._program(index)
+                    lines = [] if isinstance(found, str) else list(self._lines(name, found, index))
             except KernelwrightError:
                 raise
             except Exception as error:
@@ -195,25 +192,28 @@ class _PartWriter:
                 text = "".join(traceback.format_exception(error))
                 failures.append({"program": name, "error": text})
                 continue
-            for pair in found:
-                num_answers += not isinstance(pair, _NoProgram)
-                if isinstance(pair, str):
-                    dropped[pair] += 1
+            if isinstance(found, str):
+                dropped[found] += 1
+            num_answers += len(lines)
+            for line in lines:
+                if isinstance(line, str):
+                    dropped[line] += 1
                 else:
-                    pairs.append(pair)
+                    pairs.append(line)
         tally = {"record": "tally", "programs": shard.last - shard.first, "answers": num_answers}
         tally |= {"dropped": dict(sorted(dropped.items())), "failures": failures}
         return pairs, tally | {"index": index_of(pairs)}
 
-    def _of(self, name: str, index: int) -> Iterator[Record | str]:
-        """A program's lines, or why there is none in an answer's place."""
+    def _program(self, index: int) -> Origin | str:
+        """A program, or why there is nothing to answer."""
         found = self.programs[index]
         if found is None:
-            yield _NoProgram("program given up")
-            return
-        if benchmark := contaminates(found, self.recipe.avoid):
-            yield _NoProgram(f"program of {benchmark}")
-            return
+            return "program given up"
+        benchmark = contaminates(found, self.recipe.avoid)
+        return f"program of {benchmark}" if benchmark else found
+
+    def _lines(self, name: str, found: Origin, index: int) -> Iterator[Record | str]:
+        """A line for each answer, or why it is dropped without being judged."""
         for number, written in enumerate(self._answers(found, index)):
             pair = self._pair(f"{name}/{number}", found, written)
             yield pair if isinstance(pair, str) else _line(pair, written)
