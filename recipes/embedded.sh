@@ -13,7 +13,7 @@ JUDGES=${JUDGES:-12} # a GPU
 cd "$OUT" || exit
 
 # The model that ships, and what is left out or changed in the others, one a GPU.
-NAMES=(embedded no-plans one-answer fast)
+NAMES=(embedded no-plans one-answer rate-3e-3)
 CHANGES=(
     ""
     "--set data.plans=false"
@@ -52,9 +52,12 @@ figures() { # GPU
             ask "$1" "$name" greedy --no-timing --levels 1,2,5,20
             ask "$1" embedded gap --no-timing --programs pairs/train.jsonl --programs pairs/validation.jsonl --limit 100
             ;;
-        *) ask "$1" "$name" greedy --no-timing --levels 1,2,5,20 ;;
+        one-answer) ask "$1" "$name" greedy --no-timing --levels 1,2,5,20 ;;
+        rate-3e-3)
+            ask "$1" "$name" greedy --no-timing --levels 1,2,5,20
+            ask "$1" teacher first # what it was taught by: the most it can be
+            ;;
     esac
-    [ "$name" = fast ] && ask "$1" teacher first # what it was taught by: the most it can be
 }
 
 kernelbench() { # checkout
