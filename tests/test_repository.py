@@ -122,3 +122,17 @@ def test_the_demo_runs_every_example_it_names():
     named = set(re.findall(r"examples[/.](\w+)", makefile))
     assert len(named) >= 5
     assert named <= {path.stem for path in (ROOT / "examples").glob("*.py")}
+
+
+IMPORTED = re.compile(r"^from (kernelwright[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.stem)
+def test_what_documents_import_is_there(path):
+    for module, names in IMPORTED.findall(path.read_text()):
+        place = SRC.parent.joinpath(*module.split("."))
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        assert file.exists(), module
+        defined = file.read_text()
+        for name in names.split(", "):
+            assert re.search(rf"^(?:async )?(?:def |class |){name}\b", defined, re.MULTILINE), name
