@@ -101,6 +101,8 @@ class Model:
 class Data:
     files: tuple[str, ...] = ()
     """JSONL or Parquet files of pairs, or folders of such."""
+    tokens: str = ""
+    """Folder where tokens are kept, for runs on the same pairs to share; empty: the run's own."""
     max_tokens: int = 2048
     """Of a row. Longer pairs are left out and counted: cut ones would teach not to end."""
     packing: Packing = Packing.DOCUMENTS

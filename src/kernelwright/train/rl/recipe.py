@@ -115,8 +115,12 @@ class Judging:
     """Judges at once; one a core where not given."""
     cluster: str = ""
     """Of a Ray cluster, HOST:PORT or "auto"; this machine where not given."""
+    timing_s: float | None = None
+    """Of taking a candidate's times, beyond its first pairs, at most; the clock's own where not
+    given."""
     wall_s: float | None = None
-    """Limit of each request to a guest; the judge's own where not given."""
+    """Limit of each request to a guest; the judge's own where not given. One that hangs keeps
+    everybody waiting for as long, since times cannot be taken meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -135,6 +135,7 @@ def _rounds(
         mode=judging.mode,
         grade="recycled",
         timing=judging.timing,
+        timing_s=judging.timing_s,
         wall_s=judging.wall_s,
     ).resolved()
     fresh = replace(how, grade="fresh", timing=False)
