@@ -149,7 +149,9 @@ def _rounds(
             return Request(program=program, precision=how.precision, mode=how.mode)
 
         asker = Asker(tokenizer, writer, judges, request, device)
-        curriculum = Curriculum(recipe.curriculum, programs.sizes)
+        curriculum = Curriculum(
+            recipe.curriculum, programs.sizes, right_teaches=recipe.objective.right_teaches
+        )
         practice = Practice(recipe, programs, curriculum, asker, judges)
         yield Rounds(
             recipe=recipe,
