@@ -10,6 +10,12 @@ from kernelwright.core.plan import MAX_LINE, plan_comment
 from kernelwright.ops.operator import Layout, TensorType
 
 MAX_INT32 = 2**31 - 1
+HEADER = """\
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice"""
+"""The same above all candidates: a model that writes one need not know yet what it will call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -146,8 +152,5 @@ def candidate(
     """
     texts = [kernel_text(kernel) for kernel in kernels]
     body = "\n".join([f"def fused_operator({', '.join(inputs)}):", *wrapper])
-    header = ["import torch", "import triton", "import triton.language as tl"]
-    if any("libdevice." in text for text in (extra, *texts)):
-        header.append("from triton.language.extra import libdevice")
-    parts = ["\n".join(header), *([extra] if extra else []), *texts, body]
+    parts = [HEADER, *([extra] if extra else []), *texts, body]
     return Candidate(source="\n\n\n".join(parts) + "\n", plan=tuple(k.plan for k in kernels))
