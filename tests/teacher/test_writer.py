@@ -1,11 +1,13 @@
 """What holds for the candidates of every family: distinct, deterministic, legal, explained."""
 
 import ast
+import re
 
 import pytest
 import torch
 from judging import faults
 
+from kernelwright.core.plan import with_plans
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
@@ -92,6 +94,16 @@ def test_every_plan_names_a_kernel_and_stands_above_it(program):
             assert f"# Plan of {plan.kernel}\n#   fuses: {plan.fuses[0]}" in candidate.source
             assert plan.kernel in names
             assert plan.why
+            assert not re.search(r"\d", plan.why)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_plans_name_tiles_as_the_code_has_them(program):
+    for candidate in write(program, limit=20):
+        for plan in candidate.plan:
+            for name, size in plan.tiles.items():
+                bounds = {"ELEMENTS": f"{size} // BLOCK", "SPLITS": f", {size} * "}
+                assert bounds.get(name, f"{name}={size}") in with_plans(candidate.source, ())
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)

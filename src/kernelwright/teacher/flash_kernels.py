@@ -42,7 +42,7 @@ class _Kernels:
             why = "scores stay on chip: keys and values are read once a block of queries"
             plan = self._plan(ops, loop, why)
             return [kernel(plan, lines, f"({self._grid},)", symbols, given)], []
-        why = f"few blocks of queries: {splits} programs share the keys of each"
+        why = "few blocks of queries: programs share the keys of each"
         plan = self._plan((flash.call.op,), f"{loop}_split", why, "split")
         lines = [
             *self._weighted("begin", "end"),
@@ -57,7 +57,8 @@ class _Kernels:
     def _plan(self, ops: tuple[str, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
         tile, flash = self._tile, self._flash
         tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
-        tiles |= {"BLOCK_E": tile.width} | ({"SPLIT_N": tile.splits} if tile.splits > 1 else {})
+        tiles |= {} if self._is_held else {"BLOCK_E": tile.width}
+        tiles |= {"SPLIT_N": tile.splits} if tile.splits > 1 else {}
         names = [flash.call.op] if suffix else [call.op for call in flash.program.calls]
         return KernelPlan(
             kernel=kernel_name(names, suffix),

@@ -13,7 +13,7 @@ from kernelwright.teacher.accumulators import MULTIPLY, Accumulator, State, Tile
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text, group_sizes
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Kernel, kernel_name, used_in
+from kernelwright.teacher.source import Kernel, kernel_name, planned, used_in
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.tile import pointer
 from kernelwright.teacher.wrapper import Part
@@ -192,12 +192,11 @@ def _kernel(
         constants["BLOCK"] = str(schedule.block)
     if "SPLITS" in text:
         constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
-    tiles = {name: int(size) for name, size in constants.items() if name != "SPLITS"}
     plan = KernelPlan(
         kernel=kernel_name(task.ops, "_".join(filter(None, (task.suffix, suffix)))),
         fuses=fused,
         loop=schedule.form,
-        tiles={**tiles, "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
+        tiles={**planned(constants), "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
     sizes |= body.scope.sizes

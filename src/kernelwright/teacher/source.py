@@ -40,6 +40,11 @@ def row_tile(count: str, elements: int) -> dict[str, str]:
     return {"BLOCK": f"triton.next_power_of_2({count})", "ROWS": f"max(1, {elements} // BLOCK)"}
 
 
+def planned(constants: Mapping[str, str]) -> dict[str, int]:
+    """The tile sizes of a plan: constants that the launch gives as numbers."""
+    return {name: int(text) for name, text in constants.items() if text.isdigit()}
+
+
 def used_in(lines: Sequence[str], sizes: Iterable[str]) -> tuple[str, ...]:
     """The sizes that a kernel's lines read; the others only its grid needs."""
     words = set(re.findall(r"\w+", " ".join(lines)))
