@@ -153,3 +153,21 @@ def test_a_view_alone_is_a_copy():
     views = builder.program(builder.call("transpose", input=x, dim0=0, dim1=1))
     assert family(views) == "pointwise"
     assert [plan.fuses for plan in write(views)[0].plan] == [("transpose",)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_the_guard_of_offsets_names_parameters_and_then_what_is_allocated(program):
+    for candidate in write(program, limit=20):
+        wrapper = ast.parse(candidate.source).body[-1]
+        assert isinstance(wrapper, ast.FunctionDef)
+        made = [argument.arg for argument in wrapper.args.args]
+        guarded: set[str] = set()
+        for line in wrapper.body:
+            if isinstance(line, ast.Assign) and "torch.empty(" in (text := ast.unparse(line)):
+                assert re.fullmatch(r"(\w+) = torch\.empty\(\(.*\), device=x0\.device, .*\)", text)
+                made.append(text.split()[0])
+            elif isinstance(line, ast.Assert):
+                names = re.findall(r"(\w+)\.numel\(\)", ast.unparse(line))
+                assert names == [name for name in made if name in names]
+                guarded.update(names)
+        assert guarded == set(made)

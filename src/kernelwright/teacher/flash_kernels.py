@@ -4,9 +4,9 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.teacher.flash import Flash
 from kernelwright.teacher.flash_split import merged, split_bounds, split_buffers, split_stores
 from kernelwright.teacher.flash_tile import ONLINE, START, Tile
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile_index import factor
-from kernelwright.teacher.tile_source import Buffer, assemble, kernel, out_buffers
+from kernelwright.teacher.tile_source import assemble, kernel, out_buffers
 
 
 def flash_candidate(flash: Flash, tile: Tile) -> Candidate:

@@ -131,19 +131,42 @@ def normalise(name: str, made: TensorType) -> str:
     """Wrapper line that brings a tensor into the memory layout the kernels assume."""
     if made.layout is Layout.CONTIGUOUS:
         return f"{name} = {name}.contiguous()"
-    return f"{name} = {name}.contiguous(memory_format={_memory_format(made)})"
+    return f"{name} = {name}.contiguous(memory_format={_memory_format(made.rank)})"
 
 
-def allocate(name: str, made: TensorType, shape: str, like: str) -> list[str]:
-    """Wrapper lines that make an output; `like` is a tensor on its device."""
-    items = [shape, f"device={like}.device", f"dtype=torch.{made.dtype}"]
-    if made.layout is Layout.CHANNELS_LAST:
-        items.append(f"memory_format={_memory_format(made)}")
-    return call_lines(f"{name} = torch.empty(", items, ")", "    ")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Buffer:
+    """A tensor that the wrapper allocates."""
+
+    name: str
+    sizes: tuple[str, ...]
+    """Text of each dimension's size."""
+    dtype: str = "float32"
+    layout: Layout = Layout.CONTIGUOUS
 
 
-def _memory_format(made: TensorType) -> str:
-    return "torch.channels_last" if made.rank == 4 else "torch.channels_last_3d"
+def allocate(buffer: Buffer, like: str) -> list[str]:
+    """Wrapper lines that make it, on the device of the tensor `like`."""
+    shape = f"({', '.join(buffer.sizes)}{',' if len(buffer.sizes) == 1 else ''})"
+    items = [shape, f"device={like}.device", f"dtype=torch.{buffer.dtype}"]
+    if buffer.layout is Layout.CHANNELS_LAST:
+        items.append(f"memory_format={_memory_format(len(buffer.sizes))}")
+    return call_lines(f"{buffer.name} = torch.empty(", items, ")", "    ")
+
+
+def _memory_format(rank: int) -> str:
+    return "torch.channels_last" if rank == 4 else "torch.channels_last_3d"
+
+
+def guard(names: Sequence[str], further: Sequence[str] = ()) -> list[str]:
+    """The wrapper's check that 32-bit offsets reach all of these tensors: of all, since which is
+    the largest would have to be worked out.
+
+    Args:
+        further: numbers of elements that are in no tensor.
+    """
+    counts = [*(f"{name}.numel()" for name in names), *further]
+    return call_lines("assert max(", counts, ') < 2**31, "offsets have 32 bits"', "    ")
 
 
 def candidate(
