@@ -171,3 +171,15 @@ def test_the_guard_of_offsets_names_parameters_and_then_what_is_allocated(progra
                 assert names == [name for name in made if name in names]
                 guarded.update(names)
         assert guarded == set(made)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_arguments_stand_a_kind_a_line_and_no_other_line_is_broken(program):
+    for candidate in write(program, limit=20):
+        lines = candidate.source.splitlines()
+        for node in ast.walk(ast.parse(candidate.source)):
+            if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                constants = [a.arg for a in node.args.args if a.annotation]
+                assert constants == re.findall(r"(\w+): tl", lines[node.body[0].lineno - 3])
+            elif isinstance(node, ast.Assign | ast.Return | ast.Assert):
+                assert node.lineno == node.end_lineno

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.core.plan import MAX_LINE
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.source import (
@@ -81,9 +80,9 @@ def assemble(
     lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
     lines += [_INDENT + line for line in _size_lines(sizes)]
     for buffer in buffers:
-        lines += allocate(buffer, program.inputs[0].name)
+        lines.append(allocate(buffer, program.inputs[0].name))
     if not is_wide:
-        lines += guard([*(value.name for value in inputs), *(one.name for one in buffers)])
+        lines.append(guard([*(value.name for value in inputs), *(one.name for one in buffers)]))
     for one in kernels:
         lines += launch_lines(one)
     lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
@@ -91,16 +90,13 @@ def assemble(
 
 
 def _size_lines(sizes: Mapping[str, str]) -> list[str]:
-    """Sizes read from shapes on one line, or a line a tensor; those computed from others after."""
+    """Sizes read from shapes, a line a tensor; those computed from others after."""
     read = {symbol: text for symbol, text in sizes.items() if ".shape[" in text}
-    line = _assignment(read)
-    lines = [line] if read else []
-    if len(_INDENT + line) > MAX_LINE:
-        tensors = dict.fromkeys(text.partition(".")[0] for text in read.values())
-        lines = [
-            _assignment({s: text for s, text in read.items() if text.startswith(f"{tensor}.")})
-            for tensor in tensors
-        ]
+    tensors = dict.fromkeys(text.partition(".")[0] for text in read.values())
+    lines = [
+        _assignment({s: text for s, text in read.items() if text.startswith(f"{tensor}.")})
+        for tensor in tensors
+    ]
     return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
 
 

@@ -41,10 +41,9 @@ def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     for part in parts:
         lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
         made = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
-        for buffer in made:
-            lines += allocate(buffer, given[0])
+        lines += [allocate(buffer, given[0]) for buffer in made]
         if not is_huge(part.stage):
-            lines += _guard(part.stage, given, made)
+            lines.append(_guard(part.stage, given, made))
         for kernel in part.kernels:
             lines += launch_lines(kernel)
     lines.append(f"    return [{', '.join(program.outputs)}]")
@@ -62,7 +61,7 @@ def _buffer(stage: Stage, tensor: Tensor) -> Buffer:
     )
 
 
-def _guard(stage: Stage, given: Sequence[str], made: Sequence[Buffer]) -> list[str]:
+def _guard(stage: Stage, given: Sequence[str], made: Sequence[Buffer]) -> str:
     """Of what is read and made; and of what is pulled as if it were in memory, since its elements
     are counted too."""
     read = {one.name for t in stage.inputs for one in (t.reads or (t,))}
