@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.graph import Stage, Tensor, is_huge
+from kernelwright.teacher.pulled import may_grow
 from kernelwright.teacher.source import (
     Buffer,
     Kernel,
@@ -35,15 +36,16 @@ class Part:
 def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     """The candidate of all stages; sizes are set anew for each."""
     given = [value.name for value in program.inputs]
-    read = [one for part in parts for t in part.stage.inputs for one in (t.reads or (t,))]
-    types = {one.name: one.type for one in read if one.name in given}
-    lines = [f"    {normalise(name, made)}" for name, made in types.items()]
+    read = set[str]().union(*(_read(part.stage) for part in parts))
+    lines = [
+        f"    {normalise(value.name, value.type)}" for value in program.inputs if value.name in read
+    ]
     for part in parts:
         lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
         made = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
         lines += [allocate(buffer, given[0]) for buffer in made]
         if not is_huge(part.stage):
-            lines.append(_guard(part.stage, given, made))
+            lines.append(_guard(part.stage, made))
         for kernel in part.kernels:
             lines += launch_lines(kernel)
     lines.append(f"    return [{', '.join(program.outputs)}]")
@@ -61,10 +63,17 @@ def _buffer(stage: Stage, tensor: Tensor) -> Buffer:
     )
 
 
-def _guard(stage: Stage, given: Sequence[str], made: Sequence[Buffer]) -> str:
+def _read(stage: Stage) -> set[str]:
+    """Names of the tensors in memory that it reads."""
+    return {one.name for t in stage.inputs for one in (t.reads or (t,))}
+
+
+def _guard(stage: Stage, made: Sequence[Buffer]) -> str:
     """Of what is read and made; and of what is pulled as if it were in memory, since its elements
-    are counted too."""
-    read = {one.name for t in stage.inputs for one in (t.reads or (t,))}
+    are counted too, where they may be more than those it is made of."""
+    program, read = stage.graph.program, _read(stage)
+    given = [value.name for value in program.inputs]
     passed = [t.name for t in stage.inputs if t.name in read and t.name not in given]
     names = [*(name for name in given if name in read), *passed, *(one.name for one in made)]
-    return guard(names, [size_text(stage, t.order) for t in stage.inputs if t.is_pulled])
+    pulled = [t for t in stage.inputs if t.is_pulled and may_grow(program, t.name)]
+    return guard(names, [size_text(stage, t.order) for t in pulled])
