@@ -59,3 +59,12 @@ def test_a_written_forward_changes_attributes_as_the_original_does():
     for _ in range(2):
         assert torch.equal(scope["forward"](ours, torch.ones(3)), original(torch.ones(3)))  # type: ignore[operator]
     assert torch.equal(ours.total, original.total)
+
+
+def test_what_calls_need_is_imported_and_no_more():
+    b = Builder()
+    x = b.input(TensorType((2, 3)))
+    added = compose(b.program(b.call("add", input=x, other=x)), []).source
+    pooled = compose(b.program(b.call("gelu", input=x)), []).source
+    assert "functional as F" not in added
+    assert pooled.startswith("import torch\nimport torch.nn.functional as F\n")

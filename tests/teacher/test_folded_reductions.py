@@ -114,3 +114,14 @@ def test_movement_alone_stays_what_it_was():
     s = Sketch()
     joined = s.cat(tensors=(s.input(5, 20), s.input(5, 17)), dim=1)
     assert family(s.program(s.relu(joined))) == "movement"
+
+
+def test_the_guard_of_offsets_counts_what_is_pulled_where_it_may_be_more_than_is_read():
+    s = Sketch()
+    [cut] = write(s.program(s.sum(s.slice(s.input(9, 40), dim=1, step=2), dim=1)), limit=1)
+    assert "assert max(x0.numel(), t1.numel()) < 2**31" in cut.source
+    s = Sketch()
+    joined = s.cat(tensors=(s.input(9, 40), s.input(9, 2)), dim=1)
+    [counted] = write(s.program(s.sum(joined, dim=1)), limit=1)
+    size = "x0.shape[0] * (x0.shape[1] + x1.shape[1])"
+    assert f"assert max(x0.numel(), x1.numel(), t1.numel(), {size}) < 2**31" in counted.source

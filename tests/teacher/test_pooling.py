@@ -198,3 +198,13 @@ def test_sizes_before_a_dimension_that_a_view_adds_are_read_from_the_input():
 
     candidates = write(rows(6), limit=1, seed=0, precision="strict")
     assert faults(rows(9), candidates) == []
+
+
+def test_attributes_stand_in_the_text_as_the_call_has_them():
+    [mean] = write(pool("avg_pool2d", IMAGE, kernel_size=(3, 2), padding=(1, 1)), limit=1)
+    assert "OH = (H + 2 * 1 - 3) // 3 + 1\n    OW = (W + 2 * 1 - 2) // 2 + 1\n" in mean.source
+    assert "pooled = pooled / (3 * 2)\n" in mean.source
+    dilated = {"kernel_size": (3, 3), "dilation": (2, 2), "stride": (2, 2)}
+    [most] = write(pool("max_pool2d", IMAGE, ceil_mode=True, **dilated), limit=1)
+    size = "OH = min(H + 2 * 0 - 2 * (3 - 1) - 1 + 2 - 1, H + 0 - 1) // 2 + 1\n"
+    assert size in most.source

@@ -50,7 +50,7 @@ def test_products_of_many_waves_offer_it_and_say_so():
     large = s.program(s.linear(s.input(4096, 512), s.input(4096, 512)))
     [first, *_] = persistent(large)
     assert first.plan[0].tiles["NUM_PROGRAMS"] == 132
-    assert "132 programs walk 1024 tiles" in first.plan[0].why
+    assert "programs walk many tiles each" in first.plan[0].why
     [usage] = compiled(large, first)
     assert usage.spills <= 128
     assert usage.shared_bytes <= SHARED_LIMIT_BYTES

@@ -29,6 +29,13 @@ def test_a_convolution_has_the_size_and_the_windows_of_its_definition(
         assert sweep.can_leave or all(0 <= position < n for position in met)
 
 
+def test_sizes_are_those_of_the_definition_with_every_attribute_as_it_is():
+    along = {"symbol": "H", "kernel": 3, "stride": 2, "padding": 1, "dilation": 2}
+    assert Sweep(**along).out_size == "(H + 2 * 1 - 2 * (KH - 1) - 1) // 2 + 1"
+    transposed_size = TransposedSweep(**along, output_padding=0).out_size
+    assert transposed_size == "(H - 1) * 2 - 2 * 1 + 2 * (KH - 1) + 0 + 1"
+
+
 @given(n=st.integers(1, 12), kernel=small, dilation=small)
 def test_same_padding_keeps_the_size(n, kernel, dilation):
     before = dilation * (kernel - 1) // 2

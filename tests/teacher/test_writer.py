@@ -1,11 +1,13 @@
 """What holds for the candidates of every family: distinct, deterministic, legal, explained."""
 
 import ast
+import re
 
 import pytest
 import torch
 from judging import faults
 
+from kernelwright.core.plan import with_plans
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
@@ -92,6 +94,16 @@ def test_every_plan_names_a_kernel_and_stands_above_it(program):
             assert f"# Plan of {plan.kernel}\n#   fuses: {plan.fuses[0]}" in candidate.source
             assert plan.kernel in names
             assert plan.why
+            assert not re.search(r"\d", plan.why)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_plans_name_tiles_as_the_code_has_them(program):
+    for candidate in write(program, limit=20):
+        for plan in candidate.plan:
+            for name, size in plan.tiles.items():
+                bounds = {"ELEMENTS": f"{size} // BLOCK", "SPLITS": f", {size} * "}
+                assert bounds.get(name, f"{name}={size}") in with_plans(candidate.source, ())
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
@@ -141,3 +153,33 @@ def test_a_view_alone_is_a_copy():
     views = builder.program(builder.call("transpose", input=x, dim0=0, dim1=1))
     assert family(views) == "pointwise"
     assert [plan.fuses for plan in write(views)[0].plan] == [("transpose",)]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_the_guard_of_offsets_names_parameters_and_then_what_is_allocated(program):
+    for candidate in write(program, limit=20):
+        wrapper = ast.parse(candidate.source).body[-1]
+        assert isinstance(wrapper, ast.FunctionDef)
+        made = [argument.arg for argument in wrapper.args.args]
+        guarded: set[str] = set()
+        for line in wrapper.body:
+            if isinstance(line, ast.Assign) and "torch.empty(" in (text := ast.unparse(line)):
+                assert re.fullmatch(r"(\w+) = torch\.empty\(\(.*\), device=x0\.device, .*\)", text)
+                made.append(text.split()[0])
+            elif isinstance(line, ast.Assert):
+                names = re.findall(r"(\w+)\.numel\(\)", ast.unparse(line))
+                assert names == [name for name in made if name in names]
+                guarded.update(names)
+        assert guarded == set(made)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=IDS)
+def test_arguments_stand_a_kind_a_line_and_no_other_line_is_broken(program):
+    for candidate in write(program, limit=20):
+        lines = candidate.source.splitlines()
+        for node in ast.walk(ast.parse(candidate.source)):
+            if isinstance(node, ast.FunctionDef) and node.decorator_list:
+                constants = [a.arg for a in node.args.args if a.annotation]
+                assert constants == re.findall(r"(\w+): tl", lines[node.body[0].lineno - 3])
+            elif isinstance(node, ast.Assign | ast.Return | ast.Assert):
+                assert node.lineno == node.end_lineno

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+PRECISION = "ieee"
+"""Of tl.dot, unless a plan says another; of kernels without one."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelPlan:
@@ -18,9 +21,10 @@ class KernelPlan:
     loop: str
     """"pointwise", "one_pass", "looped", "two_pass", "matmul" ..."""
     tiles: dict[str, int] = field(default_factory=dict)
-    """Tile sizes in elements, e.g. {"BLOCK_M": 128}; with num_warps and num_stages."""
-    precision: str = "ieee"
-    """Of tl.dot: "ieee", "tf32", "tf32x3", "bf16x3"; "ieee" where there is none."""
+    """Tile sizes in elements, e.g. {"BLOCK_M": 128}, as the code has them; none that it works out
+    from the inputs' sizes. With num_warps and num_stages."""
+    precision: str = PRECISION
+    """Of tl.dot: "ieee", "tf32", "tf32x3", "bf16x3"."""
     why: str = ""
 
 

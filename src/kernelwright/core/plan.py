@@ -4,10 +4,10 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from kernelwright.core.candidate import KernelPlan
+from kernelwright.core.candidate import PRECISION, KernelPlan
 
 MAX_LINE = 100
-OPTIONAL = ("part", "why")
+OPTIONAL = ("part", "precision", "why")
 _HEAD = "Plan of "
 _FIELD, _MORE = "  ", "     "
 """Indents of a field, and of what is left of a long one."""
@@ -22,7 +22,7 @@ def plan_lines(plan: KernelPlan) -> list[str]:
         "part": ", ".join(plan.part),
         "loop": plan.loop,
         "tiles": ", ".join(f"{name}={value}" for name, value in plan.tiles.items()),
-        "precision": plan.precision,
+        "precision": "" if plan.precision == PRECISION else plan.precision,
         "why": plan.why,
     }
     lines = [f"{_HEAD}{plan.kernel}"]
@@ -101,7 +101,7 @@ def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
         part=_names(part),
         loop=loop,
         tiles=sizes,
-        precision=precision or "ieee",
+        precision=precision or PRECISION,
         why=why,
     )
 

@@ -24,7 +24,7 @@ Plan of NAME_kernel
   part: the values of the program that it computes, for example t2, t3
   loop: how it loops, for example pointwise, one_pass, two_pass, matmul
   tiles: BLOCK=1024, num_warps=4
-  precision: of tl.dot: ieee, tf32, tf32x3 or bf16x3; ieee where there is none
+  precision: of tl.dot: tf32, tf32x3 or bf16x3; left out where it is ieee or there is none
   why: one sentence
 {PLAN_END}
 {CODE_BEGIN}

@@ -10,8 +10,6 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.source_merge import Merged, merge
 from kernelwright.programs.text import statement
 
-DEFAULT_IMPORTS = ("import torch", "import torch.nn.functional as F")
-
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -64,7 +62,10 @@ def compose(
             lines.append((statement(call, like), tuple(call.refs()), call.outputs))
     body = "\n".join(f"    {line}" for line in _with_deletions(program, lines))
     names = ", ".join(value.name for value in program.inputs)
-    source = "\n".join(dict.fromkeys([*DEFAULT_IMPORTS, *merged.imports]))
+    imports = ["import torch"]
+    if any("F." in text for text, _, _ in lines):
+        imports.append("import torch.nn.functional as F")
+    source = "\n".join(dict.fromkeys([*imports, *merged.imports]))
     if merged.body:
         source += f"\n\n\n{merged.body}"
     source += f"\n\n\ndef fused_operator({names}):\n{body}\n"

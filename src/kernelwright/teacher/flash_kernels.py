@@ -4,9 +4,9 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.teacher.flash import Flash
 from kernelwright.teacher.flash_split import merged, split_bounds, split_buffers, split_stores
 from kernelwright.teacher.flash_tile import ONLINE, START, Tile
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile_index import factor
-from kernelwright.teacher.tile_source import Buffer, assemble, kernel, out_buffers
+from kernelwright.teacher.tile_source import assemble, kernel, out_buffers
 
 
 def flash_candidate(flash: Flash, tile: Tile) -> Candidate:
@@ -42,7 +42,7 @@ class _Kernels:
             why = "scores stay on chip: keys and values are read once a block of queries"
             plan = self._plan(ops, loop, why)
             return [kernel(plan, lines, f"({self._grid},)", symbols, given)], []
-        why = f"few blocks of queries: {splits} programs share the keys of each"
+        why = "few blocks of queries: programs share the keys of each"
         plan = self._plan((flash.call.op,), f"{loop}_split", why, "split")
         lines = [
             *self._weighted("begin", "end"),
@@ -57,7 +57,8 @@ class _Kernels:
     def _plan(self, ops: tuple[str, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
         tile, flash = self._tile, self._flash
         tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
-        tiles |= {"BLOCK_E": tile.width} | ({"SPLIT_N": tile.splits} if tile.splits > 1 else {})
+        tiles |= {} if self._is_held else {"BLOCK_E": tile.width}
+        tiles |= {"SPLIT_N": tile.splits} if tile.splits > 1 else {}
         names = [flash.call.op] if suffix else [call.op for call in flash.program.calls]
         return KernelPlan(
             kernel=kernel_name(names, suffix),

@@ -7,8 +7,8 @@ values, as the loop over blocks keeps them; two splits are brought to one base a
 from collections.abc import Mapping
 
 from kernelwright.teacher.flash_tile import START
+from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.tile_index import times
-from kernelwright.teacher.tile_source import Buffer
 
 
 def split_bounds(keys: str, end: str) -> list[str]:

@@ -205,11 +205,6 @@ class Stage:
     """Axes that all its reductions run over; none in a pointwise stage."""
     graph: Graph
 
-    @property
-    def like(self) -> str:
-        """A tensor in memory, on the device where everything is."""
-        return next(one for t in self.inputs for one in ([r.name for r in t.reads] or [t.name]))
-
     def is_loaded(self, node: str) -> bool:
         """Whether the value is loaded as it is."""
         return any(t.node == node and not t.is_pulled for t in self.inputs)

@@ -74,8 +74,9 @@ def piece(call: Call, size: str, output: int) -> tuple[str, str]:
 def _pad(of: SizesOf, call: Call, _: int) -> Texts:
     texts, pad = list(_input(of, call)), call.arg("pad")
     for i in range(len(pad) // 2):
-        if more := pad[2 * i] + pad[2 * i + 1]:
-            texts[-1 - i] += f" + {more}" if more > 0 else f" - {-more}"
+        sides = pad[2 * i : 2 * i + 2]
+        if any(sides):
+            texts[-1 - i] += "".join(f" + {n}" if n >= 0 else f" - {-n}" for n in sides)
     return tuple(texts)
 
 

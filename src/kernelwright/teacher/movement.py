@@ -16,7 +16,7 @@ from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import RULES
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile_index import (
     AxisText,
     Dim,
@@ -26,7 +26,7 @@ from kernelwright.teacher.tile_index import (
     times,
 )
 from kernelwright.teacher.tile_schedules import power_of_two
-from kernelwright.teacher.tile_source import Buffer, assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.tile_source import assemble, is_wide, kernel, out_buffers
 from kernelwright.teacher.tile_views import is_view
 from kernelwright.teacher.value_sizes import Sizes
 from kernelwright.teacher.ways import Way

@@ -13,7 +13,7 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
 from kernelwright.teacher.graph import Stage, is_huge
 from kernelwright.teacher.scope import Group, Scope, group
-from kernelwright.teacher.source import Kernel, kernel_name, row_tile, used_in
+from kernelwright.teacher.source import Kernel, kernel_name, planned, row_tile, used_in
 from kernelwright.teacher.space import Space, collapse
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.tile import TileWriter
@@ -63,7 +63,7 @@ def schedules(stage: Stage, space: Space) -> list[Schedule]:
         return [Schedule("flat", (1, 1), 1, "a single element")]
     numel = max(t.type.numel for t in stage.outputs)
     flat = [
-        Schedule(form, (1, block), warps, f"the output is one run of {numel} elements")
+        Schedule(form, (1, block), warps, "the output is one run of elements")
         for form in ("flat", "grid_stride")
         for block, warps in _flat_tiles(numel)
     ]
@@ -89,10 +89,10 @@ def _with_rows(space: Space, flat: list[Schedule]) -> list[Schedule]:
     cols = space.axes[-1].size
     padded = 1 << (cols - 1).bit_length()
     if cols > MAX_ROW or (cols > 512 and padded > MAX_PADDING * cols):
-        why = f"rows of {cols}: a row's index once a program, no division an element"
+        why = "long rows: a row's index once a program, no division an element"
         sizes = sorted(((2048, 8), (1024, 4), (512, 4)), key=lambda b: -(-cols // b[0]) * b[0])
         return [Schedule("row_blocks", (1, block), warps, why) for block, warps in sizes] + flat
-    why = f"rows of {cols} in whole tiles: a row's index once a row, no division an element"
+    why = "whole rows in a tile: a row's index once a row, no division an element"
     tiles = []
     for elements, warps in ((2048, 8), (1024, 4), (4096, 8)):
         rows = max(1, elements // padded)
@@ -127,7 +127,11 @@ def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -
     lines = [*head, *indices, *([f"mask = {mask}"] if mask else []), *body]
     if schedule.form == "grid_stride":
         lines = [lines[0], *(f"    {line}" for line in lines[1:])]
-    tiles = {"ROWS": rows, "BLOCK": columns} if rows > 1 else {"BLOCK": columns}
+    sizes, tiles = dict(writer.scope.sizes), planned(constants)
+    if "ROWS" in grid:  # the wrapper computes the tile
+        sizes |= constants
+        constants = {name: name for name in ("ROWS", "BLOCK")}
+        tiles = {"ELEMENTS": rows * columns}
     plan = KernelPlan(
         kernel=kernel_name(ops),
         fuses=tuple(ops),
@@ -135,10 +139,6 @@ def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -
         tiles={**tiles, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
-    sizes = dict(writer.scope.sizes)
-    if "ROWS" in grid:  # the wrapper computes the tile
-        sizes |= constants
-        constants = {name: name for name in ("ROWS", "BLOCK")}
     kernel = Kernel(
         plan=plan, pointers=writer.pointers, sizes=used_in(lines, writer.scope.sizes),
         body=tuple(lines), grid=grid, constants=constants,

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.graph import Tensor
 from kernelwright.teacher.pull_body import PullBody
-from kernelwright.teacher.pull_rules import RULES
+from kernelwright.teacher.pull_rules import CUTS, RULES
 from kernelwright.teacher.scope import Group, Scope
 from kernelwright.teacher.space import Space, axis_texts
 from kernelwright.teacher.tile_index import AxisText, Index, Term, axes_of, times
+from kernelwright.teacher.tile_views import is_elementwise, is_view
 from kernelwright.teacher.value_sizes import Sizes
 
 
@@ -25,6 +26,24 @@ def behind(program: Program, name: str) -> Iterator[Call]:
             seen.add(at)
             yield program.calls[at]
             stack += program.calls[at].refs()
+
+
+_KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril"}
+"""What shows each element once at most."""
+
+
+def may_grow(program: Program, name: str) -> bool:
+    """Whether a value may have more elements than each of the inputs it is made of, at other sizes
+    too."""
+    return not all(
+        call.op in _KEPT or (call.op != "broadcast_to" and _is_of_one(call))
+        for call in behind(program, name)
+    )
+
+
+def _is_of_one(call: Call) -> bool:
+    """Computed from a single value element by element, or a view of it."""
+    return (is_view(call) or is_elementwise(call)) and len(list(call.refs())) == 1
 
 
 class _Body(PullBody):

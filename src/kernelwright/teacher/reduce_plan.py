@@ -71,13 +71,11 @@ def schedules(space: Space) -> list[Schedule]:
 def _rows(kept: int, length: int) -> list[Schedule]:
     padded = _power_of_2(length)
     one_pass = [
-        Schedule("one_pass", rows, padded, warps, f"rows of {length} fit in registers: read once")
+        Schedule("one_pass", rows, padded, warps, "rows fit in registers: read once")
         for rows, warps in _row_tiles(kept, padded)
     ]
     looped = [
-        Schedule(
-            "looped", 1, block, warps, f"rows of {length} in blocks: any length, few registers"
-        )
+        Schedule("looped", 1, block, warps, "rows in blocks: any length, few registers")
         for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
         if block < padded
     ]
@@ -109,13 +107,11 @@ def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
     for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
         if rows > 16 and rows >= 2 * inner:
             continue
-        why = (
-            f"memory runs along the kept axis: {rows} neighbours a tile, {block} reduced at a time"
-        )
+        why = "memory runs along the kept axis: neighbours there share a tile"
         found.append(Schedule("looped", rows, min(block, _power_of_2(length)), warps, why))
     if length <= 512:
         rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16
-        why = f"{length} reduced positions fit in the tile: read once"
+        why = "what is reduced fits in the tile: read once"
         tile = Schedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
         found.insert(0 if length <= 256 else 1, tile)
     rows = 32 if inner > 16 else 16
@@ -132,7 +128,7 @@ def _split(rows: int, programs: int, length: int, block: int, warps: int) -> lis
         return []
     wanted = min(4 * PROCESSORS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
     splits = _power_of_2(max(2, wanted))
-    why = f"{programs} programs would leave processors idle: up to {splits} share a row"
+    why = "too few rows to keep all processors busy: programs share them"
     return [
         Schedule("two_pass", rows, size, warps, why, splits)
         for size in (block, block * 2, block // 2)

@@ -8,7 +8,7 @@ from kernelwright.teacher.accumulators import MULTIPLY, one_pass
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Kernel, kernel_name, row_tile, used_in
+from kernelwright.teacher.source import Kernel, kernel_name, planned, row_tile, used_in
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.wrapper import Part
 
@@ -68,12 +68,14 @@ def _finish(
     schedule = body.schedule
     rows = "ROWS" if tile else str(schedule.rows)
     grid = grid_text(body.grid(rows))
-    tiles = {"ROWS": schedule.rows} if schedule.rows > 1 else {}
+    constants = {"ROWS": rows} if schedule.rows > 1 else {}
+    constants["BLOCK"] = block
+    elements = {"ELEMENTS": schedule.rows * schedule.block} if tile else {}
     plan = KernelPlan(
         kernel=kernel_name(ops, suffix),
         fuses=tuple(ops),
         loop=schedule.form,
-        tiles={**tiles, "BLOCK": schedule.block, "num_warps": schedule.num_warps},
+        tiles={**elements, **planned(constants), "num_warps": schedule.num_warps},
         why=schedule.why,
     )
     whole = (*body.head(), *lines)
@@ -83,7 +85,7 @@ def _finish(
         sizes=used_in(whole, body.scope.sizes),
         body=whole,
         grid=grid,
-        constants={**dict.fromkeys(tiles, rows), "BLOCK": block},
+        constants=constants,
     )
     extra = MULTIPLY if any("multiply" in line for line in lines) else ""
     return Part(stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra)

@@ -13,7 +13,7 @@ from kernelwright.teacher.accumulators import MULTIPLY, Accumulator, State, Tile
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text, group_sizes
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Kernel, kernel_name, used_in
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name, planned, used_in
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.tile import pointer
 from kernelwright.teacher.wrapper import Part
@@ -53,12 +53,11 @@ def write_two_pass(
     return Part(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
 
 
-def _buffers(task: _Task, body: Body) -> list[str]:
+def _buffers(task: _Task, body: Body) -> list[Buffer]:
     rows = group_sizes([body.place.outer, body.place.rows])
-    like = task.stage.like
-    count = "n_splits" if rows == "1" else f"{rows} * n_splits"
+    sizes = ("n_splits",) if rows == "1" else (rows, "n_splits")
     return [
-        f"{_parts(state)} = torch.empty({count}, device={like}.device, dtype=torch.{state.dtype})"
+        Buffer(name=_parts(state), sizes=sizes, dtype=state.dtype)
         for acc in task.running
         for state in acc.states
     ]
@@ -192,12 +191,11 @@ def _kernel(
         constants["BLOCK"] = str(schedule.block)
     if "SPLITS" in text:
         constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
-    tiles = {name: int(size) for name, size in constants.items() if name != "SPLITS"}
     plan = KernelPlan(
         kernel=kernel_name(task.ops, "_".join(filter(None, (task.suffix, suffix)))),
         fuses=fused,
         loop=schedule.form,
-        tiles={**tiles, "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
+        tiles={**planned(constants), "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
     sizes |= body.scope.sizes

@@ -3,13 +3,18 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.core.plan import MAX_LINE, plan_comment
+from kernelwright.core.plan import plan_comment
 from kernelwright.ops.operator import Layout, TensorType
 
 MAX_INT32 = 2**31 - 1
+HEADER = """\
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice"""
+"""The same above all candidates: a model that writes one need not know yet what it will call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +39,11 @@ def row_tile(count: str, elements: int) -> dict[str, str]:
     return {"BLOCK": f"triton.next_power_of_2({count})", "ROWS": f"max(1, {elements} // BLOCK)"}
 
 
+def planned(constants: Mapping[str, str]) -> dict[str, int]:
+    """The tile sizes of a plan: constants that the launch gives as numbers."""
+    return {name: int(text) for name, text in constants.items() if text.isdigit()}
+
+
 def used_in(lines: Sequence[str], sizes: Iterable[str]) -> tuple[str, ...]:
     """The sizes that a kernel's lines read; the others only its grid needs."""
     words = set(re.findall(r"\w+", " ".join(lines)))
@@ -50,89 +60,80 @@ def kernel_name(ops: Sequence[str], suffix: str = "") -> str:
 
 def kernel_text(kernel: Kernel) -> str:
     """Plan comment and function of a kernel."""
-    parameters = [
-        *(f"{name}_ptr" for name in kernel.pointers),
-        *kernel.sizes,
-        *(f"{name}: tl.constexpr" for name in kernel.constants),
-    ]
-    head = call_lines(f"def {kernel.plan.kernel}(", parameters, "):", "")
-    body = [part for line in kernel.body for part in _wrapped(f"    {line}")]
+    head = _grouped(
+        f"def {kernel.plan.kernel}(",
+        [f"{name}_ptr" for name in kernel.pointers],
+        kernel.sizes,
+        [f"{name}: tl.constexpr" for name in kernel.constants],
+        "):",
+    )
+    body = [f"    {line}" for line in kernel.body]
     return "\n".join([*plan_comment(kernel.plan), "@triton.jit", *head, *body])
-
-
-def _wrapped(line: str) -> list[str]:
-    """A line of code; one too long has the arguments of its longest call on lines of their own."""
-    calls = [] if len(line) <= MAX_LINE else _groups(line)
-    if not calls:
-        return [line]
-    start, end = max(calls, key=lambda call: call[1] - call[0])
-    commas = [i for i in range(start, end) if line[i] == "," and _depth(line[start:i]) == 1]
-    ends = [start, *commas, end]
-    items = [line[a + 1 : b].strip() for a, b in pairwise(ends)]
-    code = line.lstrip()
-    indent = line[: len(line) - len(code)]
-    return call_lines(line[len(indent) : start + 1], items, line[end:], indent)
-
-
-def _groups(line: str) -> list[tuple[int, int]]:
-    """Where the calls of a line open and close that lie in no other parentheses."""
-    found, start = [], 0
-    for i, letter in enumerate(line):
-        if letter == "(" and _depth(line[:i]) == 0:
-            start = i
-        elif letter == ")" and _depth(line[:i]) == 1 and line[start - 1].isalnum():
-            found.append((start, i))
-    return found
-
-
-def _depth(text: str) -> int:
-    """How many parentheses and brackets are open at the end of a text."""
-    return sum(text.count(opening) for opening in "([") - sum(text.count(end) for end in ")]")
 
 
 def launch_lines(kernel: Kernel) -> list[str]:
     """The call that launches a kernel, inside the wrapper."""
-    options = {k: v for k, v in kernel.plan.tiles.items() if k in ("num_warps", "num_stages")}
-    arguments = [
-        *kernel.pointers,
-        *kernel.sizes,
-        *(f"{name}={text}" for name, text in kernel.constants.items()),
-        *(f"{name}={value}" for name, value in options.items()),
-    ]
-    return call_lines(f"{kernel.plan.kernel}[{kernel.grid}](", arguments, ")", "    ")
+    given = dict(kernel.constants)
+    given |= {k: str(v) for k, v in kernel.plan.tiles.items() if k in ("num_warps", "num_stages")}
+    lines = _grouped(
+        f"{kernel.plan.kernel}[{kernel.grid}](",
+        kernel.pointers,
+        kernel.sizes,
+        [f"{name}={text}" for name, text in given.items()],
+        ")",
+    )
+    return [f"    {line}" for line in lines]
 
 
-def call_lines(head: str, items: Sequence[str], tail: str, indent: str) -> list[str]:
-    """`head` items `tail`, on one line where it fits, else items in filled lines."""
-    single = f"{indent}{head}{', '.join(items)}{tail}"
-    if len(single) <= MAX_LINE:
-        return [single]
-    lines, line = [f"{indent}{head}"], ""
-    for item in items:
-        if line and len(indent) + 4 + len(line) + len(item) + 2 > MAX_LINE:
-            lines.append(f"{indent}    {line.rstrip()}")
-            line = ""
-        line += f"{item}, "
-    return [*lines, f"{indent}    {line.rstrip()}", f"{indent}{tail}"]
+def _grouped(
+    head: str, pointers: Sequence[str], sizes: Sequence[str], rest: Sequence[str], tail: str
+) -> list[str]:
+    """Arguments between head and tail, a kind a line: where a line ends is no matter of its length,
+    which a model that writes tokens cannot see."""
+    kinds = (kind for kind in (pointers, sizes, rest) if kind)
+    return [head, *(f"    {', '.join(kind)}," for kind in kinds), tail]
 
 
 def normalise(name: str, made: TensorType) -> str:
     """Wrapper line that brings a tensor into the memory layout the kernels assume."""
     if made.layout is Layout.CONTIGUOUS:
         return f"{name} = {name}.contiguous()"
-    return f"{name} = {name}.contiguous(memory_format={_memory_format(made)})"
+    return f"{name} = {name}.contiguous(memory_format={_memory_format(made.rank)})"
 
 
-def allocate(name: str, made: TensorType, shape: str, like: str) -> list[str]:
-    """Wrapper lines that make an output; `like` is a tensor on its device."""
-    items = [shape, f"device={like}.device", f"dtype=torch.{made.dtype}"]
-    if made.layout is Layout.CHANNELS_LAST:
-        items.append(f"memory_format={_memory_format(made)}")
-    return call_lines(f"{name} = torch.empty(", items, ")", "    ")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Buffer:
+    """A tensor that the wrapper allocates."""
+
+    name: str
+    sizes: tuple[str, ...]
+    """Text of each dimension's size."""
+    dtype: str = "float32"
+    layout: Layout = Layout.CONTIGUOUS
 
 
-def _memory_format(made: TensorType) -> str:
-    return "torch.channels_last" if made.rank == 4 else "torch.channels_last_3d"
+def allocate(buffer: Buffer, like: str) -> str:
+    """The wrapper's line that makes it, on the device of the tensor `like`."""
+    shape = f"({', '.join(buffer.sizes)}{',' if len(buffer.sizes) == 1 else ''})"
+    items = [shape, f"device={like}.device", f"dtype=torch.{buffer.dtype}"]
+    if buffer.layout is Layout.CHANNELS_LAST:
+        items.append(f"memory_format={_memory_format(len(buffer.sizes))}")
+    return f"    {buffer.name} = torch.empty({', '.join(items)})"
+
+
+def _memory_format(rank: int) -> str:
+    return "torch.channels_last" if rank == 4 else "torch.channels_last_3d"
+
+
+def guard(names: Sequence[str], further: Sequence[str] = ()) -> str:
+    """The wrapper's check that 32-bit offsets reach all of these tensors: of all, since which is
+    the largest would have to be worked out.
+
+    Args:
+        further: numbers of elements that are in no tensor.
+    """
+    counts = [*(f"{name}.numel()" for name in names), *further]
+    return f'    assert max({", ".join(counts)}) < 2**31, "too many elements"'
 
 
 def candidate(
@@ -146,8 +147,5 @@ def candidate(
     """
     texts = [kernel_text(kernel) for kernel in kernels]
     body = "\n".join([f"def fused_operator({', '.join(inputs)}):", *wrapper])
-    header = ["import torch", "import triton", "import triton.language as tl"]
-    if any("libdevice." in text for text in (extra, *texts)):
-        header.append("from triton.language.extra import libdevice")
-    parts = ["\n".join(header), *([extra] if extra else []), *texts, body]
+    parts = [HEADER, *([extra] if extra else []), *texts, body]
     return Candidate(source="\n\n\n".join(parts) + "\n", plan=tuple(k.plan for k in kernels))

@@ -143,7 +143,7 @@ def _image_name(stage: Stage, group: frozenset[int], image: Tensor) -> str:
 
 def size_text(stage: Stage, axes: Sequence[int]) -> str:
     """Wrapper text of the product of the sizes of some of the graph's axes."""
-    for tensor in _by_size(stage):
+    for tensor in _given(stage):
         dims = [i for i, dim in enumerate(tensor.dims) if dim and set(dim) <= set(axes)]
         if axes and {axis for i in dims for axis in tensor.dims[i]} == set(axes):
             if len(dims) > 1 and len(dims) == len(tensor.dims) and not tensor.is_pulled:
@@ -162,18 +162,16 @@ def product(factors: Sequence[str]) -> str:
     return " * ".join(f"({f})" if "//" in f else f for f in factors) or "1"
 
 
-def _by_size(stage: Stage) -> list[Tensor]:
-    """The stage's inputs, those in memory first, larger ones first."""
-    return sorted(stage.inputs, key=lambda t: (t.is_pulled, -t.type.numel))
+def _given(stage: Stage) -> list[Tensor]:
+    """The stage's inputs in order, those in memory first."""
+    return sorted(stage.inputs, key=lambda t: t.is_pulled)
 
 
 def axis_texts(stage: Stage) -> dict[int, str]:
     """Size of every axis as wrapper text: an input's dimension, a constant, or the rest of one."""
     size, resolve = stage.graph.axes.size, stage.graph.axes.resolve
     texts = {a: str(n) for axis, n in stage.graph.constants.items() for a in resolve((axis,))}
-    named = [
-        (tensor.size(i), dim) for tensor in _by_size(stage) for i, dim in enumerate(tensor.dims)
-    ]
+    named = [(tensor.size(i), dim) for tensor in _given(stage) for i, dim in enumerate(tensor.dims)]
     for text, dim in named:
         if len(dim) == 1:
             texts.setdefault(dim[0], text)
@@ -190,10 +188,9 @@ def axis_texts(stage: Stage) -> dict[int, str]:
     return texts
 
 
-def shape_text(stage: Stage, tensor: Tensor) -> str:
-    """A tensor's shape as wrapper text: an input's where they are the same."""
-    for given in _by_size(stage):
+def shape_texts(stage: Stage, tensor: Tensor) -> tuple[str, ...]:
+    """A tensor's sizes as wrapper texts: an input's where they are the same."""
+    for given in _given(stage):
         if given.dims == tensor.dims and not given.is_pulled:
-            return f"{given.name}.shape"
-    sizes = [size_text(stage, dim) for dim in tensor.dims]
-    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
+            return tuple(map(given.size, range(len(given.dims))))
+    return tuple(size_text(stage, dim) for dim in tensor.dims)

@@ -5,7 +5,7 @@ and applies the epilogue.
 """
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.teacher.source import Kernel
+from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile_index import factor, mask, offset, parts
 from kernelwright.teacher.tile_parts import (
     ROUND_TO_TF32,
@@ -20,7 +20,7 @@ from kernelwright.teacher.tile_parts import (
     walked,
     walked_grid,
 )
-from kernelwright.teacher.tile_source import Buffer, finish, kernel, out_buffers
+from kernelwright.teacher.tile_source import finish, kernel, out_buffers
 
 _COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows")
 

@@ -11,10 +11,10 @@ from kernelwright.ops.operator import DTYPE_BYTES, TensorType
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import RULES
-from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import AxisText, Index, View, times
-from kernelwright.teacher.tile_source import Buffer, assemble, is_wide
+from kernelwright.teacher.tile_source import assemble, is_wide
 from kernelwright.teacher.value_sizes import Sizes
 
 ROUNDED = "tf32_rounded"

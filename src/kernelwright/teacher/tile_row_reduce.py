@@ -8,6 +8,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.rules import dim_indices
 from kernelwright.programs.program import Call
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_contraction import Contraction
 from kernelwright.teacher.tile_index import AxisText, Index, axes_of, factor, times
@@ -19,7 +20,7 @@ from kernelwright.teacher.tile_parts import (
     plan,
     tile_grid,
 )
-from kernelwright.teacher.tile_source import Buffer, finish, kernel, out_buffers
+from kernelwright.teacher.tile_source import finish, kernel, out_buffers
 
 _KINDS = {
     "sum": "sum", "mean": "sum", "amax": "max", "max": "max", "amin": "min", "min": "min",

@@ -87,7 +87,7 @@ def sliced(product: Product, schedule: Schedule) -> Iterator[Schedule]:
     for slices in (2, 4, 8, 16):
         is_long = product.lengths["k"] >= 4 * slices * schedule.block_k
         if is_long and tiles * slices <= 2 * NUM_SMS:
-            why = f"{tiles} tiles leave SMs idle: {slices} slices of K fill them"
+            why = "few tiles leave SMs idle: slices of K fill them"
             yield replace(schedule, split_k=slices, group_m=1, why=why)
 
 
@@ -97,7 +97,7 @@ def persistent(product: Product, schedule: Schedule) -> Iterator[Schedule]:
     programs = NUM_SMS * max(1, 8 // schedule.num_warps)
     tiles = _num_tiles(product, schedule)
     if tiles > 2 * programs:
-        why = f"{programs} programs walk {tiles} tiles: none starts or ends between two waves"
+        why = "programs walk many tiles each: none starts or ends between two waves"
         yield replace(schedule, programs=programs, why=f"{schedule.why}; {why}")
 
 

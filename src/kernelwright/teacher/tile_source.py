@@ -2,19 +2,16 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.core.plan import MAX_LINE
-from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.source import (
-    MAX_INT32,
+    Buffer,
     Kernel,
     allocate,
-    call_lines,
     candidate,
+    guard,
     launch_lines,
     normalise,
 )
@@ -22,17 +19,6 @@ from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import size_of
 
 _INDENT = "    "
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Buffer:
-    """A tensor the wrapper allocates."""
-
-    name: str
-    sizes: tuple[str, ...]
-    """Text of each dimension's size."""
-    dtype: str = "float32"
-    layout: Layout = Layout.CONTIGUOUS
 
 
 def is_wide(program: Program) -> bool:
@@ -93,20 +79,10 @@ def assemble(
     inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
     lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
     lines += [_INDENT + line for line in _size_lines(sizes)]
-    like = inputs[0].name
     for buffer in buffers:
-        made = TensorType((1,) * len(buffer.sizes), buffer.dtype, buffer.layout)
-        comma = "," if len(buffer.sizes) == 1 else ""
-        lines += allocate(buffer.name, made, f"({', '.join(buffer.sizes)}{comma})", like)
+        lines.append(allocate(buffer, program.inputs[0].name))
     if not is_wide:
-        counts = [
-            f"{name}.numel()" for name in (*(i.name for i in inputs), *(b.name for b in buffers))
-        ]
-        lines += call_lines("largest = max(", counts, ")", _INDENT)
-        lines += [
-            f"{_INDENT}if largest > {MAX_INT32}:",
-            f'{_INDENT * 2}raise ValueError("too many elements for 32-bit offsets")',
-        ]
+        lines.append(guard([*(value.name for value in inputs), *(one.name for one in buffers)]))
     for one in kernels:
         lines += launch_lines(one)
     lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
@@ -114,16 +90,13 @@ def assemble(
 
 
 def _size_lines(sizes: Mapping[str, str]) -> list[str]:
-    """Sizes read from shapes on one line, or a line a tensor; those computed from others after."""
+    """Sizes read from shapes, a line a tensor; those computed from others after."""
     read = {symbol: text for symbol, text in sizes.items() if ".shape[" in text}
-    line = _assignment(read)
-    lines = [line] if read else []
-    if len(_INDENT + line) > MAX_LINE:
-        tensors = dict.fromkeys(text.partition(".")[0] for text in read.values())
-        lines = [
-            _assignment({s: text for s, text in read.items() if text.startswith(f"{tensor}.")})
-            for tensor in tensors
-        ]
+    tensors = dict.fromkeys(text.partition(".")[0] for text in read.values())
+    lines = [
+        _assignment({s: text for s, text in read.items() if text.startswith(f"{tensor}.")})
+        for tensor in tensors
+    ]
     return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
 
 

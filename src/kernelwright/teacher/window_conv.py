@@ -6,8 +6,8 @@ neighbours in memory where pixels are in contiguous tensors, channels in channel
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from kernelwright.programs.program import Ref
 from kernelwright.teacher.tile_body import TileBody
@@ -106,15 +106,13 @@ class Convolution(Product):
         lines = super().position(schedule)
         if not self.phased:
             return lines
-        num_phases = prod(sweep.num_phases for sweep in self.sweeps)
         if self.groups_are_apart:
+            num_phases = _factor(self.phased)
             lines += [f"group = part // {num_phases}", f"phase = part % {num_phases}"]
-        inner = num_phases
-        for sweep in self.phased:
-            inner //= sweep.num_phases
-            text = "phase" if inner == 1 else f"phase // {inner}"
-            whole = sweep is self.phased[0]
-            text += "" if whole else f" % {sweep.num_phases}"
+        for at, sweep in enumerate(self.phased):
+            inner = self.phased[at + 1 :]
+            text = f"phase // {_factor(inner)}" if inner else "phase"
+            text += f" % {sweep.num_phases}" if at else ""
             lines.append(f"{sweep.at}_phase = {text}")
             lines += sweep.phase_lines()
         view = self.view()
@@ -136,6 +134,12 @@ class Convolution(Product):
     @abstractmethod
     def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
         """How the form indexes channels, given the tile's axis of them, and the sizes it needs."""
+
+
+def _factor(sweeps: Sequence[Sweep]) -> str:
+    """Text of how many phases they have together."""
+    text = " * ".join(str(sweep.num_phases) for sweep in sweeps)
+    return f"({text})" if len(sweeps) > 1 else text
 
 
 def phase_axis(sweep: Sweep) -> str:

@@ -126,7 +126,8 @@ class _Reading:
         sizes[pixels.upper()] = times(*(term.size for dim in pixel_index for term in dim))
         if apart * self.num_phases > 1:
             lengths["b"] = apart * self.num_phases
-            sizes[batch_size] = str(lengths["b"])
+            parts = [apart, *(sweep.num_phases for sweep in self.window)]
+            sizes[batch_size] = " * ".join(str(count) for count in parts if count > 1)
         return form(
             program=self.program,
             call=self.call,
@@ -185,7 +186,8 @@ class _Reading:
         return (channels.group + channels.made, channels.taken, *taps)
 
     def sizes(self, channel_sizes: dict[str, str]) -> dict[str, str]:
-        read = [*self.samples, *(sweep.symbol for sweep in self.window), *self.taps]
+        kernel = [f"K{sweep.symbol}" for sweep in self.window]
+        read = [*self.samples, *(sweep.symbol for sweep in self.window), *kernel]
         phases = {
             sweep.pixels: f"triton.cdiv({sweep.out}, {sweep.num_phases})"
             for sweep in self.window

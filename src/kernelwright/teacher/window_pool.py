@@ -263,9 +263,7 @@ class _Loop:
             return [f"pooled = pooled / {divisor}"]
         includes = not is_adaptive and pool.call.arg("count_include_pad")
         counts = [slide.count(includes) for slide in pool.window]
-        fixed = prod(int(count) for count in counts if count.isdigit())
-        moving = [count for count in counts if not count.isdigit()]
-        if not moving:
-            return [f"pooled = pooled / {fixed}"]
-        factors = [*moving, *([str(fixed)] if fixed > 1 else [])]
-        return [f"count = {' * '.join(factors)}", "pooled = pooled / count"]
+        text = " * ".join(counts)
+        if all(count.isdigit() for count in counts):
+            return [f"pooled = pooled / {text if len(counts) == 1 else f'({text})'}"]
+        return [f"count = {text}", "pooled = pooled / count"]

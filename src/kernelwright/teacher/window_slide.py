@@ -25,7 +25,8 @@ class Slide:
     """Elements of the window; of an adaptive pool, the most it has in the program at hand."""
     stride: int = 1
     padding: int = 0
-    dilation: int = 1
+    dilation: int | None = None
+    """None where the call has no such attribute."""
     ceil_mode: bool = False
     adaptive: int = 0
     """Output size of an adaptive pool, 0 for others."""
@@ -36,21 +37,20 @@ class Slide:
         return self.symbol.lower()
 
     @property
-    def _span(self) -> int:
-        return self.dilation * (self.kernel - 1) + 1
-
-    @property
     def out_size(self) -> str:
-        """The wrapper's expression for the output's size."""
+        """The wrapper's expression for the output's size: PyTorch's formula with the call's
+        attributes as they are, so that nobody who writes it has to compute."""
         if self.adaptive:
             return str(self.adaptive)
-        room = plus(self.symbol, 2 * self.padding - self._span)
+        reach = str(self.kernel)
+        if self.dilation is not None:
+            reach = f"{self.dilation} * ({self.kernel} - 1) - 1"
+        room = f"{self.symbol} + 2 * {self.padding} - {reach}"
         if not self.ceil_mode:
-            return f"{_dividend(room)} // {self.stride} + 1"
-        room = plus(self.symbol, 2 * self.padding - self._span + self.stride - 1)
+            return f"({room}) // {self.stride} + 1"
         # The last window must start inside the input or its left padding.
-        last = plus(self.symbol, self.padding - 1)
-        return f"min({room}, {last}) // {self.stride} + 1"
+        last = f"{self.symbol} + {self.padding} - 1"
+        return f"min({room} + {self.stride} - 1, {last}) // {self.stride} + 1"
 
     @property
     def length(self) -> str:
@@ -68,7 +68,7 @@ class Slide:
     def start(self, out: str) -> list[str]:
         """Lines that place the window; `out` is the text of the output's position."""
         if self.adaptive:
-            end = f"(({out} + 1) * {self.symbol} + {self.adaptive - 1}) // {self.adaptive}"
+            end = f"(({out} + 1) * {self.symbol} + {self.adaptive} - 1) // {self.adaptive}"
             return [
                 f"{self.at}_start = {out} * {self.symbol} // {self.adaptive}",
                 f"{self.at}_end = {end}",
@@ -82,7 +82,7 @@ class Slide:
             return "", f"{self.at} = {self.at}_start"
         step = f"d{self.at}"
         walk = "tl.static_range" if is_unrolled else "range"
-        moved = step if self.dilation == 1 else f"{step} * {self.dilation}"
+        moved = step if self.dilation in (None, 1) else f"{step} * {self.dilation}"
         return f"for {step} in {walk}({self.length}):", f"{self.at} = {self.at}_start + {moved}"
 
     @property
@@ -121,7 +121,7 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
         ]
     names = ["kernel_size", "stride", "padding"]
     kernel, stride, padding = (spread(call.arg(name), spatial) for name in names)
-    dilation = spread(call.arg("dilation"), spatial) if "max" in call.op else (1,) * spatial
+    dilation = spread(call.arg("dilation"), spatial) if "max" in call.op else (None,) * spatial
     return [
         Slide(
             symbol=symbols[i],
@@ -138,10 +138,6 @@ def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
 def _longest(size: int, wanted: int) -> int:
     """Longest window of an adaptive pool."""
     return -(-size // wanted) + (size % wanted > 0)
-
-
-def _dividend(text: str) -> str:
-    return f"({text})" if " " in text else text
 
 
 def plus(text: str, number: int) -> str:

@@ -72,17 +72,12 @@ class Sweep:
 
     @property
     def out_size(self) -> str:
-        """The wrapper's text of the output's size."""
+        """The wrapper's text of the output's size: PyTorch's formula with the call's attributes as
+        they are, so that nobody who writes it has to compute."""
         if self.keeps_size:
             return self.symbol
-        room, spare = self.symbol, 2 * self.padding
-        if self.is_moving:
-            room += f" - {times(f'K{self.symbol}', str(self.dilation))}"
-            spare += self.dilation
-        if self.stride == 1:
-            return plus(room, spare)
-        room = plus(room, spare - 1)
-        return f"{f'({room})' if ' ' in room else room} // {self.stride} + 1"
+        reach = f"{self.dilation} * (K{self.symbol} - 1)"
+        return f"({self.symbol} + 2 * {self.padding} - {reach} - 1) // {self.stride} + 1"
 
     def phase_lines(self) -> list[str]:
         """Lines that find, once a program, which taps its outputs share."""
@@ -133,12 +128,9 @@ class TransposedSweep(Sweep):
 
     @property
     def out_size(self) -> str:
-        text = times(self.symbol, str(self.stride))
-        spare = self.output_padding - 2 * self.padding - self.stride + 1
-        if self.kernel > 1:
-            text += f" + {times(f'K{self.symbol}', str(self.dilation))}"
-            spare -= self.dilation
-        return plus(text, spare)
+        reach = f"{self.dilation} * (K{self.symbol} - 1)"
+        start = f"({self.symbol} - 1) * {self.stride} - 2 * {self.padding}"
+        return f"{start} + {reach} + {self.output_padding} + 1"
 
     @property
     def _step(self) -> int:

@@ -6,14 +6,17 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.graph import Stage, Tensor, is_huge
+from kernelwright.teacher.pulled import may_grow
 from kernelwright.teacher.source import (
+    Buffer,
     Kernel,
     allocate,
     candidate,
+    guard,
     launch_lines,
     normalise,
 )
-from kernelwright.teacher.space import shape_text, size_text
+from kernelwright.teacher.space import shape_texts, size_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,8 +27,8 @@ class Part:
     kernels: Sequence[Kernel]
     sizes: Mapping[str, str]
     """Size argument or block variable -> its text in the wrapper, in order of use."""
-    buffers: Sequence[str] = ()
-    """Wrapper lines that make memory passed between the part's kernels."""
+    buffers: Sequence[Buffer] = ()
+    """Memory passed between the part's kernels."""
     extra: str = ""
     """`@triton.jit` functions that the kernels call."""
 
@@ -33,15 +36,16 @@ class Part:
 def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     """The candidate of all stages; sizes are set anew for each."""
     given = [value.name for value in program.inputs]
-    read = [one for part in parts for t in part.stage.inputs for one in (t.reads or (t,))]
-    types = {one.name: one.type for one in read if one.name in given}
-    lines = [f"    {normalise(name, made)}" for name, made in types.items()]
+    read = set[str]().union(*(_read(part.stage) for part in parts))
+    lines = [
+        f"    {normalise(value.name, value.type)}" for value in program.inputs if value.name in read
+    ]
     for part in parts:
         lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
-        lines += _limit(part.stage)
-        for tensor in part.stage.outputs:
-            lines += _allocate(part.stage, tensor)
-        lines += [f"    {line}" for line in part.buffers]
+        made = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
+        lines += [allocate(buffer, given[0]) for buffer in made]
+        if not is_huge(part.stage):
+            lines.append(_guard(part.stage, made))
         for kernel in part.kernels:
             lines += launch_lines(kernel)
     lines.append(f"    return [{', '.join(program.outputs)}]")
@@ -50,23 +54,26 @@ def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     return candidate(given, lines, kernels, extra)
 
 
-def _allocate(stage: Stage, tensor: Tensor) -> list[str]:
-    for given in stage.inputs:
-        if (given.type, given.dims) == (tensor.type, tensor.dims) and not given.is_pulled:
-            return [f"    {tensor.name} = torch.empty_like({given.name})"]
-    return allocate(tensor.name, tensor.type, shape_text(stage, tensor), stage.like)
+def _buffer(stage: Stage, tensor: Tensor) -> Buffer:
+    return Buffer(
+        name=tensor.name,
+        sizes=shape_texts(stage, tensor),
+        dtype=tensor.type.dtype,
+        layout=tensor.type.layout,
+    )
 
 
-def _limit(stage: Stage) -> list[str]:
-    """The check that int32 offsets reach; nothing where they are int64 anyway."""
-    if is_huge(stage):
-        return []
-    largest = max((*stage.inputs, *stage.outputs), key=lambda t: t.type.numel)
-    text = size_text(stage, largest.order)
-    pulled = dict.fromkeys(f"{one.name}.numel()" for t in stage.inputs for one in t.reads)
-    if pulled:
-        text = f"max({', '.join((text, *pulled))})"
-    return [
-        f"    if {text} >= 2**31:",
-        '        raise ValueError("too many elements for 32-bit offsets")',
-    ]
+def _read(stage: Stage) -> set[str]:
+    """Names of the tensors in memory that it reads."""
+    return {one.name for t in stage.inputs for one in (t.reads or (t,))}
+
+
+def _guard(stage: Stage, made: Sequence[Buffer]) -> str:
+    """Of what is read and made; and of what is pulled as if it were in memory, since its elements
+    are counted too, where they may be more than those it is made of."""
+    program, read = stage.graph.program, _read(stage)
+    given = [value.name for value in program.inputs]
+    passed = [t.name for t in stage.inputs if t.name in read and t.name not in given]
+    names = [*(name for name in given if name in read), *passed, *(one.name for one in made)]
+    pulled = [t for t in stage.inputs if t.is_pulled and may_grow(program, t.name)]
+    return guard(names, [size_text(stage, t.order) for t in pulled])
