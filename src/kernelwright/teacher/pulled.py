@@ -4,7 +4,7 @@ A stage reads such a value like an input. In place of a load stand the lines tha
 by element, over the index variables of the kernel.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.graph import Tensor
@@ -16,15 +16,19 @@ from kernelwright.teacher.tile_index import AxisText, Index, Term, axes_of, time
 from kernelwright.teacher.value_sizes import Sizes
 
 
-def behind(program: Program, name: str) -> Iterator[Call]:
-    """The calls that a value is made by."""
-    producer, stack, seen = program.producer(), [name], set[int]()
+def behind(program: Program, names: Iterable[str], until: Call | None = None) -> tuple[Call, ...]:
+    """The calls that values are made by, in program order.
+
+    Args:
+        until: one whose operands are not looked behind.
+    """
+    producer, stack, seen = program.producer(), [*names], set[int]()
     while stack:
         at = producer.get(stack.pop())
         if at is not None and at not in seen:
             seen.add(at)
-            yield program.calls[at]
-            stack += program.calls[at].refs()
+            stack += program.calls[at].refs() if program.calls[at] != until else ()
+    return tuple(program.calls[at] for at in sorted(seen))
 
 
 class _Body(PullBody):
