@@ -7,7 +7,7 @@ by element, over the index variables of the kernel.
 from collections.abc import Iterable
 
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.graph import Tensor
+from kernelwright.teacher.graph import Stage, Tensor
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import RULES
 from kernelwright.teacher.scope import Group, Scope
@@ -82,10 +82,22 @@ class Pulls:
         """The graph's axes that an index variable walks -> where on it."""
         graph, texts = self._space.stage.graph, axis_texts(self._space.stage)
         axes = [one for axis in group.axes for one in self._space.members[axis.name]]
-        sizes = [self._sizes.symbol(texts[axis], f"n{axis}") for axis in axes]
+        names = _axis_names(self._space.stage)
+        sizes = [self._sizes.symbol(texts[axis], names[axis]) for axis in axes]
         return {
             axis: Term(
                 group.var, sizes[i], graph.axes.size(axis), times("1", *sizes[i + 1 :]), i == 0
             )
             for i, axis in enumerate(axes)
         }
+
+
+def _axis_names(stage: Stage) -> dict[int, str]:
+    """Every axis after the first dimension that it is, or is a part of."""
+    names: dict[int, str] = {}
+    for tensor in (*stage.inputs, *stage.outputs):
+        for at, dim in enumerate(tensor.dims):
+            for part, axis in enumerate(dim):
+                end = f"_{part}" if len(dim) > 1 else ""
+                names.setdefault(axis, f"{tensor.node}D{at}{end}")
+    return names

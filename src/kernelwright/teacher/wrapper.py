@@ -10,6 +10,7 @@ from kernelwright.teacher.source import (
     Kernel,
     allocate,
     candidate,
+    in_order,
     launch_lines,
     normalise,
 )
@@ -35,7 +36,7 @@ def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
     given = [value.name for value in program.inputs]
     read = [one for part in parts for t in part.stage.inputs for one in (t.reads or (t,))]
     types = {one.name: one.type for one in read if one.name in given}
-    lines = [f"    {normalise(name, made)}" for name, made in types.items()]
+    lines = [f"    {normalise(name, types[name])}" for name in in_order(types)]
     for part in parts:
         lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
         lines += _limit(part.stage)
