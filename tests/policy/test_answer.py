@@ -51,6 +51,8 @@ word = st.text("abcdefgh_", min_size=1, max_size=12)
         kernel=word,
         fuses=st.lists(word, min_size=1, max_size=30).map(tuple),
         part=st.lists(word, max_size=30).map(tuple),
+        reads=st.lists(word, max_size=30).map(tuple),
+        makes=st.lists(word, max_size=3).map(tuple),
         loop=word,
         tiles=st.dictionaries(word, st.integers(1, 4096), max_size=8),
         precision=st.sampled_from(["ieee", "tf32x3"]),

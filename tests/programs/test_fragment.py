@@ -15,6 +15,7 @@ from kernelwright.programs.fragment import (
     extract,
     is_connected,
     is_convex,
+    part_of,
     substitute,
 )
 from kernelwright.programs.program import Program
@@ -29,6 +30,24 @@ def diamond() -> Program:
     (left,) = builder.call("exp", input=top)
     (right,) = builder.call("tanh", input=top)
     return builder.program(builder.call("add", input=left, other=right))
+
+
+def test_a_part_keeps_the_names_of_the_whole():
+    program = diamond()
+    own = part_of(program, {2, 3})
+    assert [value.name for value in own.inputs] == ["t0", "t1"]
+    assert own.calls == program.calls[2:]
+    assert canonical(own) == extract(program, {2, 3}).program
+
+
+def test_a_part_is_titled_after_the_last_value_it_makes():
+    builder = Builder()
+    values, _ = builder.call("max", input=builder.input(TensorType((3, 4))), dim=0)
+    (twice,) = builder.call("aten.add.Tensor", self=values, other=values)
+    program = builder.program([twice])
+    assert program.title(["t0"]) == "max_t0"
+    assert program.title(["t1", "t0"]) == "max_t1"
+    assert program.title(["t2", "t0"]) == "aten_add_Tensor_t2"
 
 
 def reaches(program: Program, start: int) -> set[int]:

@@ -61,6 +61,24 @@ def test_equal_sources_are_emitted_once():
     assert merged.body.count("def kernel") == 1
 
 
+def test_equal_helpers_are_emitted_once():
+    shared = "def twice(x):\n    return 2 * x\n\n\n"
+    first, second = (
+        f"{shared}def {name}(x):\n    return twice(x) + {more}\n\n\n"
+        f"def fused_operator(x):\n    return [{name}(x)]\n"
+        for name, more in (("one", 1), ("ten", 10))
+    )
+    merged = merge([("a", first), ("b", second)])
+    assert run(merged) == [3.0, 12.0]
+    assert merged.body.count("def twice") == 1
+
+
+def test_what_holds_state_or_reads_another_definition_is_shared_by_none():
+    counts = "SEEN = []\n\n\ndef fused_operator(x):\n    SEEN.append(x)\n    return [len(SEEN)]\n"
+    assert run(merge([("a", counts), ("b", f"import math\n{counts}")])) == [1, 1]
+    assert run(merge([("a", FIRST), ("b", SECOND.replace("triples", "doubles"))])) == [2.0, 3.0]
+
+
 def test_a_parameter_that_shadows_a_renamed_name_stays():
     merged = merge([("a", FIRST), ("b", SHADOW)])
     assert np.allclose(run(merged), [2.0, 12.0])

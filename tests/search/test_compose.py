@@ -8,6 +8,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.compose import Replacement, compose
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.lowering import lower
+from kernelwright.programs.program import Program
 from kernelwright.search.emit import forward_function
 
 
@@ -35,6 +36,64 @@ def test_plans_of_kernels_that_are_not_there_are_left():
     )
     assert [plan.kernel for plan in whole.plan] == ["one"]
     assert whole.origin == "hf:model"
+
+
+def copies(*names: str) -> Candidate:
+    """A candidate that returns its inputs."""
+    given, kernel = ", ".join(names), f"copy_{len(names)}"
+    source = f"def {kernel}(x):\n    return x\n\n\n"
+    source += f"def fused_operator({given}):\n    return [{given}]\n"
+    plans = (KernelPlan(kernel=kernel, fuses=("relu",), loop="flat"),)
+    return Candidate(source=source, plan=plans)
+
+
+def branches() -> Program:
+    """t0 waits for nothing, t1 for nothing; t2 = t0 + t1; t3 = relu(t1)"""
+    b = Builder()
+    x = b.input(TensorType((4,)))
+    [late] = b.call("relu", input=x)
+    [early] = b.call("exp", input=x)
+    [both] = b.call("add", input=late, other=early)
+    [last] = b.call("relu", input=early)
+    return b.program([both, last])
+
+
+def of(program: Program, *parts: set[int]) -> list[Replacement]:
+    fragments = [extract(program, part) for part in parts]
+    return [
+        Replacement(f.calls, f.inputs, f.outputs, copies(*(v.name for v in f.program.inputs)))
+        for f in fragments
+    ]
+
+
+def test_plans_definitions_and_calls_are_in_the_order_of_execution():
+    program = branches()
+    whole = compose(program, of(program, {0, 2}, {1}))
+    lines = whole.source.splitlines()
+    assert [line for line in lines if "fused_" in line and line.startswith(("def", "    ["))] == [
+        "def fused_exp_t1(x0):",
+        "def fused_add_t2(x0, x1):",
+        "def fused_operator(x0):",
+        "    [t1] = fused_exp_t1(x0)",
+        "    [t2] = fused_add_t2(x0, t1)",
+    ]
+    assert [plan.makes for plan in whole.plan] == [("t1",), ("t2",)]
+    assert [plan.reads for plan in whole.plan] == [("x0",), ("x0", "t1")]
+
+
+def test_the_plan_of_a_kernel_that_fragments_share_says_what_it_computes_for_all():
+    program = branches()
+    whole = compose(program, of(program, {0}, {3}))
+    (plan,) = whole.plan
+    assert (plan.part, plan.reads, plan.makes) == (("t0", "t3"), ("x0", "t1"), ("t0", "t3"))
+    assert whole.source.count("def copy_1") == 1
+
+
+def test_values_are_deleted_after_their_last_use_where_that_is_asked_for():
+    program = branches()
+    parts = of(program, {0}, {1}, {2}, {3})
+    assert "    del t0\n" in compose(program, parts).source
+    assert "del " not in compose(program, parts, deletes=False).source
 
 
 class Counts(torch.nn.Module):

@@ -170,6 +170,20 @@ def test_two_levels_and_outputs_of_all_kinds_come_from_one_fragment():
     assert faults(program, list(by_form.values())) == []
 
 
+def test_each_kernel_of_shared_rows_says_what_it_computes():
+    def make(b: Builder, x: Ref) -> tuple[Ref, ...]:
+        (x,) = b.call("relu", input=x)
+        (x,) = b.call("sum", input=x, dim=(1,))
+        return b.call("exp", input=x)
+
+    program = built(make, TensorType((2, 1 << 20)))
+    plans = next(c.plan for c in candidates(program) if c.plan[0].loop == "two_pass")
+    assert {plan.kernel: plan.fuses for plan in plans} == {
+        "exp_t2_partial_kernel": ("relu", "sum"),
+        "exp_t2_finish_kernel": ("sum", "exp"),
+    }
+
+
 PAIR = TensorType((7, 33))
 UNIT = (PAIR, Init("rand", 0.1, 0.9))
 SIGN = (PAIR, Init("sign"))

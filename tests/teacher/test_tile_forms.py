@@ -9,7 +9,7 @@ from sketch import Sketch
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher import tile_contraction, window_find
-from kernelwright.teacher.tile_forms import tiled
+from kernelwright.teacher.tile_forms import split_k, tiled
 from kernelwright.teacher.tile_parts import Product, Schedule
 from kernelwright.teacher.ways import written
 from kernelwright.teacher.window_gemm import ImplicitGemm
@@ -22,6 +22,15 @@ def batch() -> Product:
     s = Sketch()
     t = s.bmm(s.tril(s.input(3, 40, 33)), s.input(3, 33, 37))
     return tile_contraction.find(s.program(s.relu(s.add(t, s.input(37)))))
+
+
+def test_each_kernel_of_slices_says_what_it_computes():
+    s = Sketch()
+    t = s.mm(s.relu(s.input(40, 64)), s.input(64, 37))
+    product = tile_contraction.find(s.program(s.add(t, s.exp(s.input(37)))))
+    split, combine = split_k(product, replace(SMALL, split_k=2)).plan
+    assert (split.kernel, split.fuses) == ("add_t3_split_kernel", ("relu", "mm"))
+    assert (combine.kernel, combine.fuses) == ("add_t3_combine_kernel", ("mm", "exp", "add"))
 
 
 def transposed_convolution() -> Product:

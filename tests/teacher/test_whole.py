@@ -2,10 +2,10 @@
 
 import ast
 import re
-from collections import Counter
 
 import pytest
 
+from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import TensorType
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.build import Builder
@@ -51,37 +51,87 @@ def test_programs_become_kernels_that_their_plans_name(line):
         assert read_answer(answer_text(candidate), origin="teacher").candidate == candidate
 
 
-def signatures(source: str) -> dict[str, list[str]]:
+PROGRAMS = [parse(line["text"]) for line in LINES]
+VALUE = re.compile(r"([xt]\d+)(d\d+)?", re.IGNORECASE)
+"""A part of a generated name, between underscores, that tells of a value: t0, X3D1."""
+
+
+def functions(source: str) -> dict[str, ast.FunctionDef]:
     made = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    return {node.name: [each.arg for each in node.args.args] for node in made}
+    return {node.name: node for node in made}
 
 
-def wrapper_calls(source: str) -> list[ast.Call]:
-    entry = next(n for n in ast.parse(source).body if getattr(n, "name", "") == "fused_operator")
-    calls = [node for node in ast.walk(entry) if isinstance(node, ast.Call)]
-    return [call for call in calls if getattr(call.func, "id", "").startswith("fused_")]
+def fragments(candidate: Candidate) -> list[list[KernelPlan]]:
+    """The plans of each fragment: its first one says what it is given."""
+    found: list[list[KernelPlan]] = []
+    for plan in candidate.plan:
+        if plan.makes:
+            found.append([])
+        found[-1].append(plan)
+    return found
 
 
-@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
-def test_a_value_has_one_name_throughout(line):
-    program = parse(line["text"])
+def values_named_in(function: ast.FunctionDef) -> set[str]:
+    names = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    names |= {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
+    variables = (name for name in names if not name.endswith("_kernel"))
+    matches = (VALUE.fullmatch(piece) for name in variables for piece in name.split("_"))
+    return {match[1].lower() for match in matches if match}
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_kernels_and_wrappers_name_values_of_their_fragment_alone(program):
+    for candidate in write_whole(program, limit=4, seed=7):
+        told = functions(candidate.source)
+        found = fragments(candidate)
+        for plans in found:
+            own = {*plans[0].reads, *plans[0].part, *plans[0].makes}
+            entry = f"fused_{program.title(plans[0].makes)}"
+            entry = "fused_operator" if len(found) == 1 and entry not in told else entry
+            for name in (entry, *(plan.kernel for plan in plans)):
+                assert values_named_in(told[name]) <= own
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_plans_say_what_a_fragment_is_given_makes_and_computes(program):
+    made = [name for call in program.calls for name in call.outputs]
+    place = {name: at for at, name in enumerate([*(v.name for v in program.inputs), *made])}
+    views = {n for c in program.calls if c.op in RELABELLING for n in c.outputs}
     for candidate in write_whole(program, limit=3, seed=5):
-        told = signatures(candidate.source)
-        calls = wrapper_calls(candidate.source)
-        once = Counter(call.func.id for call in calls)
-        for call in calls:
-            if once[call.func.id] == 1:
-                assert told[call.func.id] == [each.id for each in call.args]
-        made = [name for call in program.calls for name in call.outputs]
-        for plan in candidate.plan:
-            assert list(plan.part) == [name for name in made if name in plan.part]
-        views = {n for c in program.calls if c.op in RELABELLING for n in c.outputs}
-        planned = {name for plan in candidate.plan for name in plan.part}
-        assert planned >= set(made) - views or max(once.values(), default=1) > 1
+        assert {name for plan in candidate.plan for name in plan.part} >= set(made) - views
+        for plans in fragments(candidate):
+            reads, part = plans[0].reads, plans[0].part
+            assert {plan.part for plan in plans} == {part}
+            assert list(part) == [name for name in made if name in part]
+            assert list(reads) == sorted(reads, key=place.__getitem__)
+            assert set(plans[0].makes) <= set(part) | set(program.outputs)
+            ops = [call.op for call in program.calls if set(call.outputs) & set(part)]
+            for plan in plans:
+                assert list(plan.fuses) == [op for op in ops if op in plan.fuses]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_plans_kernels_wrappers_and_calls_are_in_one_order(program):
+    for candidate in write_whole(program, limit=3, seed=5):
+        told = functions(candidate.source)
+        planned = [plan.kernel for plan in candidate.plan]
+        assert planned == [name for name in kernels(candidate.source) if name in planned]
+        entries = [name for name in told if name.startswith("fused_")]
+        if entries == ["fused_operator"]:
+            continue
+        lines = ast.unparse(told["fused_operator"]).splitlines()[1:-1]
+        first = [plans[0] for plans in fragments(candidate)]
+        assert entries[:-1] == [f"fused_{program.title(plan.makes)}" for plan in first]
+        called = [line.strip() for line in lines if "fused_" in line]
+        for line, entry, plan in zip(called, entries, first, strict=False):
+            assert line == f"[{', '.join(plan.makes)}] = {entry}({', '.join(plan.reads)})"
+            assert [each.arg for each in told[entry].args.args] == list(plan.reads)
+        assert len(called) == len(first)
+        assert not any(line.strip().startswith("del ") for line in lines)
 
 
 def test_what_a_form_makes_on_its_way_takes_no_name_of_the_program():
-    """A loss becomes several values of its own, numbered behind the fragment's."""
+    """A loss becomes several values of its own."""
     builder = Builder()
     x, y = builder.input(TensorType((6, 40))), builder.input(TensorType((6, 40)))
     for _ in range(4):
@@ -106,11 +156,11 @@ def test_cuts_differ():
     assert len({len(candidate.plan) for candidate in found}) > 1
 
 
-def test_equal_fragments_are_one_kernel_and_others_have_names_of_their_own():
+def test_equal_fragments_have_kernels_of_their_own():
     with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
         for candidate in write_whole(chain(), limit=4, seed=0):
             names = kernels(candidate.source)
-            assert len(set(names)) == len(names)
+            assert len(set(names)) == len(names) == len(candidate.plan)
             verdict = judge.verify(program_task(chain()), candidate)
             assert verdict.accepted, verdict.message
 

@@ -18,6 +18,11 @@ class KernelPlan:
     part: tuple[str, ...] = ()
     """The values of the whole program that its fragment computes, in program order; where the
     fragment has several kernels, of all of them. Empty where there is no whole around it."""
+    reads: tuple[str, ...] = ()
+    """The values that its fragment is given, in the order of the wrapper's parameters. As what it
+    makes, said of the first kernel of a fragment alone."""
+    makes: tuple[str, ...] = ()
+    """The values that its fragment returns, in order."""
     loop: str
     """"pointwise", "one_pass", "looped", "two_pass", "matmul" ..."""
     tiles: dict[str, int] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kernelwright.core.candidate import PRECISION, KernelPlan
 
 MAX_LINE = 100
-OPTIONAL = ("part", "precision", "why")
+OPTIONAL = ("part", "reads", "makes", "precision", "why")
 _HEAD = "Plan of "
 _FIELD, _MORE = "  ", "     "
 """Indents of a field, and of what is left of a long one."""
@@ -20,6 +20,8 @@ def plan_lines(plan: KernelPlan) -> list[str]:
     fields = {
         "fuses": ", ".join(plan.fuses),
         "part": ", ".join(plan.part),
+        "reads": ", ".join(plan.reads),
+        "makes": ", ".join(plan.makes),
         "loop": plan.loop,
         "tiles": ", ".join(f"{name}={value}" for name, value in plan.tiles.items()),
         "precision": "" if plan.precision == PRECISION else plan.precision,
@@ -84,10 +86,12 @@ def read_plans(lines: Iterable[str]) -> Iterator[KernelPlan]:
 
 
 def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
-    known = ("fuses", "part", "loop", "tiles", "precision", "why")
+    known = ("fuses", "part", "reads", "makes", "loop", "tiles", "precision", "why")
     if unknown := fields.keys() - set(known):
         raise ValueError(f"the plan of {kernel} has no field {sorted(unknown)[0]!r}")
-    fuses, part, loop, tiles, precision, why = (fields.get(name, "") for name in known)
+    fuses, part, reads, makes, loop, tiles, precision, why = (
+        fields.get(name, "") for name in known
+    )
     try:
         sizes = {
             name.strip(): int(size)
@@ -99,6 +103,8 @@ def _plan(kernel: str, fields: dict[str, str]) -> KernelPlan:
         kernel=kernel,
         fuses=_names(fuses),
         part=_names(part),
+        reads=_names(reads),
+        makes=_names(makes),
         loop=loop,
         tiles=sizes,
         precision=precision or PRECISION,

@@ -22,6 +22,8 @@ example inputs, `fused_operator(...)` computes from them. Answer with a plan, th
 Plan of NAME_kernel
   fuses: operators that this kernel computes, in program order
   part: the values of the program that it computes, for example t2, t3
+  reads: the values it is given, for example x0, t1
+  makes: the values it returns, for example t3
   loop: how it loops, for example pointwise, one_pass, two_pass, matmul
   tiles: BLOCK=1024, num_warps=4
   precision: of tl.dot: tf32, tf32x3 or bf16x3; left out where it is ieee or there is none

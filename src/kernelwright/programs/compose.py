@@ -1,6 +1,6 @@
 """Writing a whole program with some of its fragments replaced by kernels."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate, KernelPlan
@@ -9,6 +9,9 @@ from kernelwright.programs.combine import schedule
 from kernelwright.programs.program import Program
 from kernelwright.programs.source_merge import Merged, merge
 from kernelwright.programs.text import statement
+
+Line = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""Text of a step, the values it reads, those it makes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,12 @@ class Replacement:
     candidate: Candidate
 
     def plans(self, program: Program) -> tuple[KernelPlan, ...]:
-        """Its plans, which say what values of the program it computes."""
+        """Its plans, which say what values of the program it computes; the first, what it is given
+        and returns."""
         part = tuple(name for i in sorted(self.calls) for name in program.calls[i].outputs)
-        return tuple(replace(plan, part=part) for plan in self.candidate.plan)
+        plans = tuple(replace(plan, part=part) for plan in self.candidate.plan)
+        first = (replace(plan, reads=self.inputs, makes=self.outputs) for plan in plans[:1])
+        return (*first, *plans[1:])
 
     def alone(self, program: Program) -> Candidate:
         """The candidate as all of the program."""
@@ -35,32 +41,25 @@ class Replacement:
 
 
 def compose(
-    program: Program, replacements: Sequence[Replacement], reserved: Collection[str] = ()
+    program: Program, replacements: Sequence[Replacement], *, deletes: bool = True
 ) -> Candidate:
     """A candidate for the whole program: kernels where replaced, PyTorch lines elsewhere.
 
-    Values are deleted after their last use, so peak memory is that of the program itself. No
-    kernel or wrapper takes a name of `reserved`.
+    Plans, kernels and their launches are in one order, that of execution.
+
+    Args:
+        deletes: values are deleted after their last use, so that peak memory is that of the
+            program itself.
 
     Raises:
         ValueError: the replacements overlap in time (see `combine.circular`).
     """
-    wanted = [_entry_name(program, r.calls) for r in replacements]
-    sources = [r.candidate.source for r in replacements]
-    merged = merge(list(zip(wanted, sources, strict=True)), reserved)
-    lines: list[tuple[str, tuple[str, ...], tuple[str, ...]]] = []  # text, reads, makes
-    like = program.inputs[0].name if program.inputs else ""
-    for step in schedule(program, [r.calls for r in replacements]):
-        if step < len(replacements):
-            r = replacements[step]
-            makes = ", ".join(r.outputs)
-            entry = merged.names[step]["fused_operator"]
-            text = f"[{makes}] = {entry}({', '.join(r.inputs)})"
-            lines.append((text, r.inputs, r.outputs))
-        else:
-            call = program.calls[step - len(replacements)]
-            lines.append((statement(call, like), tuple(call.refs()), call.outputs))
-    body = "\n".join(f"    {line}" for line in _with_deletions(program, lines))
+    steps = schedule(program, [r.calls for r in replacements])
+    ordered = [replacements[step] for step in steps if step < len(replacements)]
+    merged = merge([(f"fused_{program.title(r.outputs)}", r.candidate.source) for r in ordered])
+    lines = _lines(program, replacements, steps, [each["fused_operator"] for each in merged.names])
+    texts = _with_deletions(program, lines) if deletes else [text for text, _, _ in lines]
+    body = "\n".join(f"    {text}" for text in texts)
     names = ", ".join(value.name for value in program.inputs)
     imports = ["import torch"]
     if any("F." in text for text, _, _ in lines):
@@ -70,36 +69,57 @@ def compose(
         source += f"\n\n\n{merged.body}"
     source += f"\n\n\ndef fused_operator({names}):\n{body}\n"
     source += f"    return [{', '.join(program.outputs)}]\n"
-    plans = _plans(program, replacements, merged)
+    plans = _plans(program, ordered, merged)
     return Candidate(
         source=with_plans(source, plans),
         plan=plans,
-        origin="+".join(dict.fromkeys(r.candidate.origin for r in replacements)),
+        origin="+".join(dict.fromkeys(r.candidate.origin for r in ordered)),
     )
+
+
+def _lines(
+    program: Program,
+    replacements: Sequence[Replacement],
+    steps: Sequence[int],
+    entries: Sequence[str],
+) -> list[Line]:
+    """Of the program's steps; `entries` are names of the replacements' wrappers, in their order."""
+    like = program.inputs[0].name if program.inputs else ""
+    lines: list[Line] = []
+    names = iter(entries)
+    for step in steps:
+        if step < len(replacements):
+            r = replacements[step]
+            text = f"[{', '.join(r.outputs)}] = {next(names)}({', '.join(r.inputs)})"
+            lines.append((text, r.inputs, r.outputs))
+        else:
+            call = program.calls[step - len(replacements)]
+            lines.append((statement(call, like), tuple(call.refs()), call.outputs))
+    return lines
 
 
 def _plans(
     program: Program, replacements: Sequence[Replacement], merged: Merged
 ) -> tuple[KernelPlan, ...]:
-    """Of every kernel under the name that it has in the whole; of equal ones, which are there once,
-    one."""
-    plans = (
-        replace(plan, kernel=names[plan.kernel])
-        for r, names in zip(replacements, merged.names, strict=True)
-        for plan in r.plans(program)
-        if plan.kernel in names  # models plan kernels that they do not write
-    )
-    return tuple({plan.kernel: plan for plan in plans}.values())
+    """Of every kernel under the name that it has in the whole; of one that several fragments share,
+    with the values of all."""
+    found: dict[str, KernelPlan] = {}
+    for r, names in zip(replacements, merged.names, strict=True):
+        for plan in r.plans(program):
+            if plan.kernel not in names:  # models plan kernels that they do not write
+                continue
+            kernel = names[plan.kernel]
+            before = found.get(kernel, replace(plan, kernel=kernel, part=(), reads=(), makes=()))
+            found[kernel] = replace(
+                before,
+                part=before.part + plan.part,
+                reads=before.reads + plan.reads,
+                makes=before.makes + plan.makes,
+            )
+    return tuple(found.values())
 
 
-def _entry_name(program: Program, calls: frozenset[int]) -> str:
-    names = list(dict.fromkeys(program.calls[i].op.replace(".", "_") for i in sorted(calls)))
-    return "fused_" + "_".join(names[:3] + (["etc"] if len(names) > 3 else []))
-
-
-def _with_deletions(
-    program: Program, lines: Sequence[tuple[str, tuple[str, ...], tuple[str, ...]]]
-) -> list[str]:
+def _with_deletions(program: Program, lines: Sequence[Line]) -> list[str]:
     last_use: dict[str, int] = {}
     for row, (_, reads, makes) in enumerate(lines):
         last_use |= dict.fromkeys((*makes, *reads), row)

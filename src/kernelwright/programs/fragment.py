@@ -96,6 +96,16 @@ def extract(program: Program, calls: Collection[int], graph: Graph | None = None
     Raises:
         ValueError: the part is empty or not convex.
     """
+    own = part_of(program, calls, graph)
+    inputs = tuple(value.name for value in own.inputs)
+    return Fragment(
+        program=canonical(own), calls=frozenset(calls), inputs=inputs, outputs=own.outputs
+    )
+
+
+def part_of(program: Program, calls: Collection[int], graph: Graph | None = None) -> Program:
+    """The part as a program of its own in the whole's names, its inputs in the order in which it
+    reads them (see `extract`)."""
     part, graph = frozenset(calls), graph or Graph(program)
     if not part or not graph.is_convex(part):
         raise ValueError(f"calls {sorted(part)} are not a convex part of the program")
@@ -108,9 +118,7 @@ def extract(program: Program, calls: Collection[int], graph: Graph | None = None
         for name in call.outputs
         if name in program.outputs or not part.issuperset(graph.users[name])
     )
-    inputs = _inputs(program, tuple(reads), inside, outputs)
-    own = canonical(Program(inputs, tuple(inside), outputs))
-    return Fragment(program=own, calls=part, inputs=tuple(reads), outputs=outputs)
+    return Program(_inputs(program, tuple(reads), inside, outputs), tuple(inside), outputs)
 
 
 def _inputs(

@@ -4,7 +4,7 @@ Values have names: inputs `x0, x1, ...`, results `t0, t1, ...`. Calls are in exe
 canonical text (programs/text.py) is this and nothing more.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +119,13 @@ class Program:
     def producer(self) -> dict[str, int]:
         """Result name -> index of the call that makes it."""
         return {name: i for i, call in enumerate(self.calls) for name in call.outputs}
+
+    def title(self, values: Collection[str]) -> str:
+        """`lerp_t5`: names what computes some values after the operator that makes the last of
+        them. No other part of a program has that title."""
+        call = next(call for call in reversed(self.calls) if set(call.outputs) & set(values))
+        last = [name for name in call.outputs if name in values][-1]
+        return f"{call.op.replace('.', '_')}_{last}"
 
     def users(self) -> dict[str, list[int]]:
         """Value name -> indices of the calls that read it, ascending."""

@@ -2,12 +2,14 @@
 
 import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from kernelwright.core.plan import lines_of
 
 _PLAN_OF = re.compile(r"^(# Plan of )(\w+)$", re.MULTILINE)
+
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,30 +26,44 @@ class Merged:
 class _Piece:
     names: tuple[str, ...]
     text: str
+    is_function: bool = False
+
+    def rests_on(self, names: Set[str]) -> bool:
+        """Whether it reads one of the names besides its own."""
+        return bool(set(_WORD.findall(self.text)) & (names - set(self.names)))
 
 
-def merge(sources: Sequence[tuple[str, str]], reserved: Collection[str] = ()) -> Merged:
-    """Join (wanted entry name, source) pairs; equal sources are emitted once.
+def merge(sources: Sequence[tuple[str, str]]) -> Merged:
+    """Join (wanted entry name, source) pairs; equal sources are emitted once, and so are equal
+    helpers: functions that rest on no other definition of their source.
 
     Top-level names that another source already took get a number; the entry `fused_operator` of
-    each source becomes its wanted name; no name is one of `reserved`. Comments above a definition
-    travel with it.
+    each source becomes its wanted name. Comments above a definition travel with it.
     """
     imports: dict[str, None] = {}
-    taken = set(reserved)
+    taken: set[str] = set()
     texts: list[str] = []
+    helpers: dict[str, dict[str, str]] = {}
     emitted: dict[str, dict[str, str]] = {}
     for wanted, source in sources:
-        if source not in emitted:
-            source_imports, pieces = _split(source)
-            imports |= dict.fromkeys(source_imports)
-            renames = {
-                name: _free(wanted if name == "fused_operator" else name, taken)
-                for piece in pieces
-                for name in piece.names
-            }
-            texts += [rename(piece.text, renames) for piece in pieces]
-            emitted[source] = renames
+        if source in emitted:
+            continue
+        source_imports, pieces = _split(source)
+        imports |= dict.fromkeys(source_imports)
+        own = {name for piece in pieces for name in piece.names}
+        new = [piece for piece in pieces if piece.text not in helpers or piece.rests_on(own)]
+        renames = {
+            name: _free(wanted if name == "fused_operator" else name, taken)
+            for piece in new
+            for name in piece.names
+        }
+        for piece in pieces:
+            if piece not in new:
+                renames |= helpers[piece.text]
+            elif piece.is_function and not piece.rests_on(own):
+                helpers[piece.text] = {name: renames[name] for name in piece.names}
+        texts += [rename(piece.text, renames) for piece in new]
+        emitted[source] = renames
     names = tuple(emitted[source] for _, source in sources)
     return Merged(tuple(imports), "\n\n\n".join(texts), names)
 
@@ -84,7 +100,8 @@ def _split(source: str) -> tuple[list[str], list[_Piece]]:
         if isinstance(node, ast.Import | ast.ImportFrom):
             imports.append(ast.unparse(node))
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            pieces.append(_Piece((node.name,), text))
+            is_function = isinstance(node, ast.FunctionDef)
+            pieces.append(_Piece((node.name,), text, is_function))
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = tuple(t.id for t in targets if isinstance(t, ast.Name))

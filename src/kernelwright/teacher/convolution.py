@@ -223,7 +223,9 @@ def _estimate_s(item: _Item) -> float:
     made = [product.program.type_of(side.value) for side in (product.image, product.weights)]
     memory_s = sum(each.num_bytes for each in (*made, product.out)) / BYTES_PER_S
     lays = Layout.CHANNELS_LAST if product.pixels == "m" else Layout.CONTIGUOUS
-    scattered = 1.0 if product.out.layout is lays else 1.2
+    # Of a copied image the loads along channels outweigh the stores.
+    wanted = Layout.CHANNELS_LAST if item.is_copied else product.out.layout
+    scattered = 1.0 if wanted is lays else 1.2
     num_taps = prod(sweep.kernel for sweep in product.sweeps)
     if isinstance(product, Direct):
         products = product.out.numel * product.counts.taken * num_taps

@@ -26,6 +26,7 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
     """
     graph = Graph(program)
     for call in program.calls:
+        before = set(graph.nodes)
         if is_pointwise(call.op):
             pointwise(graph, call)
         elif call.op in rules:
@@ -34,6 +35,7 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
             graph.pull(call)
         else:
             raise NotWritable(f"{call.op} is not fused here")
+        graph.makers |= {name: call for name in graph.nodes if name not in before}
     return graph
 
 

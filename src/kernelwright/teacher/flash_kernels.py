@@ -1,9 +1,11 @@
 """The kernels of an attention at one tile: the walk over keys, and what merges its splits."""
 
 from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.programs.program import Call
 from kernelwright.teacher.flash import Flash
 from kernelwright.teacher.flash_split import merged, split_bounds, split_buffers, split_stores
 from kernelwright.teacher.flash_tile import ONLINE, START, Tile
+from kernelwright.teacher.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile_index import factor
 from kernelwright.teacher.tile_source import assemble, kernel, out_buffers
@@ -34,35 +36,35 @@ class _Kernels:
         loop = "flash" if self._is_held else "flash_chunked"
         # All of the width at any size: the wrapper knows how long it is.
         whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self._symbols['e']}))"}
-        ops = tuple(call.op for call in flash.program.calls)
+        program = flash.program
         given, symbols = whole if self._is_held else None, flash.sizes.symbols
         finished = self._finished()  # first: it asks for slices of axes
         if splits == 1:
             lines = [*self._weighted("0", self._end), *finished]
             why = "scores stay on chip: keys and values are read once a block of queries"
-            plan = self._plan(ops, loop, why)
+            plan = self._plan(program.calls, loop, why)
             return [kernel(plan, lines, f"({self._grid},)", symbols, given)], []
         why = "few blocks of queries: programs share the keys of each"
-        plan = self._plan((flash.call.op,), f"{loop}_split", why, "split")
+        plan = self._plan(behind(program, flash.call.outputs), f"{loop}_split", why, "split")
         lines = [
             *self._weighted("begin", "end"),
             *split_stores(self._row("split"), self._symbols),
         ]
         parts = kernel(plan, lines, f"({self._grid}, SPLIT_N)", symbols, given)
-        plan = self._plan(ops, "flash_merge", "what the splits of a row found", "merge")
+        calls = behind(program, program.outputs, until=flash.call)
+        plan = self._plan(calls, "flash_merge", "what the splits of a row found", "merge")
         lines = [*self._place(), *merged(self._row("split"), self._symbols), *finished]
         merge = kernel(plan, lines, f"({self._grid},)", symbols)
         return [parts, merge], split_buffers(splits, flash.batches, self._symbols)
 
-    def _plan(self, ops: tuple[str, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
+    def _plan(self, calls: tuple[Call, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
         tile, flash = self._tile, self._flash
         tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
         tiles |= {} if self._is_held else {"BLOCK_E": tile.width}
         tiles |= {"SPLIT_N": tile.splits} if tile.splits > 1 else {}
-        names = [flash.call.op] if suffix else [call.op for call in flash.program.calls]
         return KernelPlan(
-            kernel=kernel_name(names, suffix),
-            fuses=ops,
+            kernel=kernel_name(flash.program, suffix),
+            fuses=tuple(call.op for call in calls),
             loop=loop,
             tiles={**tiles, "num_warps": tile.num_warps, "num_stages": tile.num_stages},
             precision=tile.precision,

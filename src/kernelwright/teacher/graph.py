@@ -115,6 +115,8 @@ class Graph:
         self.reduced_by: dict[str, tuple[int, ...]] = {}
         self.constants: dict[int, int] = {}
         """Axes whose size an attribute fixes: groups."""
+        self.makers: dict[str, Call] = {}
+        """Node -> the call that it is of."""
         self.pulled: list[str] = []
         """Values that are read as if they were in memory."""
         for given in program.inputs:

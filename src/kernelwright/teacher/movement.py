@@ -16,6 +16,7 @@ from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import RULES
+from kernelwright.teacher.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel, kernel_name
 from kernelwright.teacher.tile_index import (
     AxisText,
@@ -76,11 +77,10 @@ def _write(program: Program, tile: Tile) -> Candidate:
     sizes = Sizes(program)
     kernels: list[Kernel] = []
     buffers: list[Buffer] = []
-    groups = list(_groups(program, sizes))
-    for made, names in groups:
+    for made, names in _groups(program, sizes):
         part = _Part.best(program, sizes, made, names)
         sizes = part.sizes
-        kernels.append(part.kernel(tile, names[0] if len(groups) > 1 else ""))
+        kernels.append(part.kernel(tile))
         buffers += part.buffers
     named = [symbol for made in kernels for symbol in (*made.sizes, made.grid)]
     named += [size for buffer in buffers for size in buffer.sizes]
@@ -131,13 +131,12 @@ class _Part:
                 return part
         return cls(program, sizes.fork(), made, names, min(1, rank))
 
-    def kernel(self, tile: Tile, suffix: str) -> Kernel:
+    def kernel(self, tile: Tile) -> Kernel:
         """The kernel in tiles of this many elements."""
         blocks = self._blocks(tile)
-        ops = [call.op for call in self.program.calls]
         plan = KernelPlan(
-            kernel=kernel_name(ops, suffix),
-            fuses=tuple(ops),
+            kernel=kernel_name(self.program, values=self._names),
+            fuses=tuple(call.op for call in behind(self.program, self._names)),
             loop="pull",
             tiles={**blocks, "num_warps": tile.num_warps},
             why="every element is read where it is needed: only indices are computed",

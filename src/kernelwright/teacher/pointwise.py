@@ -5,7 +5,6 @@ operands; `rows` gives a program whole rows, so no element is divided; `row_bloc
 `transpose` tiles two axes, for tensors whose memory orders differ.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,7 +12,14 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
 from kernelwright.teacher.graph import Stage, is_huge
 from kernelwright.teacher.scope import Group, Scope, group
-from kernelwright.teacher.source import Kernel, kernel_name, planned, row_tile, used_in
+from kernelwright.teacher.source import (
+    Kernel,
+    in_order,
+    kernel_name,
+    planned,
+    row_tile,
+    used_in,
+)
 from kernelwright.teacher.space import Space, collapse
 from kernelwright.teacher.stages import fused_ops, stages_of
 from kernelwright.teacher.tile import TileWriter
@@ -48,11 +54,11 @@ def classify(program: Program) -> bool:
 
 def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
-    [stage] = stages = stages_of(program)
-    space, ops = collapse(stage), fused_ops(program, stage, stages)
+    [stage] = stages_of(program)
+    space = collapse(stage)
 
     def write(schedule: Schedule) -> Candidate:
-        return assemble(program, [_write(stage, space, ops, schedule)])
+        return assemble(program, [_write(stage, space, schedule)])
 
     return [Way(s.form, partial(write, s)) for s in schedules(stage, space)]
 
@@ -112,7 +118,7 @@ def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:
     return None
 
 
-def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -> Part:
+def _write(stage: Stage, space: Space, schedule: Schedule) -> Part:
     rows, columns = schedule.tile
     position = ".to(tl.int64)" if is_huge(stage) else ""
     emit = {
@@ -133,14 +139,14 @@ def _write(stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule) -
         constants = {name: name for name in ("ROWS", "BLOCK")}
         tiles = {"ELEMENTS": rows * columns}
     plan = KernelPlan(
-        kernel=kernel_name(ops),
-        fuses=tuple(ops),
+        kernel=kernel_name(stage.graph.program),
+        fuses=fused_ops(stage, stage.nodes),
         loop=f"pointwise {schedule.form}",
         tiles={**tiles, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
     kernel = Kernel(
-        plan=plan, pointers=writer.pointers, sizes=used_in(lines, writer.scope.sizes),
+        plan=plan, pointers=in_order(writer.pointers), sizes=used_in(lines, writer.scope.sizes),
         body=tuple(lines), grid=grid, constants=constants,
     )  # fmt: skip
     return Part(stage=stage, kernels=[kernel], sizes=sizes)

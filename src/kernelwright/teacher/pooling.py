@@ -3,8 +3,7 @@
 from functools import partial
 
 from kernelwright.ops.operator import Layout
-from kernelwright.programs.program import Call, Program, Ref
-from kernelwright.teacher import reduction
+from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.ways import Way
 from kernelwright.teacher.window_pool import Blocks, Pool, find, write_pool
@@ -20,8 +19,6 @@ def classify(program: Program) -> bool:
     """Whether `write` has a form for the program."""
     if sum(call.op in POOLS for call in program.calls) != 1:
         return False
-    if reduction.classify(_as_reduction(program)):
-        return True
     try:
         pool = find(program)
         write_pool(pool, _blocks_of(pool)[0])
@@ -30,34 +27,12 @@ def classify(program: Program) -> bool:
     return True
 
 
-def ways(program: Program, precision: str) -> list[Way]:
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     """Every way to write the program, best first."""
-    reduced = _as_reduction(program)
-    if reduction.classify(reduced):
-        return reduction.ways(reduced, precision)
     pool = find(program)
     return [
         Way(tuple(blocks.tiles), partial(write_pool, pool, blocks)) for blocks in _blocks_of(pool)
     ]
-
-
-def _as_reduction(program: Program) -> Program:
-    """The program with a pool to one element written as the mean or max that it is."""
-    calls = tuple(_reduced(program, call) for call in program.calls)
-    return Program(program.inputs, calls, program.outputs)
-
-
-def _reduced(program: Program, call: Call) -> Call:
-    if not call.op.startswith("adaptive_"):
-        return call
-    kind, spatial = POOLS[call.op]
-    value = next(call.refs())
-    rank = program.type_of(value).rank
-    if call.types[0].shape[rank - spatial :] != (1,) * spatial:
-        return call
-    dims = tuple(range(rank - spatial, rank))
-    args = (("input", Ref(value)), ("dim", dims), ("keepdim", True))
-    return Call("mean" if kind == "avg" else "amax", args, call.outputs, call.types)
 
 
 def _blocks_of(pool: Pool) -> list[Blocks]:

@@ -4,10 +4,10 @@ A stage reads such a value like an input. In place of a load stand the lines tha
 by element, over the index variables of the kernel.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.graph import Tensor
+from kernelwright.teacher.graph import Stage, Tensor
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import CUTS, RULES
 from kernelwright.teacher.scope import Group, Scope
@@ -17,15 +17,19 @@ from kernelwright.teacher.tile_views import is_elementwise, is_view
 from kernelwright.teacher.value_sizes import Sizes
 
 
-def behind(program: Program, name: str) -> Iterator[Call]:
-    """The calls that a value is made by."""
-    producer, stack, seen = program.producer(), [name], set[int]()
+def behind(program: Program, names: Iterable[str], until: Call | None = None) -> tuple[Call, ...]:
+    """The calls that values are made by, in program order.
+
+    Args:
+        until: one whose operands are not looked behind.
+    """
+    producer, stack, seen = program.producer(), [*names], set[int]()
     while stack:
         at = producer.get(stack.pop())
         if at is not None and at not in seen:
             seen.add(at)
-            yield program.calls[at]
-            stack += program.calls[at].refs()
+            stack += program.calls[at].refs() if program.calls[at] != until else ()
+    return tuple(program.calls[at] for at in sorted(seen))
 
 
 _KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril"}
@@ -97,10 +101,22 @@ class Pulls:
         """The graph's axes that an index variable walks -> where on it."""
         graph, texts = self._space.stage.graph, axis_texts(self._space.stage)
         axes = [one for axis in group.axes for one in self._space.members[axis.name]]
-        sizes = [self._sizes.symbol(texts[axis], f"n{axis}") for axis in axes]
+        names = _axis_names(self._space.stage)
+        sizes = [self._sizes.symbol(texts[axis], names[axis]) for axis in axes]
         return {
             axis: Term(
                 group.var, sizes[i], graph.axes.size(axis), times("1", *sizes[i + 1 :]), i == 0
             )
             for i, axis in enumerate(axes)
         }
+
+
+def _axis_names(stage: Stage) -> dict[int, str]:
+    """Every axis after the first dimension that it is, or is a part of."""
+    names: dict[int, str] = {}
+    for tensor in (*stage.inputs, *stage.outputs):
+        for at, dim in enumerate(tensor.dims):
+            for part, axis in enumerate(dim):
+                end = f"_{part}" if len(dim) > 1 else ""
+                names.setdefault(axis, f"{tensor.node}D{at}{end}")
+    return names

@@ -28,7 +28,7 @@ def product(layers: Layers, schedule: Schedule) -> Kernel:
         "tl.store(gates_ptr + m * n_gates + n[None, :], acc, mask=mask)",
     ]
     plan = KernelPlan(
-        kernel=kernel_name([layers.name], "product"),
+        kernel=kernel_name(layers.program, "product"),
         fuses=(layers.call.op,),
         loop="tiled",
         tiles={"BLOCK_M": block_m, "BLOCK_N": block_n, "BLOCK_K": block_k, "num_warps": warps},
@@ -67,7 +67,7 @@ def walk(layers: Layers, schedule: Schedule) -> Kernel:
         *_end(layers),
     ]
     plan = KernelPlan(
-        kernel=kernel_name([layers.name], "walk"),
+        kernel=kernel_name(layers.program, "walk"),
         fuses=(layers.call.op,),
         loop="sequential",
         tiles={"WEIGHTS": schedule.weights, "num_warps": schedule.num_warps},

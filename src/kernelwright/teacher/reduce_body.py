@@ -47,6 +47,8 @@ class Body:
         self.level = levels(stage)
         self.known: set[str] = set()
         """Row values that are computed by now."""
+        self.written: set[str] = set()
+        """Nodes that have lines."""
         self._wide = ".to(tl.int64)" if is_huge(stage) else ""
 
     @property
@@ -113,6 +115,7 @@ class Body:
 
     def assign(self, names: Sequence[str]) -> list[str]:
         """Lines for loads and maps."""
+        self.written.update(names)
         texts = (self.stage.nodes[name].text for name in names)
         count = self.count if any(COUNT in text for text in texts) else ""
         lines = (self.writer.assign(name, count, self.place.cols.var) for name in names)

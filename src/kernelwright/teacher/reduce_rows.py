@@ -8,14 +8,20 @@ from kernelwright.teacher.accumulators import MULTIPLY, one_pass
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Kernel, kernel_name, planned, row_tile, used_in
+from kernelwright.teacher.source import (
+    Kernel,
+    in_order,
+    kernel_name,
+    planned,
+    row_tile,
+    used_in,
+)
 from kernelwright.teacher.space import Space
+from kernelwright.teacher.stages import fused_ops
 from kernelwright.teacher.wrapper import Part
 
 
-def write_one_pass(
-    stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule, suffix: str
-) -> Part:
+def write_one_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
     """Each element is read once; levels of reductions follow each other in registers."""
     body = Body(stage, space, schedule)
     inner = []
@@ -30,14 +36,12 @@ def write_one_pass(
     lanes = body.tile.lanes
     lines = body.tile_lines(body.widened(lanes), inner)
     if schedule.rows == 1:
-        return _finish(body, ops, lines, f"triton.next_power_of_2({body.count})", suffix)
+        return _finish(body, lines, f"triton.next_power_of_2({body.count})", suffix)
     tile = row_tile(body.count, schedule.rows * schedule.block)
-    return _finish(body, ops, lines, "BLOCK", suffix, tile)
+    return _finish(body, lines, "BLOCK", suffix, tile)
 
 
-def write_looped(
-    stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule, suffix: str
-) -> Part:
+def write_looped(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
     """One loop over the row a level of reductions, then one that stores."""
     body = Body(stage, space, schedule)
     found = accumulators(stage)
@@ -53,12 +57,11 @@ def write_looped(
             lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
             body.known.update(acc.results)
     lines += [body.writer.store(tensor) for tensor in body.row_stores()]
-    return _finish(body, ops, lines, str(schedule.block), suffix)
+    return _finish(body, lines, str(schedule.block), suffix)
 
 
 def _finish(
     body: Body,
-    ops: Sequence[str],
     lines: Sequence[str],
     block: str,
     suffix: str,
@@ -72,8 +75,8 @@ def _finish(
     constants["BLOCK"] = block
     elements = {"ELEMENTS": schedule.rows * schedule.block} if tile else {}
     plan = KernelPlan(
-        kernel=kernel_name(ops, suffix),
-        fuses=tuple(ops),
+        kernel=kernel_name(body.stage.graph.program, suffix),
+        fuses=fused_ops(body.stage, body.stage.nodes),
         loop=schedule.form,
         tiles={**elements, **planned(constants), "num_warps": schedule.num_warps},
         why=schedule.why,
@@ -81,7 +84,7 @@ def _finish(
     whole = (*body.head(), *lines)
     kernel = Kernel(
         plan=plan,
-        pointers=body.writer.pointers,
+        pointers=in_order(body.writer.pointers),
         sizes=used_in(whole, body.scope.sizes),
         body=whole,
         grid=grid,

@@ -13,8 +13,9 @@ from kernelwright.teacher.accumulators import MULTIPLY, Accumulator, State, Tile
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text, group_sizes
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Buffer, Kernel, kernel_name, planned, used_in
+from kernelwright.teacher.source import Buffer, Kernel, in_order, kernel_name, planned, used_in
 from kernelwright.teacher.space import Space
+from kernelwright.teacher.stages import fused_ops
 from kernelwright.teacher.tile import pointer
 from kernelwright.teacher.wrapper import Part
 
@@ -25,17 +26,14 @@ class _Task:
 
     stage: Stage
     space: Space
-    ops: Sequence[str]
     schedule: Schedule
     suffix: str
     running: Sequence[Accumulator]
 
 
-def write_two_pass(
-    stage: Stage, space: Space, ops: Sequence[str], schedule: Schedule, suffix: str
-) -> Part:
+def write_two_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
     """A kernel of partial states for each level of reductions, and one that finishes."""
-    task = _Task(stage, space, ops, schedule, suffix, accumulators(stage))
+    task = _Task(stage, space, schedule, suffix, accumulators(stage))
     probe = Body(stage, space, schedule)
     top = max(probe.level.values())
     kernels: list[Kernel] = []
@@ -83,9 +81,9 @@ def _partial(task: _Task, level: int, sizes: dict[str, str]) -> Kernel:
             mask = body.scope.mask(frozenset(task.space.kept))
             masked = f", mask={mask}" if mask else ""
             lines.append(f"tl.store({_address(body, state, 'split')}, {name}{masked})")
-    fused = tuple(dict.fromkeys(acc.op for acc in running))
+    body.written.update(result for acc in running for result in acc.results)
     suffix = f"partial_{level}" if level else "partial"
-    return _kernel(task, body, lines, suffix, fused, sizes, is_split=True)
+    return _kernel(task, body, lines, suffix, sizes, is_split=True)
 
 
 def _finish(task: _Task, top: int, sizes: dict[str, str]) -> Kernel:
@@ -105,8 +103,7 @@ def _finish(task: _Task, top: int, sizes: dict[str, str]) -> Kernel:
             lines += [f"    {body.writer.store(tensor)}" for tensor in rows]
     else:
         lines += [body.writer.store(tensor) for tensor in rows]
-    fused = tuple(task.ops)
-    return _kernel(task, body, lines, "finish", fused, sizes, is_split=bool(stores))
+    return _kernel(task, body, lines, "finish", sizes, is_split=bool(stores))
 
 
 def _prologue(task: _Task, body: Body, wanted: Sequence[str], level: int) -> list[str]:
@@ -174,12 +171,11 @@ def _kernel(
     body: Body,
     lines: list[str],
     suffix: str,
-    fused: tuple[str, ...],
     sizes: dict[str, str],
     *,
     is_split: bool,
 ) -> Kernel:
-    schedule = task.schedule
+    schedule, program = task.schedule, task.stage.graph.program
     grid = body.grid(str(schedule.rows))
     head = body.head()
     if is_split:
@@ -192,8 +188,8 @@ def _kernel(
     if "SPLITS" in text:
         constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
     plan = KernelPlan(
-        kernel=kernel_name(task.ops, "_".join(filter(None, (task.suffix, suffix)))),
-        fuses=fused,
+        kernel=kernel_name(program, "_".join(filter(None, (task.suffix, suffix)))),
+        fuses=fused_ops(task.stage, sorted(body.written | body.known)),
         loop=schedule.form,
         tiles={**planned(constants), "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
         why=schedule.why,
@@ -201,7 +197,7 @@ def _kernel(
     sizes |= body.scope.sizes
     return Kernel(
         plan=plan,
-        pointers=body.writer.pointers,
+        pointers=in_order(body.writer.pointers),
         sizes=used_in([text], (*body.scope.sizes, "chunk", "n_splits")),
         body=(*head, *lines),
         grid=grid_text(grid),

@@ -9,7 +9,7 @@ from kernelwright.teacher.reduce_plan import Schedule, schedules
 from kernelwright.teacher.reduce_rows import write_looped, write_one_pass
 from kernelwright.teacher.reduce_split import write_two_pass
 from kernelwright.teacher.space import collapse
-from kernelwright.teacher.stages import fused_ops, stages_of
+from kernelwright.teacher.stages import stages_of
 from kernelwright.teacher.ways import Way
 from kernelwright.teacher.wrapper import Part, assemble
 
@@ -40,8 +40,7 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
 
     def part(at: int, schedule: Schedule) -> Part:
         stage = stages[at]
-        space, ops = collapse(stage), fused_ops(program, stage, stages)
-        return _FORMS[schedule.form](stage, space, ops, schedule, names[at])
+        return _FORMS[schedule.form](stage, collapse(stage), schedule, names[at])
 
     def write(schedule: Schedule) -> Candidate:
         # Later stages are small beside the first: their best does for every candidate.

@@ -8,6 +8,7 @@ from kernelwright.teacher.axes import Dims
 from kernelwright.teacher.decompose import Rule, operand
 from kernelwright.teacher.expressions import NotWritable, literal, triton_dtype
 from kernelwright.teacher.graph import Graph, Pair, Value, count
+from kernelwright.teacher.window_slide import POOLS
 
 
 def over(value: Value, dims: Sequence[int]) -> tuple[int, ...]:
@@ -141,6 +142,21 @@ def _moment(template: str) -> Rule:
     return rule
 
 
+def _pooled(kind: str) -> Rule:
+    """An adaptive pool to one element: a reduction over all that it slides along."""
+
+    def rule(graph: Graph, call: Call) -> None:
+        value, [name], [made] = operand(graph, call), call.outputs, call.types
+        _, spatial = POOLS[call.op]
+        dims = range(made.rank - spatial, made.rank)
+        if any(made.shape[dim] != 1 for dim in dims):
+            raise NotWritable("a window that moves")
+        graph.reduce(name, call.op, kind, value.node, over(value, dims), made.dtype)
+        graph.values[name] = Value(name, without(value, dims, keepdim=True), made)
+
+    return rule
+
+
 _NORMS = {
     1: ("tl.abs({0})", "sum", "{0}"),
     2: ("{0} * {0}", "sum", "tl.sqrt({0})"),
@@ -208,6 +224,8 @@ def _dot(graph: Graph, call: Call) -> None:
 
 REDUCTIONS: dict[str, Rule] = {
     **{kind: _plain(kind) for kind in ("sum", "mean", "prod")},
+    **{f"adaptive_avg_pool{spatial}d": _pooled("mean") for spatial in (1, 2, 3)},
+    **{f"adaptive_max_pool{spatial}d": _pooled("max") for spatial in (1, 2, 3)},
     "amax": _plain("max"),
     "amin": _plain("min"),
     "max_all": _plain("max"),

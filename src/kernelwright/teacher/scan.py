@@ -12,6 +12,7 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
+from kernelwright.teacher.accumulators import MULTIPLY
 from kernelwright.teacher.expressions import NotWritable, triton_dtype
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import RULES
@@ -23,18 +24,15 @@ from kernelwright.teacher.value_sizes import Sizes
 from kernelwright.teacher.ways import Way
 
 _ADD = """@triton.jit
-def combine(a, b):
+def add(a, b):
     return a + b"""
-_MULTIPLY = """@triton.jit
-def combine(a, b):
-    return a * b"""
 _LOG_ADD_EXP = """@triton.jit
-def combine(a, b):
+def log_add_exp(a, b):
     # The larger one goes first, so that nothing overflows; equal infinities differ by nothing.
     larger, apart = tl.maximum(a, b), tl.where(a == b, 0.0, tl.abs(a - b))
     return larger + libdevice.log1p(tl.exp(-apart))"""
 _LATER = """@triton.jit
-def combine(a, a_at, b, b_at):
+def {name}(a, a_at, b, b_at):
     # The later one of equals, and NaN before everything, as PyTorch has it.
     takes_b = (b {sign} a) | (b != b)
     return tl.where(takes_b, b, a), tl.where(takes_b, b_at, a_at)"""
@@ -44,19 +42,31 @@ def combine(a, a_at, b, b_at):
 class Scan:
     """What an operator does to a row."""
 
+    name: str
+    """Of the function of two neighbouring stretches."""
     combine: str
-    """The function of two neighbouring stretches."""
+    """Its text."""
     neutral: str
     """What a row starts with: "lowest" and "highest" stand for the dtype's."""
     has_index: bool = False
 
 
 SCANS = {
-    "cumsum": Scan(combine=_ADD, neutral="0"),
-    "cumprod": Scan(combine=_MULTIPLY, neutral="1"),
-    "logcumsumexp": Scan(combine=_LOG_ADD_EXP, neutral="lowest"),
-    "cummax": Scan(combine=_LATER.format(sign=">="), neutral="lowest", has_index=True),
-    "cummin": Scan(combine=_LATER.format(sign="<="), neutral="highest", has_index=True),
+    "cumsum": Scan(name="add", combine=_ADD, neutral="0"),
+    "cumprod": Scan(name="multiply", combine=MULTIPLY, neutral="1"),
+    "logcumsumexp": Scan(name="log_add_exp", combine=_LOG_ADD_EXP, neutral="lowest"),
+    "cummax": Scan(
+        name="later_max",
+        combine=_LATER.format(name="later_max", sign=">="),
+        neutral="lowest",
+        has_index=True,
+    ),
+    "cummin": Scan(
+        name="later_min",
+        combine=_LATER.format(name="later_min", sign="<="),
+        neutral="highest",
+        has_index=True,
+    ),
 }
 _BOUNDS = {
     "int64": (-(2**63), 2**63 - 1), "int32": (-(2**31), 2**31 - 1),
@@ -177,16 +187,18 @@ class _Written:
         dtype = self.call.types[0].dtype
         # A sum of what is narrower than 32 bits has 32.
         kept = f".to({triton_dtype(dtype)})" if dtype in _NARROW else ""
+        combine = self.scan.name
         if not self.scan.has_index:
             return [
-                "scanned = tl.associative_scan(given, 1, combine)",
-                "scanned = combine(carry[:, None], scanned)",
+                f"scanned = tl.associative_scan(given, 1, {combine})",
+                f"scanned = {combine}(carry[:, None], scanned)",
                 f"carry = tl.sum(tl.where(is_last, scanned, 0), 1){kept}",
             ]
         return [
             "places = tl.broadcast_to(offs_n[None, :], (BLOCK_M, BLOCK_N)).to(tl.int64)",
-            "scanned, scanned_at = tl.associative_scan((given, places), 1, combine)",
-            "scanned, scanned_at = combine(carry[:, None], carry_at[:, None], scanned, scanned_at)",
+            f"scanned, scanned_at = tl.associative_scan((given, places), 1, {combine})",
+            "scanned, scanned_at = "
+            f"{combine}(carry[:, None], carry_at[:, None], scanned, scanned_at)",
             f"carry = tl.sum(tl.where(is_last, scanned, 0), 1){kept}",
             "carry_at = tl.sum(tl.where(is_last, scanned_at, 0), 1)",
         ]
@@ -201,7 +213,7 @@ class _Written:
         """One kernel."""
         ops = tuple(call.op for call in self.program.calls)
         plan = KernelPlan(
-            kernel=kernel_name(ops),
+            kernel=kernel_name(self.program),
             fuses=ops,
             loop="scan",
             tiles={

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import plan_comment
 from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.program import Program
 
 MAX_INT32 = 2**31 - 1
 HEADER = """\
@@ -50,12 +51,25 @@ def used_in(lines: Sequence[str], sizes: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in sizes if name in words)
 
 
-def kernel_name(ops: Sequence[str], suffix: str = "") -> str:
-    """`add_gelu_kernel`: the operators in order, shortened beyond four."""
-    names = list(dict.fromkeys(ops))
-    if len(names) > 4:
-        names = [*names[:3], "and", names[-1]]
-    return "_".join([*names, *([suffix] if suffix else []), "kernel"])
+def kernel_name(program: Program, suffix: str = "", values: Sequence[str] = ()) -> str:
+    """`lerp_t5_kernel`: after the last of the program's outputs, or of some values.
+
+    Args:
+        suffix: tells kernels apart that work for the same outputs.
+    """
+    title = program.title(values or program.outputs)
+    return "_".join([title, *([suffix] if suffix else []), "kernel"])
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """Tensors as kernels take them: the program's inputs, then other values, each followed by what
+    is made on the way to it, then memory named after no value."""
+    return tuple(sorted(names, key=_place))
+
+
+def _place(name: str) -> tuple[int, int]:
+    value = re.match(r"([xt])(\d+)", name)
+    return ("xt".index(value[1]), int(value[2])) if value else (2, 0)
 
 
 def kernel_text(kernel: Kernel) -> str:

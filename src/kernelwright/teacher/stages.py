@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.decompose import Rule, decompose
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.graph import Graph, Node, Stage, Tensor
@@ -36,12 +36,17 @@ def stages_of(program: Program) -> tuple[Stage, ...]:
         return ()
 
 
-def fused_ops(program: Program, stage: Stage, stages: Sequence[Stage]) -> list[str]:
-    """Names of the operators that a stage's plan lists."""
-    if len(stages) == 1:
-        calls = [call.op for call in program.calls]
-        return [op for op in calls if op not in FREE] or calls
-    return list(dict.fromkeys(node.op for node in stage.nodes.values() if node.op))
+def fused_ops(stage: Stage, nodes: Iterable[str]) -> tuple[str, ...]:
+    """The operators that a kernel of a stage computes where it writes these nodes, in program
+    order; those that are no work only where there is nothing else."""
+    program, made = stage.graph.program, set[Call]()
+    for name in nodes:
+        if stage.nodes[name].op:
+            made.add(stage.graph.makers[name])
+        elif name in stage.graph.pulled:
+            made.update(behind(program, [name]))
+    ops = tuple(c.op for c in program.calls if c in made and c.op not in FREE)
+    return ops or tuple(call.op for call in program.calls)
 
 
 def _pulled(graph: Graph, program: Program) -> list[Tensor]:
@@ -54,7 +59,7 @@ def _pulled(graph: Graph, program: Program) -> list[Tensor]:
     for name in graph.pulled:
         value = graph.values[name]
         texts = (sizes.symbols.get(text, text) for text in sizes.of(name))
-        read = {ref for call in behind(program, name) for ref in call.refs()}
+        read = {ref for call in behind(program, [name]) for ref in call.refs()}
         found.append(
             Tensor(
                 name=name,

@@ -5,6 +5,7 @@ and applies the epilogue.
 """
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.pulled import behind
 from kernelwright.teacher.source import Buffer, Kernel
 from kernelwright.teacher.tile_index import factor, mask, offset, parts
 from kernelwright.teacher.tile_parts import (
@@ -63,7 +64,13 @@ def split_k(product: Product, schedule: Schedule) -> Candidate:
         f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
     ]
     split = kernel(
-        plan(product, schedule, product.loop(schedule), (product.call,), "split"),
+        plan(
+            product,
+            schedule,
+            product.loop(schedule),
+            behind(product.program, product.call.outputs),
+            "split",
+        ),
         lines,
         tile_grid(product, "SPLIT_K"),
         product.texts.symbols,
@@ -92,9 +99,9 @@ def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]
         *finish(body, program.outputs, head),
     ]
     tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
-    others = [call for call in program.calls if call is not product.call]
+    calls = behind(program, program.outputs, until=product.call)
     made = kernel(
-        plan(product, _COMBINE, "pointwise", tuple(others), "combine", tiles),
+        plan(product, _COMBINE, "pointwise", calls, "combine", tiles),
         lines,
         tile_grid(product),
         product.texts.symbols,

@@ -217,7 +217,7 @@ def plan(
 ) -> KernelPlan:
     """Plan of one kernel; its name says what it starts with."""
     return KernelPlan(
-        kernel=kernel_name([call.op for call in product.program.calls], suffix),
+        kernel=kernel_name(product.program, suffix),
         fuses=tuple(call.op for call in calls),
         loop=loop,
         tiles=schedule.tiles if tiles is None else tiles,

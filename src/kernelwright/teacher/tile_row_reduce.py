@@ -8,6 +8,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.rules import dim_indices
 from kernelwright.programs.program import Call
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.pulled import behind
 from kernelwright.teacher.source import Buffer
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_contraction import Contraction
@@ -64,11 +65,14 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
         f"part = {place} + pid_n * {factor(num_rows)}",
         *_partial_lines(kind, body.variable(value)),
     ]
-    fused = _fused(product, head, reduction)
+    calls = behind(program, (*early, *reduction.outputs))
     counted = {"T": f"triton.cdiv(N, {schedule.block_n})"}
     sizes = product.texts.symbols | counted
     partials = kernel(
-        plan(product, schedule, "matmul_row_reduce", fused), lines, tile_grid(product), sizes
+        plan(product, schedule, "matmul_row_reduce", calls, "partial"),
+        lines,
+        tile_grid(product),
+        sizes,
     )
 
     rows = AxisText("offs_m", "", "M")
@@ -85,8 +89,9 @@ def row_reduce(product: Contraction, schedule: Schedule) -> Candidate:
         *_combine_lines(kind, reduction),
         *finish(end, late),
     ]
+    calls = behind(program, late, until=reduction)
     combine = kernel(
-        plan(product, _COMBINE, "one_pass", (reduction, *tail), "combine", _COMBINE_TILES),
+        plan(product, _COMBINE, "one_pass", calls, "combine", _COMBINE_TILES),
         lines,
         f"({'B * ' if 'b' in view else ''}triton.cdiv(M, BLOCK_M),)",
         sizes,
@@ -123,11 +128,6 @@ def _cut(product: Contraction) -> tuple[tuple[Call, ...], Call, tuple[Call, ...]
             tail.append(call)
             late.update(call.outputs)
     return tuple(head), reduction, tuple(tail)
-
-
-def _fused(product: Contraction, head: tuple[Call, ...], reduction: Call) -> tuple[Call, ...]:
-    before = product.program.calls[: product.program.calls.index(product.call) + 1]
-    return (*before, *head, reduction)
 
 
 def _reduced_index(reduction: Call, index: Index) -> Index:

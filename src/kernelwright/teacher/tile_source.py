@@ -12,6 +12,7 @@ from kernelwright.teacher.source import (
     allocate,
     candidate,
     guard,
+    in_order,
     launch_lines,
     normalise,
 )
@@ -49,17 +50,12 @@ def kernel(
     constants = {name: value for name, value in (computed or {}).items() if name in words}
     return Kernel(
         plan=plan,
-        pointers=tuple(sorted(tensors, key=_argument_order)),
+        pointers=in_order(tensors),
         sizes=tuple(symbol for symbol in sizes if symbol in words and symbol not in constants),
         body=tuple(body),
         grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
         constants=tiles | constants,
     )
-
-
-def _argument_order(name: str) -> tuple[bool, int]:
-    """Inputs first, in the program's order."""
-    return name[0] != "x", int(name[1:]) if name[1:].isdigit() else -1
 
 
 def assemble(

@@ -12,10 +12,9 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.programs.combine import circular
 from kernelwright.programs.compose import Replacement, compose
-from kernelwright.programs.fragment import RELABELLING, Fragment, extract
+from kernelwright.programs.fragment import RELABELLING, part_of
 from kernelwright.programs.partition import propose
 from kernelwright.programs.program import Program
-from kernelwright.teacher.value_names import with_values_of
 from kernelwright.teacher.ways import Way, any_of
 from kernelwright.teacher.writer import family, ways
 
@@ -72,7 +71,7 @@ def _cut(
         (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])
         parts.append(part)
         left -= part
-    return sorted(parts, key=min)
+    return parts
 
 
 def _of_the_rest(
@@ -83,32 +82,44 @@ def _of_the_rest(
 
 
 class _Parts:
-    """A program's parts and their ways, which several cuts share."""
+    """A program's parts and their ways, which several cuts share. They are written in the names
+    of the whole: who reads a kernel, or learns to write it, sees one name for one value from the
+    program's text to the kernel's loads."""
 
     def __init__(self, program: Program, precision: str) -> None:
         self.program, self.precision = program, precision
-        self._known: dict[frozenset[int], tuple[Fragment, list[Way]]] = {}
+        self._known: dict[frozenset[int], tuple[Program, list[Way]]] = {}
 
     def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
         """The whole of these parts; None where one of them cannot be written."""
-        found_of = []
+        replacements = []
         for part in parts:
-            fragment, found = self._ways(part)
+            own, found = self._ways(part)
             candidate = any_of(found, WAYS, rng.randrange(1 << 31))
             if candidate is None:
                 return None
-            made = Replacement(fragment.calls, fragment.inputs, fragment.outputs, candidate)
-            found_of.append((fragment, made))
-        replacements = with_values_of(self.program, found_of)
+            inputs = tuple(value.name for value in own.inputs)
+            replacements.append(Replacement(part, inputs, own.outputs, candidate))
         if _is_all(self.program, parts):
             return replacements[0].alone(self.program)
-        return compose(self.program, replacements)
+        return compose(self.program, replacements, deletes=False)
 
-    def _ways(self, part: frozenset[int]) -> tuple[Fragment, list[Way]]:
+    def _ways(self, part: frozenset[int]) -> tuple[Program, list[Way]]:
         if part not in self._known:
-            fragment = extract(self.program, part)
-            self._known[part] = fragment, ways(fragment.program, self.precision)
+            own = _own(self.program, part)
+            self._known[part] = own, ways(own, self.precision)
         return self._known[part]
+
+
+def _own(program: Program, part: frozenset[int]) -> Program:
+    """The part as a program, its inputs in the order in which they appear in the whole."""
+    if _is_all(program, [part]):
+        return program
+    own = part_of(program, part)
+    made = [name for call in program.calls for name in call.outputs]
+    place = {name: at for at, name in enumerate([*(v.name for v in program.inputs), *made])}
+    inputs = tuple(sorted(own.inputs, key=lambda value: place[value.name]))
+    return Program(inputs, own.calls, own.outputs)
 
 
 def _is_all(program: Program, parts: Sequence[frozenset[int]]) -> bool:

@@ -125,7 +125,7 @@ def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
         *end[len(parts(view)) :],
     ]
     plan = KernelPlan(
-        kernel=kernel_name([call.op for call in program.calls]),
+        kernel=kernel_name(program),
         fuses=tuple(call.op for call in program.calls),
         loop="window" if not blocks.is_plane else "window_plane",
         tiles=blocks.tiles,

@@ -8,14 +8,13 @@ copies are small beside the sum, and the result is written as the program has it
 from dataclasses import replace
 
 from kernelwright.ops.operator import Layout
-from kernelwright.programs.build import Builder
-from kernelwright.programs.program import Input, Program, Ref
-from kernelwright.programs.rewrite import rewritten
+from kernelwright.programs.program import Input, Program
 
 
 def relaid(program: Program) -> Program | None:
     """The program with its convolution's image and weights as inputs in channels-last, for the
-    wrapper to copy; None where there is nothing to gain, or they are no contiguous inputs."""
+    wrapper to copy; what the calls make stays as it was. None where there is nothing to gain, or
+    they are no contiguous inputs."""
     [call] = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
     factors = [call.arg(name).name for name in ("input", "weight")]
     given = {value.name: value.type for value in program.inputs}
@@ -29,16 +28,8 @@ def relaid(program: Program) -> Program | None:
             return value
         return replace(value, type=replace(value.type, layout=Layout.CHANNELS_LAST))
 
-    def as_it_was(builder: Builder, name: str, ref: Ref) -> Ref:
-        layout = program.type_of(name).layout
-        if builder.types[ref.name].layout is layout:
-            return ref
-        (kept,) = builder.call("to_layout", input=ref, memory_format=layout.value)
-        return kept
-
     inputs = tuple(turned(value) for value in program.inputs)
-    relaid = Program(inputs, program.calls, program.outputs)
-    return rewritten(relaid, lambda *_: None, as_it_was)
+    return Program(inputs, program.calls, program.outputs)
 
 
 def _is_worth_turning(shape: tuple[int, ...]) -> bool:
