@@ -41,7 +41,7 @@ def may_grow(program: Program, name: str) -> bool:
     too."""
     return not all(
         call.op in _KEPT or (call.op != "broadcast_to" and _is_of_one(call))
-        for call in behind(program, name)
+        for call in behind(program, [name])
     )
 
 
