@@ -13,12 +13,12 @@ JUDGES=${JUDGES:-12} # a GPU
 cd "$OUT" || exit
 
 # The model that ships, and what is left out or changed in the others, one a GPU.
-NAMES=(embedded no-plans one-answer rate-3e-3)
+NAMES=(embedded no-plans one-answer words)
 CHANGES=(
     ""
     "--set data.plans=false"
     "--set data.answers=1"
-    "--set optimizer.learning_rate=3e-3"
+    "--set model.fresh.longest=\"word\" --set data.max_tokens=16384"
 )
 
 pairs() {
@@ -29,7 +29,7 @@ train() { # GPU
     local name=${NAMES[$1]} more=""
     [ -e "$name/recipe.json" ] && more=--resume
     # shellcheck disable=SC2086
-    CUDA_VISIBLE_DEVICES=$1 $KW train sft "$ROOT/recipes/sft/embedded.toml" --out "$name" --workers 16 \
+    CUDA_VISIBLE_DEVICES=$1 $KW train sft "$ROOT/recipes/sft/embedded.toml" --out "$name" --workers "$(nproc)" --set data.tokens=\"tokens\" \
         --set budget.minutes="$MINUTES" ${CHANGES[$1]} $more > "$name.log" 2>&1
 }
 
@@ -53,7 +53,7 @@ figures() { # GPU
             ask "$1" embedded gap --no-timing --programs pairs/train.jsonl --programs pairs/validation.jsonl --limit 100
             ;;
         one-answer) ask "$1" "$name" greedy --no-timing --levels 1,2,5,20 ;;
-        rate-3e-3)
+        words)
             ask "$1" "$name" greedy --no-timing --levels 1,2,5,20
             ask "$1" teacher first # what it was taught by: the most it can be
             ;;

@@ -1,6 +1,7 @@
 """The tokenizer: nothing is lost, digits and marks stand alone, the mask covers the answer."""
 
 import copy
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from kernelwright.policy.tokenizer import (
     END,
     MARKS,
     USER,
+    Longest,
     end_tokens,
     train_tokenizer,
 )
@@ -33,11 +35,10 @@ def pair(op, shape):
 PAIRS = [pair(op, shape) for op in ("relu", "exp", "gelu") for shape in SIZES]
 
 
-@pytest.fixture(scope="module")
-def tokenizer():
-    return train_tokenizer(
-        (text for each in PAIRS for text in each), vocabulary=512, max_length=1024
-    )
+@pytest.fixture(scope="module", params=list(Longest))
+def tokenizer(request):
+    texts = (text for each in PAIRS for text in each)
+    return train_tokenizer(texts, vocabulary=512, max_length=1024, longest=request.param)
 
 
 def encode(tokenizer, text):
@@ -125,3 +126,12 @@ def test_lines_that_repeat_are_single_tokens_and_no_token_goes_on_in_another_lin
     tokens = [tokenizer.decode([token]) for token in tokenizer.get_vocab().values()]
     assert line in tokens
     assert all("\n" not in token[:-1] for token in tokens)
+
+
+def test_where_tokens_are_words_none_holds_two():
+    texts = [text for each in PAIRS for text in each]
+    tokenizer = train_tokenizer(texts, vocabulary=2048, max_length=1024, longest=Longest.WORD)
+    tokens = [tokenizer.decode([token]) for token in tokenizer.get_vocab().values()]
+    assert "triton" in tokens or " triton" in tokens
+    words = (re.findall(r"\w+", token) for token in tokens if token not in MARKS)
+    assert all(len(found) <= 1 for found in words)

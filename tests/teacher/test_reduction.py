@@ -139,6 +139,17 @@ def test_few_long_rows_are_shared_between_programs(case):
     assert faults(program, split[:2]) == []
 
 
+@pytest.mark.parametrize(("dims", "is_written"), [((1, 0, 2), False), ((0, 1, 2), True)])
+def test_a_flat_position_is_one_in_the_tensor_not_in_memory(dims, is_written):
+    def make(builder: Builder, x: Ref):
+        (turned,) = builder.call("permute", input=x, dims=dims)
+        return builder.call("argmax", input=turned)
+
+    program = built(make, TensorType((3, 4, 5)))
+    assert bool(candidates(program)) == is_written
+    assert faults(program, candidates(program)) == []
+
+
 def test_two_levels_and_outputs_of_all_kinds_come_from_one_fragment():
     """softmax, then the variance of what is left, a position, and a write-back of both levels."""
 

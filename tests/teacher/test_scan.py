@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from judging import faults
+from judging import compiled, faults
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
@@ -48,6 +48,14 @@ def test_long_rows_are_walked_in_blocks(op):
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_of_equal_values_the_last_counts(op, dtype):
     made = program(op, (4, 40), dtype)
+    assert faults(made, best(made)) == []
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16"])
+def test_narrow_integers_compile_too(dtype):
+    """The interpreter does not mind that a loop changes a variable's type."""
+    made = program("cummin", (3, 300), dtype, -1)
+    assert compiled(made, best(made)[0])
     assert faults(made, best(made)) == []
 
 

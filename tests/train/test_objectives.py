@@ -53,6 +53,24 @@ def test_a_group_of_one_kind_gives_no_gradient(correct):
     assert logps.grad.abs().max() == 0
 
 
+def test_a_group_that_is_all_right_may_teach_what_is_fast():
+    logps = LOGPS.clone().requires_grad_()
+    weights = torch.tensor([0.7, 0.1, 0.1, 0.1])
+    right = torch.ones(4, dtype=torch.bool)
+    loss(logps, is_correct=right, weights=weights, contrasts_right=True).backward()
+    of_scores = torch.tensor([-0.45, 0.15, 0.15, 0.15])
+    expected = of_scores[:, None] * MASK / MASK.sum(-1, keepdim=True)
+    torch.testing.assert_close(logps.grad, expected)
+
+
+def test_what_is_equally_fast_teaches_nothing():
+    logps = LOGPS.clone().requires_grad_()
+    right = torch.ones(4, dtype=torch.bool)
+    equal = torch.full((4,), 0.25)
+    loss(logps, is_correct=right, weights=equal, contrasts_right=True).backward()
+    assert logps.grad.abs().max() < 1e-6
+
+
 def test_groups_are_apart_and_count_the_same():
     both = torch.tensor([0, 1, 0, 1])
     weights, is_correct = torch.tensor([1.0, 1, 0, 0]), torch.tensor([True, True, False, False])

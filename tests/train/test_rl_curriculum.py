@@ -20,8 +20,8 @@ STAGES = (
 )
 
 
-def make(mix=Mix.STAGES, stages=STAGES, sizes=SIZES, **more):
-    return Curriculum(Settings(mix=mix, stages=stages, **more), sizes)
+def make(mix=Mix.STAGES, stages=STAGES, sizes=SIZES, right_teaches=False, **more):
+    return Curriculum(Settings(mix=mix, stages=stages, **more), sizes, right_teaches=right_teaches)
 
 
 weights = st.floats(min_value=0.01, max_value=10.0)
@@ -71,6 +71,13 @@ def test_what_taught_again_is_drawn_as_others_again():
     assert curriculum.weight(name) == 0.2
     curriculum.visited(name, 0.9)
     assert curriculum.weight(name) == 1.0
+
+
+def test_what_is_always_solved_is_drawn_as_often_where_it_teaches_speed():
+    curriculum = make(dull_weight=0.2, visits=1, right_teaches=True)
+    curriculum.visited(Name(1, 0), 1.0)
+    curriculum.visited(Name(1, 1), 0.0)
+    assert (curriculum.weight(Name(1, 0)), curriculum.weight(Name(1, 1))) == (1.0, 0.2)
 
 
 @settings(max_examples=50)

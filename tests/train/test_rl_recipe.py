@@ -48,6 +48,7 @@ def test_every_loss_has_a_reward_that_goes_with_it(loss):
         ({"rollouts": {"temperature": 0.0}}, "rollouts.temperature"),
         ({"rollouts": {"policy": "teacher"}}, "rollouts.policy"),
         ({"validation": {"share": 1.5}}, "validation.share"),
+        ({"objective": {"contrasts_right": True}}, "contrasts_right"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(changes, told):

@@ -94,7 +94,8 @@ def test_a_step_s_record_accounts_for_every_answer(whole):
         assert line["judged"] <= line["answers"]["candidate"]
         assert line["faster"] is line["speedup"] is line["own_kernel_share"] is None
         spent = line["seconds"]
-        parts = spent["decode"] + spent["judge_wait"] + spent["learn"] + spent["other"]
+        names = ("decode", "judge_wait", "learn", "lock_wait", "other")
+        parts = sum(spent[name] for name in names)
         assert parts == pytest.approx(spent["step"])
     assert list((whole / "tensorboard").iterdir())
 

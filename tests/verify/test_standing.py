@@ -1,7 +1,7 @@
 """Judges that stand ready: verdicts in their places, equal texts once, our failures forgotten."""
 
 from itertools import pairwise
-from threading import Event
+from threading import Event, Semaphore
 
 import pytest
 from test_many import verdict
@@ -105,11 +105,51 @@ def test_nothing_is_timed_while_the_caller_computes():
     with StandingJudges(Pools(Fake(accepted), clock)) as judges:
         with judges.undisturbed():
             (early,) = judges.judge("p", ["early"])
-            while not judges._held:
+            while not judges._accepted:
                 assert not early.done()
             assert clock.seen == []
         (late,) = judges.judge("p", ["late"])
         assert [each.verdict.speedup for each in results([early, late])] == [2.0, 2.0]
+
+
+def test_what_waits_to_be_timed_is_held_back_again():
+    """A clock owner has a batch or two: the rest waits where it can be kept."""
+    go, begun = Semaphore(0), Semaphore(0)
+
+    def find(_):
+        begun.release()
+        assert go.acquire(timeout=WAIT_S)
+        return {"verdict": verdict(**speed(2.0)).to_json()}
+
+    clock = Fake(find)
+    clock.num_workers = 1
+    with StandingJudges(Pools(Fake(accepted), clock)) as judges:
+        futures = [judges.judge(f"p{number}", ["x", "y"]) for number in range(5)]
+        assert begun.acquire(timeout=WAIT_S)
+        while len(judges._accepted) < 3:
+            pass
+        with judges.undisturbed():
+            for _ in range(4):  # the two batches that it has
+                go.release()
+            results(futures[0] + futures[1])
+            assert not any(each.done() for some in futures[2:] for each in some)
+            assert len(clock.seen) == 2
+        for _ in range(6):
+            go.release()
+        found = results([each for some in futures for each in some])
+    assert [each.verdict.speedup for each in found] == [2.0] * 10
+    assert clock.seen == [["x", "y"]] * 5
+
+
+def test_a_batch_that_cannot_be_timed_is_a_failure_of_ours():
+    class Lost(Fake):
+        def run(self, jobs):
+            for name, _ in jobs:
+                yield Done(name, None, "the clock owner was lost")
+
+    with StandingJudges(Pools(Fake(accepted), Lost(None))) as judges:
+        found = results(judges.judge("p", ["x", "y"]))
+    assert [each.failure for each in found] == ["the clock owner was lost"] * 2
 
 
 def speed(ratio):

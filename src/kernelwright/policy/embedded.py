@@ -177,7 +177,9 @@ def _check_files(folder: Path) -> None:
 def _read(folder: Path, dtype: "torch.dtype | None") -> "tuple[Any, PreTrainedTokenizerBase]":
     """The model and the tokenizer in it, and that every weight of the model was there."""
     from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     load: Any = AutoModelForCausalLM.from_pretrained
     try:
         # As its file says: AutoTokenizer puts the architecture's own in place of some.

@@ -1,12 +1,14 @@
 """The embedded model's tokenizer: byte-level BPE trained on requests and answers.
 
-A token may be as long as a line, so that what every kernel has takes few, but goes on in no other.
-Digits stand alone, so that a size is spelled as it is written; the marks of plan and code are
-tokens of their own; every text comes back from its tokens, and each token knows where in the text
-it is from, so that a reward can be given to the tokens of a plan or of a line.
+A token holds a line at most, so that what every kernel has takes few, or a word with what stands
+before it, so that a name is spelled alike wherever it is. Digits stand alone, so that a size is
+spelled as it is written; the marks of plan and code are tokens of their own; every text comes back
+from its tokens, and each token knows where in the text it is from, so that a reward can be given to
+the tokens of a plan or of a line.
 """
 
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kernelwright.policy.answer import CODE_BEGIN, CODE_END, PLAN_BEGIN, PLAN_END
@@ -19,9 +21,18 @@ MARKS = (PLAN_BEGIN, PLAN_END, CODE_BEGIN, CODE_END)
 """Single tokens, and part of the text that is decoded."""
 NUM_BYTES = 256
 _ANSWER = "ANSWER"
-LINE = r"[^\n]*\n"
-"""What a token holds at most. Lines repeat from answer to answer: tokens that were no longer than
-words would be 2.5 times as many (docs/LOG.md)."""
+
+
+class Longest(StrEnum):
+    """What a token holds at most."""
+
+    LINE = "line"
+    """Lines repeat from answer to answer: words are twice as many tokens (docs/LOG.md)."""
+    WORD = "word"
+    """And the punctuation before it."""
+
+
+_PIECES = {Longest.LINE: r"[^\n]*\n", Longest.WORD: r"[^\w\n]*\w+|[^\w\n]+|\n"}
 
 # What system messages say is for models that were not trained to the form.
 CHAT_TEMPLATE = (
@@ -35,12 +46,13 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(
-    texts: Iterable[str], *, vocabulary: int, max_length: int
+    texts: Iterable[str], *, vocabulary: int, max_length: int, longest: Longest = Longest.LINE
 ) -> "PreTrainedTokenizerFast":
     """A tokenizer in Hugging Face's layout, with the chat template.
 
     Args:
         vocabulary: tokens in all; fewer where the texts hold no more pairs worth merging.
+        longest: what a token holds at most.
         max_length: tokens that the model is made for; longer texts are warned of.
 
     Raises:
@@ -57,7 +69,7 @@ def train_tokenizer(
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),
-            pre_tokenizers.Split(Regex(LINE), "isolated"),
+            pre_tokenizers.Split(Regex(_PIECES[longest]), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

@@ -19,7 +19,7 @@ from kernelwright.report.curves import (
 from kernelwright.report.format import factor
 from kernelwright.report.training import Training
 
-SECONDS = ("decode", "judge_wait", "learn", "other")
+SECONDS = ("decode", "judge_wait", "learn", "lock_wait", "other")
 """What the seconds of a step add up to; judging goes on beside decoding and learning."""
 ACCEPTED = "accepted"
 CANDIDATE = "candidate"

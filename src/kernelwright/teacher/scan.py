@@ -72,6 +72,7 @@ _BOUNDS = {
     "int64": (-(2**63), 2**63 - 1), "int32": (-(2**31), 2**31 - 1),
     "int16": (-(2**15), 2**15 - 1), "int8": (-128, 127), "uint8": (0, 255), "bool": (0, 1),
 }  # fmt: skip
+_NARROW = ("int16", "int8", "uint8", "bool")
 
 _BEST = ((2048, 2048, 4), (1024, 2048, 4), (512, 2048, 4), (2048, 4096, 8), (256, 1024, 4))
 _TILES = (
@@ -183,19 +184,21 @@ class _Written:
 
     def _scanned(self) -> list[str]:
         """Lines that scan the block and carry what it comes to."""
-        combine = self.scan.name
+        combine, dtype = self.scan.name, self.call.types[0].dtype
+        # A sum of what is narrower than 32 bits has 32.
+        kept = f".to({triton_dtype(dtype)})" if dtype in _NARROW else ""
         if not self.scan.has_index:
             return [
                 f"scanned = tl.associative_scan(given, 1, {combine})",
                 f"scanned = {combine}(carry[:, None], scanned)",
-                "carry = tl.sum(tl.where(is_last, scanned, 0), 1)",
+                f"carry = tl.sum(tl.where(is_last, scanned, 0), 1){kept}",
             ]
         return [
             "places = tl.broadcast_to(offs_n[None, :], (BLOCK_M, BLOCK_N)).to(tl.int64)",
             f"scanned, scanned_at = tl.associative_scan((given, places), 1, {combine})",
             "scanned, scanned_at = "
             f"{combine}(carry[:, None], carry_at[:, None], scanned, scanned_at)",
-            "carry = tl.sum(tl.where(is_last, scanned, 0), 1)",
+            f"carry = tl.sum(tl.where(is_last, scanned, 0), 1){kept}",
             "carry_at = tl.sum(tl.where(is_last, scanned_at, 0), 1)",
         ]
 

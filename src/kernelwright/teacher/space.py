@@ -72,7 +72,7 @@ def collapse(stage: Stage) -> Space:
     leading = leading_tensor(stage)
     tensors = (*stage.inputs, *stage.outputs)
     rows: dict[str, list[Run]] = {t.name: [(axis,) for axis in t.order] for t in tensors}
-    order: list[Run] = [(axis,) for axis in _domain_order(leading, tensors)]
+    order: list[Run] = [(axis,) for axis in walk_order(stage)]
     everything = [order, *rows.values()]
     merged = True
     while merged:
@@ -105,9 +105,10 @@ def leading_tensor(stage: Stage) -> Tensor:
     return max(tensors, key=lambda t: t.type.numel)
 
 
-def _domain_order(leading: Tensor, tensors: Sequence[Tensor]) -> list[int]:
-    order = list(leading.order)
-    for tensor in tensors:
+def walk_order(stage: Stage) -> list[int]:
+    """All axes of a stage, in the order that the kernels walk them."""
+    order = list(leading_tensor(stage).order)
+    for tensor in (*stage.inputs, *stage.outputs):
         order = [axis for axis in tensor.order if axis not in order] + order
     return order
 

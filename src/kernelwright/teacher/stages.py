@@ -17,6 +17,7 @@ from kernelwright.teacher.losses import LOSSES
 from kernelwright.teacher.norms import NORMS
 from kernelwright.teacher.pulled import behind
 from kernelwright.teacher.reductions import REDUCTIONS
+from kernelwright.teacher.space import walk_order
 from kernelwright.teacher.value_sizes import Sizes
 from kernelwright.teacher.views import VIEWS
 
@@ -171,7 +172,23 @@ def _stage(
     if not given:
         raise NotWritable("nothing is read")
     reduced = cut.reduced[at] if cut.reduced else frozenset()
-    return Stage(nodes, tuple(given), tuple(mine), reduced, graph)
+    stage = Stage(nodes, tuple(given), tuple(mine), reduced, graph)
+    _check_positions(stage)
+    return stage
+
+
+def _check_positions(stage: Stage) -> None:
+    """Positions along several axes are counted as these are walked.
+
+    Raises:
+        NotWritable: that is not the order of the dimensions they are positions in.
+    """
+    walked = [axis for axis in walk_order(stage) if axis in stage.reduced]
+    for name, node in stage.nodes.items():
+        if node.reduce in ("argmax", "argmin"):
+            over = stage.graph.axes.resolve(stage.graph.reduced_by[name])
+            if list(over) != walked:
+                raise NotWritable("a flat position in another order than memory's")
 
 
 def _behind(nodes: dict[str, Node], wanted: Iterable[str]) -> set[str]:

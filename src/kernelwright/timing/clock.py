@@ -11,16 +11,19 @@ from kernelwright.timing.stages import stage
 
 
 @contextmanager
-def gpu_lock(index: int = 0, *, shared: bool = False) -> Iterator[None]:
+def gpu_lock(index: int = 0, *, shared: bool = False, for_long: bool = False) -> Iterator[None]:
     """Use GPU `index` until the block is left: alone, or beside others that share it.
 
-    Whoever waits to have it alone keeps later comers out, so that sharers cannot starve it. The
-    system frees the lock when its holder dies. Not reentrant.
+    Whoever waits to have it alone keeps later comers out, so that sharers cannot starve it; but not
+    while somebody shares it `for_long`: until then others come and go. The system frees the lock
+    when its holder dies. Not reentrant.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with ExitStack() as held:
         with stage("wait for the GPU", is_waiting=True):
             gpu = _name_for_all(index)
+            if for_long or not shared:
+                held.enter_context(_file_lock(f"gpu{gpu}-long", kind))
             leave_queue = held.enter_context(_file_lock(f"gpu{gpu}-queue", fcntl.LOCK_EX))
             held.enter_context(_file_lock(f"gpu{gpu}", kind))
             leave_queue()

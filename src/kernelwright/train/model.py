@@ -33,7 +33,10 @@ def fresh_tokenizer(
         fresh = recipe.model.fresh
         try:
             made = train_tokenizer(
-                texts, vocabulary=fresh.vocabulary, max_length=recipe.data.max_tokens
+                texts,
+                vocabulary=fresh.vocabulary,
+                max_length=recipe.data.max_tokens,
+                longest=fresh.longest,
             )
         except ValueError as error:
             raise UsageError(str(error), remedy="raise model.fresh.vocabulary") from error

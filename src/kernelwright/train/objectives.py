@@ -36,12 +36,15 @@ def drpo(
     tau: float,
     beta: float,
     delta: float,
+    contrasts_right: bool = False,
 ) -> Tensor:
     """The loss of DRTriton's equation 5: correct answers are pulled up by their weights, wrong ones
     pushed down by a log-mean-exp, and the policy is held near the one that answered.
 
     Groups that are all correct or all wrong give no gradient but that of the hinge, as in the code
-    that the authors' group published.
+    that the authors' group published. With `contrasts_right`, which is ours, those that are all
+    correct are pulled by their weights less the mean of them: the fast at the expense of the slow.
+    A policy that is nearly always right would learn nothing of speed otherwise.
 
     Args:
         logps, old_logps: (B, T) of the policy that learns and of the one that answered.
@@ -50,7 +53,7 @@ def drpo(
         beta, delta: of the squared hinge on KL(old || new).
 
     Returns:
-        A scalar, the mean over groups that have both kinds.
+        A scalar, the mean over groups that teach.
     """
     scores = mean_logps(logps, mask)
     losses = []
@@ -61,6 +64,8 @@ def drpo(
             pull = (weights[right] * scores[right]).sum()
             push = tau * log_mean_exp(scores[wrong] / tau)
             losses.append(push - pull)
+        elif right.any() and contrasts_right:
+            losses.append(-((weights[right] - 1 / right.sum()) * scores[right]).sum())
     policy = torch.stack(losses).mean() if losses else (logps * 0.0).sum()
     return policy + hinge(logps, old_logps, mask, beta=beta, delta=delta)
 

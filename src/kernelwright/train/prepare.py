@@ -53,7 +53,8 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
             plans=recipe.data.plans,
             answers=recipe.data.answers,
         )
-        pairs, digest = token_dataset(files, how, folder=folder / "tokens", workers=workers)
+        kept = Path(recipe.data.tokens) if recipe.data.tokens else folder / "tokens"
+        pairs, digest = token_dataset(files, how, folder=kept, workers=workers)
         pairs = pairs.with_format("numpy")
         times.append(time.monotonic())
         chosen = _chosen(pairs, recipe)

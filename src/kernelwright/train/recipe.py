@@ -12,6 +12,7 @@ from typing import Any, Self
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.policy.tokenizer import Longest
 
 FRESH = "fresh"
 
@@ -68,7 +69,9 @@ class Fresh:
     heads: int = 6
     kv_heads: int = 2
     intermediate: int = 1024
-    tokenizer_pairs: int = 20_000
+    longest: Longest = Longest.LINE
+    """What a token holds at most."""
+    tokenizer_pairs: int = 6_000
     """Pairs that the tokenizer is trained on."""
 
 
@@ -101,6 +104,8 @@ class Model:
 class Data:
     files: tuple[str, ...] = ()
     """JSONL or Parquet files of pairs, or folders of such."""
+    tokens: str = ""
+    """Folder where tokens are kept, for runs on the same pairs to share; empty: the run's own."""
     max_tokens: int = 2048
     """Of a row. Longer pairs are left out and counted: cut ones would teach not to end."""
     packing: Packing = Packing.DOCUMENTS

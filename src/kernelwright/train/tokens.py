@@ -1,6 +1,7 @@
 """Pairs as tokens: made once, by many processes, into a memory-mapped file."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -63,15 +64,21 @@ class PairTokenizer:
             UsageError: the chat template marks no answer.
         """
         whole = self._encode([pair.messages for pair in pairs], return_assistant_tokens_mask=True)
-        asked = self._encode([pair.prompt for pair in pairs], add_generation_prompt=True)
-        for ids, mask, prompt in zip(
-            whole["input_ids"], whole["assistant_masks"], asked["input_ids"], strict=True
-        ):
+        asked = self._encode_prompts(pairs)
+        found = whole["input_ids"], whole["assistant_masks"]
+        for pair, ids, mask in zip(pairs, *found, strict=True):
+            prompt = asked[_text(pair)]
             trained = np.asarray(mask, dtype=bool)
             trained[: _common(ids, prompt)] = False
             if not trained.any():
                 raise UsageError(NO_MARKS, remedy=MARK)
             yield ids, trained
+
+    def _encode_prompts(self, pairs: Sequence[Pair]) -> dict[str, list[int]]:
+        """Token ids by the prompt's text: answers to one program stand together and share it."""
+        prompts = {_text(pair): pair.prompt for pair in pairs}
+        found = self._encode(list(prompts.values()), add_generation_prompt=True)
+        return dict(zip(prompts, found["input_ids"], strict=True))
 
     def _encode(self, conversations: list[list[Message]], **options: bool) -> Any:
         encode: Any = self.tokenizer.apply_chat_template
@@ -108,6 +115,10 @@ class PairTokenizer:
         settings = (self.template, self.max_tokens, self.plans, self.answers)
         found.update("\0".join(map(str, (vocabulary, *settings))).encode())
         return found.hexdigest()
+
+
+def _text(pair: Pair) -> str:
+    return json.dumps(pair.prompt)
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -127,19 +127,37 @@ def time_trial(
     Raises:
         Rejected: a timed call is wrong, or its time cannot be true.
     """
-    rules = trial.rules
-    with gpu_lock(rules.device.index or 0):
-        session.restart(trial.name)
-        reference, candidate = HostCalls(task, rules), GuestCalls(session, trial.name)
-        timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate)
-        pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
-        for _ in range(NUM_BURSTS):
-            candidate.burst(calls_in_burst(pairs))
-        session.release()
+    index = trial.rules.device.index or 0
+    with gpu_lock(index):
+        timer, pairs = _timed(session, task, trial, seed, budget_s)
+    with gpu_lock(index, shared=True):
+        _conclude(timer, pairs)
+
+
+@stage("take times")
+def time_alone(session: Session, task: Task, trial: Trial, seed: int, budget_s: float) -> None:
+    """As `time_trial`, for a caller that has the GPU alone already."""
+    _conclude(*_timed(session, task, trial, seed, budget_s))
+
+
+def _timed(
+    session: Session, task: Task, trial: Trial, seed: int, budget_s: float
+) -> tuple[PairTimer, Pairs]:
+    session.restart(trial.name)
+    reference, candidate = HostCalls(task, trial.rules), GuestCalls(session, trial.name)
+    timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate)
+    pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
+    for _ in range(NUM_BURSTS):
+        candidate.burst(calls_in_burst(pairs))
+    session.release()
+    return timer, pairs
+
+
+def _conclude(timer: PairTimer, pairs: Pairs) -> None:
+    task, trial = timer.task, timer.trial
     outputs = check_times(timer, pairs)
-    with gpu_lock(rules.device.index or 0, shared=True):
-        for kept in (*timer.strangest, *timer.drawn):
-            check_outputs(task, trial, kept)
+    for kept in (*timer.strangest, *timer.drawn):
+        check_outputs(task, trial, kept)
     trial.times |= {
         "reference": summarize(pairs.reference_ms),
         "candidate": summarize(pairs.candidate_ms),
@@ -152,7 +170,7 @@ def time_trial(
             f"only {len(pairs.candidate_ms)} pairs of calls were timed: with inputs of its own, "
             "each takes long"
         )
-    if leaves_inputs_unread(pairs.candidate_ms, outputs, task, rules):
+    if leaves_inputs_unread(pairs.candidate_ms, outputs, task, trial.rules):
         trial.advice.append("faster than its inputs can be read: does the task need all of them?")
 
 

@@ -125,6 +125,13 @@ def sharing(device: torch.device) -> AbstractContextManager[None]:
     return gpu_lock(device.index or 0, shared=True)
 
 
+def computing(device: torch.device) -> AbstractContextManager[None]:
+    """As `sharing`, for seconds: judges go on beside it, and who is to take times waits apart."""
+    if device.type != "cuda":
+        return nullcontext()
+    return gpu_lock(device.index or 0, shared=True, for_long=True)
+
+
 def fitting(task: Task, device: torch.device, *, is_generic: bool) -> Task:
     """The interpreter judges a big program on smaller sizes of the same structure."""
     if device.type == "cuda" or not isinstance(task, ProgramTask):

@@ -156,7 +156,7 @@ class _Run:
             self._num_open -= 1
             if self.clock is not None and finding.get("verdict", {}).get("accepted"):
                 self._judged[job.content] = job, finding
-                self._to_time.put((job.content, timing_job(job, finding["verdict"]["errors"])))
+                self._to_time.put((job.content, timing_job([(job, finding)])))
             else:
                 self._record(job, finding)
 
@@ -250,9 +250,13 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
             yield group[first : first + size]
 
 
-def timing_job(job: Job, errors: Record | None) -> Record:
-    one = {"id": job.content, "source": job.candidate, "errors": errors}
-    return {"reference": job.reference, "candidates": [one]}
+def timing_job(judged: Sequence[tuple[Job, Record]]) -> Record:
+    """Of candidates for one reference, with what was found of each."""
+    candidates = [
+        {"id": job.content, "source": job.candidate, "errors": found["verdict"]["errors"]}
+        for job, found in judged
+    ]
+    return {"reference": judged[0][0].reference, "candidates": candidates}
 
 
 def with_times(judged: Record, timed: Record) -> Record:

@@ -100,9 +100,17 @@ class JudgeWorker:
         return {"id": candidate["id"], "verdict": verdict.to_json()}
 
     def look(self, task: Task, candidate: Record) -> Verdict:
-        if (prepared := self._prepared.pop(candidate["id"], None)) is not None:
-            return self.judge.recycled.judge(prepared.result())
+        if self.recipe.grade == "recycled":
+            return self.judge.recycled.judge(self.prepared(task, candidate))
         return self.judge.verify(task, candidate_of(candidate))
+
+    def prepared(self, task: Task, candidate: Record) -> Prepared:
+        """What was compiled of it in the background, or is now."""
+        compiled = self._prepared.pop(candidate["id"], None)
+        if compiled is not None:
+            return compiled.result()
+        recycled = self.judge.recycled
+        return recycled.prepare(recycled.shapes(task), candidate_of(candidate))
 
     def _prepare_arrived(self) -> None:
         """Have what came compiled in the background. Tasks are made here, in the judge's thread:
@@ -154,18 +162,39 @@ def candidate_of(values: Record) -> Candidate:
 class ClockWorker(JudgeWorker):
     """Times what others found right; it is alone on the GPU while it does."""
 
+    def run(self, job: Record) -> Record:
+        """Candidates of the grade `recycled` have the GPU for all of a batch: whoever waits for it
+        waits for the slowest of the judges."""
+        if self.recipe.grade != "recycled":
+            return super().run(job)
+        self._prepare_arrived()
+        ids = (each["id"] for each in job["candidates"])
+        wait([self._prepared[name] for name in ids if name in self._prepared])
+        self.judge.recycled.guests.begin()
+        with gpu_lock(self.judge.rules.device.index or 0):
+            return super().run(job)
+
     def look(self, task: Task, candidate: Record) -> Verdict:
         """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that
         look strange beside the errors seen before are judged in full."""
+        found = candidate["errors"]  # None where nothing is floating-point
+        errors = found and ErrorFigures(**found)
+        budget_s = self.recipe.timing_s or clock.BUDGET_S
+        if self.recipe.grade == "recycled":
+            return self.judge.recycled.time(self.prepared(task, candidate), errors, budget_s)
+        return self._fresh(task, candidate, errors, budget_s)
+
+    def _fresh(
+        self, task: Task, candidate: Record, errors: ErrorFigures | None, budget_s: float
+    ) -> Verdict:
         judge = self.judge
         trial = Trial(judge.rules, candidate_of(candidate))
-        errors = candidate["errors"]  # None where nothing is floating-point
-        trial.errors = errors and ErrorFigures(**errors)
+        trial.errors = errors
         with trial.ending(), shared(judge.rules.device.type).guest(judge.limits) as guest:
             session = Session(task, guest, judge.rules.device)
             with gpu_lock(judge.rules.device.index or 0, shared=True):
                 trial.load(session)
             own_task = session.tasks[trial.name]
-            clock.time_trial(session, own_task, trial, judge.seed)
+            clock.time_trial(session, own_task, trial, judge.seed, budget_s)
             clock.time_graphs(session, own_task, trial, judge.seed)
         return trial.verdict()

@@ -35,6 +35,8 @@ class Recipe:
     grade: str = "fresh"
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
+    timing_s: float | None = None
+    """Of taking a candidate's times, beyond its first pairs, at most; None: the clock's own."""
     seed: int | None = None
     """Of the inputs; None: secret, another one in each worker."""
     wall_s: float | None = None

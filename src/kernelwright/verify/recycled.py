@@ -17,12 +17,13 @@ that are replaced, and `verify.many_audit`, which judges the best and a share of
 
 Which cases: every kind of probe that correctness needs, at the task's shapes and at one other. That
 one keeps each size's power of two and its divisibility by 16 where it can, so that the very kernels
-that were compiled for the task serve it. Other odd sizes, strided inputs and times are for `fresh`.
+that were compiled for the task serve it. Other odd sizes, strided inputs and times of CUDA graphs
+are for `fresh`.
 """
 
 import shutil
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from typing import Any
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.programs.families import FAMILIES
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
@@ -44,6 +45,7 @@ from kernelwright.verify.cases import (
     case_of,
     poison,
 )
+from kernelwright.verify.clock import time_alone
 from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import at_aligned_shapes
@@ -56,8 +58,8 @@ MAX_CANDIDATES = 128
 """Candidates a guest runs before it is replaced. A GPU starts 3 to 4 contexts a second."""
 REFRESH = 64
 """Candidates judged on the same inputs before others are drawn."""
-MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 4 << 30}
-"""Inputs and answers that are kept, by device."""
+MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 1 << 30}
+"""Inputs and answers of a judge that are kept, by device; a GPU has several judges."""
 MAX_TASKS = 1024
 """Tasks whose shapes are remembered."""
 MAX_TOGETHER_BYTES = 1 << 28
@@ -210,30 +212,56 @@ class Recycled:
             UsageError: the task's reference fails.
             InfraError: a guest was lost twice for no fault of the candidate's.
         """
+
+        def look(trial: Trial, guest: Guest) -> None:
+            with sharing(self.rules.device):
+                self._run(trial, prepared.shapes, guest)
+
+        return self._concluded(prepared, look)
+
+    def time(self, prepared: Prepared, errors: ErrorFigures | None, budget_s: float) -> Verdict:
+        """Times of a prepared candidate that was found right; the caller has the GPU alone.
+
+        Args:
+            errors: that it had then; None where nothing is floating-point.
+            budget_s: as of `clock.time_trial`.
+
+        Raises:
+            UsageError, InfraError: as `judge`.
+        """
+
+        def look(trial: Trial, guest: Guest) -> None:
+            trial.errors = errors
+            session = Session(prepared.shapes.task, guest, self.rules.device)
+            trial.load(session)
+            time_alone(session, session.tasks[trial.name], trial, self.seed, budget_s)
+
+        return self._concluded(prepared, look)
+
+    def _concluded(self, prepared: Prepared, look: Callable[[Trial, Guest], None]) -> Verdict:
         trial = prepared.trial
         try:
             if trial.rejection is None:
-                trial = once_more(partial(self._judge, trial, prepared.shapes))
+                trial = once_more(partial(self._in_guest, trial, look))
             return trial.verdict()
         finally:
             if trial.kernels is not None:
                 shutil.rmtree(trial.kernels, ignore_errors=True)
 
-    def _judge(self, compiled: Trial, shapes: Shapes) -> Trial:
-        """The trial that was compiled, judged. The guest is retired unless it is as it was at
-        birth, whatever is raised."""
+    def _in_guest(self, compiled: Trial, look: Callable[[Trial, Guest], None]) -> Trial:
+        """The trial that was compiled, looked at in the guest. That is retired unless it is as it
+        was at birth, whatever is raised."""
         trial, guest = deepcopy(compiled), self.guests.next()
-        with sharing(self.rules.device):
-            try:
-                with trial.ending():
-                    self._run(trial, shapes, guest)
-            except BaseException:
-                self.guests.retire()
-                raise
-            found = _found_in(self.guests, guest, trial)
-            trial.rejection = trial.rejection or found
-            if trial.rejection is None:
-                trial.passed("process unchanged")
+        try:
+            with trial.ending():
+                look(trial, guest)
+        except BaseException:
+            self.guests.retire()
+            raise
+        found = _found_in(self.guests, guest, trial)
+        trial.rejection = trial.rejection or found
+        if trial.rejection is None:
+            trial.passed("process unchanged")
         return trial
 
     def _run(self, trial: Trial, shapes: Shapes, guest: Guest) -> None:

@@ -9,7 +9,7 @@ and never remembered.
 import queue
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -28,6 +28,8 @@ from kernelwright.verify.pools import Pools
 
 MEMORY = 1 << 14
 """Candidates whose findings are remembered."""
+AHEAD = 2
+"""Batches that a clock owner has: one is timed while the next one compiles."""
 END_S = 5.0
 """What is being judged when a run ends has so long; then its workers are ended."""
 
@@ -52,7 +54,7 @@ class _Open:
     job: Job
     future: "Future[Finding]"
     is_retried: bool = False
-    judged: Record | None = None
+    judged: Record = field(default_factory=dict)
     """What was found of it, while it waits to be timed."""
 
 
@@ -74,8 +76,12 @@ class StandingJudges:
         self._open: dict[str, _Open] = {}
         self._to_judge: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
         self._to_time: queue.SimpleQueue[ExecutorJob | None] = queue.SimpleQueue()
-        self._held: list[ExecutorJob] | None = None
-        """Accepted while the caller is not to be disturbed; None where it may be."""
+        self._is_held = False
+        """The caller is not to be disturbed."""
+        self._accepted: deque[list[str]] = deque()
+        """Contents, by batch, that wait for a clock owner."""
+        self._timing: dict[str, list[str]] = {}
+        """Those that clock owners have."""
         self._batches: dict[str, list[str]] = {}
         self._num_batches = 0
         self._threads: list[threading.Thread] = []
@@ -130,17 +136,16 @@ class StandingJudges:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """What is accepted waits to be timed until the block is left: the caller computes on the
-        GPU. A clock owner that waited to be alone there would keep judges off meanwhile."""
+        """The caller computes on the GPU: what is not with a clock owner yet waits to be timed
+        until the block is left."""
         with self._lock:
-            self._held = []
+            self._is_held = True
         try:
             yield
         finally:
             with self._lock:
-                held, self._held = self._held, None
-            for job in held:
-                self._to_time.put(job)
+                self._is_held = False
+                self._hand_to_clocks()
 
     def _forget(self) -> None:
         """What was asked least lately, beyond `memory`; not what is being judged."""
@@ -206,32 +211,46 @@ class StandingJudges:
             for content in contents:
                 self._failed(content, done.failure)
             return
+        accepted = []
         for finding in done.answer["found"]:
             content = finding["id"]
             if "infra" in finding:
                 self._failed(content, finding["infra"])
             elif self._pools.clock is not None and finding.get("verdict", {}).get("accepted"):
-                one = self._open[content]
-                one.judged = finding
-                self._hand_to_clock((content, timing_job(one.job, finding["verdict"]["errors"])))
+                self._open[content].judged = finding
+                accepted.append(content)
             else:
                 self._found(content, finding)
+        if accepted:
+            with self._lock:
+                self._accepted.append(accepted)
+                self._hand_to_clocks()
 
-    def _hand_to_clock(self, job: ExecutorJob) -> None:
-        with self._lock:
-            if self._held is not None:
-                self._held.append(job)
+    def _hand_to_clocks(self) -> None:
+        """As much as keeps them busy, and no more: what they have cannot be held back. Under the
+        lock."""
+        clock = self._pools.clock
+        while clock is not None and self._accepted and not self._is_held:
+            if len(self._timing) >= AHEAD * clock.num_workers:
                 return
-        self._to_time.put(job)
+            contents = self._accepted.popleft()
+            judged = [(one.job, one.judged) for one in map(self._open.__getitem__, contents)]
+            name = f"times of {contents[0]}"
+            self._timing[name] = contents
+            self._to_time.put((name, timing_job(judged)))
 
     def _timed(self, done: Done) -> None:
-        judged = self._open[done.id].judged
-        assert judged is not None, "what is timed was judged"
+        contents = self._timing[done.id]
         if done.answer is None:
-            self._found(done.id, {"infra": done.failure})
+            timed = [{"id": content, "infra": done.failure} for content in contents]
         else:
-            (timed,) = done.answer["found"]
-            self._found(done.id, with_times(judged, timed))
+            timed = done.answer["found"]
+        for finding in timed:
+            judged = self._open[finding["id"]].judged
+            self._found(finding["id"], with_times(judged, finding))
+        with self._lock:
+            del self._timing[done.id]
+            self._hand_to_clocks()
 
     def _failed(self, content: str, failure: str) -> None:
         """A failure of ours is tried once more, apart from the candidates it came with."""

@@ -62,15 +62,23 @@ class State:
 
 
 class Curriculum:
-    def __init__(self, settings: recipe.Curriculum, sizes: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        settings: recipe.Curriculum,
+        sizes: Mapping[int, int],
+        *,
+        right_teaches: bool = False,
+    ) -> None:
         """
         Args:
             sizes: level -> programs to learn from.
+            right_teaches: programs whose answers are all right teach which of them is fast.
 
         Raises:
             UsageError: a stage has a level without programs, or no level at all.
         """
         self.settings, self.sizes = settings, sizes
+        self._right_teaches = right_teaches
         even = recipe.Stage(levels={str(level): 1.0 for level in sizes})
         stages = [_levels(stage, sizes) for stage in settings.stages or (even,)]
         self._limits = [stage.max_steps for stage in settings.stages or (even,)]
@@ -121,8 +129,9 @@ class Curriculum:
         if name in self.state.barred:
             return 0.0
         shares = self.state.visits.get(name, [])
-        is_dull = len(shares) >= self.settings.visits and (
-            all(share == 1.0 for share in shares) or all(share == 0.0 for share in shares)
+        kinds = (0.0,) if self._right_teaches else (0.0, 1.0)
+        is_dull = len(shares) >= self.settings.visits and any(
+            all(share == kind for share in shares) for kind in kinds
         )
         return min(1.0, self.settings.dull_weight) if is_dull else 1.0
 

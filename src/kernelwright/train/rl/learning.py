@@ -163,6 +163,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             tau=objective.tau,
             beta=objective.beta,
             delta=objective.delta,
+            contrasts_right=objective.contrasts_right,
         )
         loss.backward()  # type: ignore[no-untyped-call]
         assert logps.grad is not None

@@ -77,6 +77,7 @@ class Practice:
             UsageError, InfraError: as `Writer.write`.
         """
         began, before = time.monotonic(), self._judges.num_judged
+        waited_s = self.asker.lock_wait_s
         rollouts = self.asker.ask(
             self._questions(step),
             samples=self.recipe.rollouts.group,
@@ -88,7 +89,7 @@ class Practice:
             stage=self.curriculum.state.stage,
             rollouts=rollouts,
             judged=self._judges.num_judged - before,
-            decode_s=now - began,
+            decode_s=now - began - (self.asker.lock_wait_s - waited_s),
             handed_in_s=now,
         )
 
@@ -103,12 +104,13 @@ class Practice:
             if outcome is not None and not outcome.is_correct
         ]
         began, before = time.monotonic(), self._judges.num_judged
+        waited_s = self.asker.lock_wait_s
         seed = derive(self.recipe.seed, "further answers", batch.step)
         more = self.asker.ask_again(wrong, self.recipe.rollouts.sampling(seed))
         batch.rollouts += more
         batch.judged += self._judges.num_judged - before
         batch.handed_in_s = time.monotonic()
-        batch.decode_s += batch.handed_in_s - began
+        batch.decode_s += batch.handed_in_s - began - (self.asker.lock_wait_s - waited_s)
         return more
 
     def settle(self, batch: Batch) -> Settled:

@@ -20,6 +20,7 @@ from kernelwright.train.recipe import Budget, Decay, Dtype
 
 LOCAL = "local"
 """The model that learns answers itself, in this process."""
+SPEED_REWARDS = ("log_speed", "power_speed")
 
 
 class Loss(StrEnum):
@@ -115,8 +116,12 @@ class Judging:
     """Judges at once; one a core where not given."""
     cluster: str = ""
     """Of a Ray cluster, HOST:PORT or "auto"; this machine where not given."""
+    timing_s: float | None = None
+    """Of taking a candidate's times, beyond its first pairs, at most; the clock's own where not
+    given."""
     wall_s: float | None = None
-    """Limit of each request to a guest; the judge's own where not given."""
+    """Limit of each request to a guest; the judge's own where not given. One that hangs keeps
+    everybody waiting for as long, since times cannot be taken meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,6 +143,15 @@ class Objective:
     """drpo: of the squared hinge."""
     delta: float = 0.001
     """drpo: KL that costs nothing."""
+    contrasts_right: bool = False
+    """drpo: groups that are all right teach which of them is fast."""
+
+    @property
+    def right_teaches(self) -> bool:
+        """Whether answers that are all right may differ in what they are credited with."""
+        if self.loss is Loss.DRPO:
+            return self.contrasts_right
+        return self.reward in ("hierarchical", "mixed", *SPEED_REWARDS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -236,10 +250,15 @@ class Recipe:
                 remedy='plan and code have rewards of their own in "hierarchical" alone, and only '
                 '"hrd" learns from them: give both or neither',
             )
-        if objective.loss is Loss.DRPO and objective.reward not in ("log_speed", "power_speed"):
+        if objective.loss is Loss.DRPO and objective.reward not in SPEED_REWARDS:
             raise UsageError(
                 f"objective.reward = {objective.reward!r}: drpo weighs right answers by speed",
                 remedy="choose log_speed or power_speed",
+            )
+        if objective.contrasts_right and objective.loss is not Loss.DRPO:
+            raise UsageError(
+                f"objective.contrasts_right with loss {objective.loss}",
+                remedy="leave it out: other losses compare all answers of a group anyway",
             )
         if objective.updates > self.rollouts.programs:
             raise UsageError(

@@ -3,6 +3,7 @@
 Tokens are kept as they were written: what is learnt from is not tokenised again.
 """
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -23,7 +24,7 @@ from kernelwright.policy.prompt import Request, conversation, with_feedback
 from kernelwright.programs.program import Program
 from kernelwright.train.rl.curriculum import Name
 from kernelwright.train.rl.writers import Writer
-from kernelwright.verify.guests import sharing
+from kernelwright.verify.guests import computing
 from kernelwright.verify.standing import Finding
 
 if TYPE_CHECKING:
@@ -112,12 +113,16 @@ class Asker:
         """
         self._tokenizer, self._writer, self._judges = tokenizer, writer, judges
         self._request, self._device = request, device
+        self.lock_wait_s = 0.0
+        """Until the GPU could be computed on, so far."""
         self._read = lru_cache(READ)(partial(read_answer, origin=ORIGIN))
 
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Around what this process computes on the GPU. Not to be nested."""
-        with self._judges.undisturbed(), sharing(self._device):
+        began = time.monotonic()
+        with self._judges.undisturbed(), computing(self._device):
+            self.lock_wait_s += time.monotonic() - began
             yield
 
     def question(self, name: Name, program: Program, text: str) -> Question:

@@ -135,6 +135,7 @@ def _rounds(
         mode=judging.mode,
         grade="recycled",
         timing=judging.timing,
+        timing_s=judging.timing_s,
         wall_s=judging.wall_s,
     ).resolved()
     fresh = replace(how, grade="fresh", timing=False)
@@ -148,7 +149,9 @@ def _rounds(
             return Request(program=program, precision=how.precision, mode=how.mode)
 
         asker = Asker(tokenizer, writer, judges, request, device)
-        curriculum = Curriculum(recipe.curriculum, programs.sizes)
+        curriculum = Curriculum(
+            recipe.curriculum, programs.sizes, right_teaches=recipe.objective.right_teaches
+        )
         practice = Practice(recipe, programs, curriculum, asker, judges)
         yield Rounds(
             recipe=recipe,

@@ -6,8 +6,8 @@ TRL's own loop generates and scores inside `_prepare_inputs`. Here a step is one
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +27,7 @@ from kernelwright.train.rl.practice import Batch
 from kernelwright.train.rl.recipe import LOCAL, Recipe
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.rounds import Rounds
-from kernelwright.verify.guests import sharing
+from kernelwright.verify.guests import computing
 
 Made = TypeVar("Made")
 
@@ -90,15 +90,15 @@ class RolloutTrainer(RowTrainer):
         del inputs, num_items_in_batch
         self._began_s = time.monotonic()
         model.train()
-        self._seconds = dict.fromkeys(("decode", "judge", "judge_wait", "learn"), 0.0)
+        self._seconds = dict.fromkeys(("decode", "judge", "judge_wait", "learn", "lock_wait"), 0.0)
+        waited_s = self._lock_wait_s()
         batch = self._next(model)
         lesson = self._shared(self._on_main(lambda rounds: rounds.lesson(_there(batch))))
         if batch is not None:
             self._seconds |= {"judge": batch.judge_s, "judge_wait": batch.wait_s}
-        began = time.monotonic()
         with self._computing():
             loss = self.learn(model, lesson.rows)
-        self._seconds["learn"] += time.monotonic() - began
+        self._seconds["lock_wait"] = self._lock_wait_s() - waited_s
         self._line = lesson.record
         self.standing.tokens += lesson.written_tokens
         return loss
@@ -145,10 +145,8 @@ class RolloutTrainer(RowTrainer):
         if self.recipe.rollouts.ahead == 0 and self.recipe.objective.updates == 1:
             return
         texts = None if more is None else [Text(each.prompt, each.tokens) for each in more]
-        began = time.monotonic()
         with self._computing():
             logps = self.logps(self._shared(texts), model)
-        self._seconds["learn"] += time.monotonic() - began
         if batch is not None:
             batch.old_logps += logps
 
@@ -191,7 +189,7 @@ class RolloutTrainer(RowTrainer):
         self.sums.zero_()
         self.standing.seconds = self.pace.seconds
         spent = time.monotonic() - self._began_s
-        busy = sum(self._seconds[name] for name in ("decode", "judge_wait", "learn"))
+        busy = sum(self._seconds[name] for name in ("decode", "judge_wait", "learn", "lock_wait"))
         return {
             "step": self.state.global_step,
             **self._line,
@@ -231,10 +229,18 @@ class RolloutTrainer(RowTrainer):
         assert value is not None
         return value
 
-    def _computing(self) -> AbstractContextManager[None]:
-        """Around what is computed on the GPU: nobody takes times there meanwhile."""
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Around what is learnt: nobody takes times on the GPU meanwhile."""
         rounds = self.rounds
-        return sharing(self.args.device) if rounds is None else rounds.practice.asker.computing()
+        device = self.args.device
+        with computing(device) if rounds is None else rounds.practice.asker.computing():
+            began = time.monotonic()
+            yield
+            self._seconds["learn"] += time.monotonic() - began
+
+    def _lock_wait_s(self) -> float:
+        return 0.0 if self.rounds is None else self.rounds.practice.asker.lock_wait_s
 
 
 def _there(batch: Batch | None) -> Batch:

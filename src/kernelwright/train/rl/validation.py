@@ -71,6 +71,9 @@ class Validation:
             for level in levels
         }
         figures = {f"L{level}": _figures(some) for level, some in by_level.items()}
+        for level in levels:
+            asked = sum(rollout.question.name.level == level for rollout in rollouts)
+            figures[f"L{level}"]["not_judged"] = asked - len(by_level[level])
         solved = {level: figures[f"L{level}"]["pass@1"] for level in levels}
         kept = {each.name for each in self._kept}
         examples = [_example(*each) for each in judged if each[0].question.name in kept]

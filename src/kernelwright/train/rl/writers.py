@@ -58,7 +58,9 @@ class LocalWriter:
         """
         dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
         twin: Any = copy.deepcopy(model)
-        self._copy: PreTrainedModel = twin.to(device, dtype).eval().requires_grad_(False)
+        self._copy: PreTrainedModel = twin.to(device).eval().requires_grad_(False)
+        for each in self._copy.parameters():  # not the buffers: frequencies of positions, rounded,
+            each.data = each.data.to(dtype)  # would be another model's
         self._decoder = Decoder(self._copy, stops=stop_tokens(model, tokenizer))
 
     @torch.no_grad()
