@@ -205,6 +205,8 @@ def test_copies_in_channels_last_give_the_contiguous_result(build):
     for candidate in candidates:
         assert candidate.source.count("contiguous(memory_format=torch.channels_last") == 2
         assert "dtype=torch.float32, memory_format" not in candidate.source
+        assert candidate.plan[0].fuses == tuple(call.op for call in program.calls)
+        assert f"return [{program.outputs[0]}]" in candidate.source
     assert faults(program, candidates) == []
 
 

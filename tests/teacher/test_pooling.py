@@ -168,6 +168,19 @@ def test_a_pool_to_one_element_is_a_reduction(kind, layout):
     assert faults(program, candidates) == []
 
 
+def test_pools_to_one_element_are_reductions_that_fuse():
+    b = Builder()
+    x = b.input(TensorType(IMAGE))
+    [mean] = b.call("adaptive_avg_pool2d", input=x, output_size=(1, 1))
+    [top] = b.call("adaptive_max_pool2d", input=x, output_size=(1, 1))
+    program = b.program(b.call("add", input=mean, other=top))
+    candidates = write(program, limit=3)
+    for candidate in candidates:
+        assert candidate.plan[0].kernel.startswith("add_t2_")
+        assert candidate.plan[0].fuses[:2] == ("adaptive_avg_pool2d", "adaptive_max_pool2d")
+    assert faults(program, candidates) == []
+
+
 def test_long_windows_have_no_form():
     assert not pooling.classify(pool("adaptive_avg_pool1d", (2, 3, 36000), output_size=(2,)))
 
