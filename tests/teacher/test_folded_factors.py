@@ -137,4 +137,4 @@ def test_stages_are_cut_to_what_fills_tiles(shape, stages):
 
 def test_sizes_of_joined_factors_are_read_from_all_of_them():
     [candidate] = write(joined_rows(), limit=1, seed=0, precision="strict")
-    assert " = x0.shape[0] + x1.shape[0] + x2.shape[0], " in candidate.source
+    assert " = x0.shape[0] + x1.shape[0] + x2.shape[0]\n" in candidate.source

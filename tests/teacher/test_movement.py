@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from judging import faults_here_and_at_other_sizes
+from sketch import Sketch
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.registry import operators
@@ -149,3 +150,12 @@ def test_what_computes_more_is_not_claimed():
     assert not movement.classify(b.program(b.call("softmax", input=t, dim=1)))
     assert not movement.classify(call("exp", (4, 5)))
     assert not movement.classify(call("flip", (4, 5), "float64", dims=(0,)))
+
+
+def test_a_kernel_is_given_every_dimension_of_what_it_reads():
+    """Which of them its index needs is known in its last line, and its signature stands first."""
+    s = Sketch()
+    rolled = s.roll(s.input(4, 5, 6), shifts=(1,), dims=(2,))
+    [found] = write(s.program(s.add(rolled, s.input(5, 1))), limit=1)
+    assert "    X0D0, X0D1, X0D2, X1D0," in found.source
+    assert "    X0D0, X0D1, X0D2 = x0.shape\n    X1D0 = x1.shape[0]\n" in found.source

@@ -88,7 +88,8 @@ class Pulls:
         )
         text = body.value(tensor.node, index)
         made = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
-        for symbol, size in self._sizes.needed(made).items():
+        dims = [symbol for given in tensor.reads for symbol in self._sizes.of(given.name)]
+        for symbol, size in self._sizes.needed([*made, *dims]).items():
             self._scope.sizes[symbol] = self._sizes.closed(size)
         words = " ".join(made)
         return made, [given.name for given in tensor.reads if f"{given.name}_ptr" in words]

@@ -198,7 +198,7 @@ def _kernel(
     return Kernel(
         plan=plan,
         pointers=in_order(body.writer.pointers),
-        sizes=used_in([text], (*body.scope.sizes, "chunk", "n_splits")),
+        sizes=used_in([text], body.scope.sizes | {"chunk": "", "n_splits": ""}),
         body=(*head, *lines),
         grid=grid_text(grid),
         constants=constants,

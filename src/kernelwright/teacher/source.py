@@ -10,6 +10,7 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 
 MAX_INT32 = 2**31 - 1
+_DIM = re.compile(r"(\w+)\.shape\[(\d+)\]")
 HEADER = """\
 import torch
 import triton
@@ -45,10 +46,39 @@ def planned(constants: Mapping[str, str]) -> dict[str, int]:
     return {name: int(text) for name, text in constants.items() if text.isdigit()}
 
 
-def used_in(lines: Sequence[str], sizes: Iterable[str]) -> tuple[str, ...]:
-    """The sizes that a kernel's lines read; the others only its grid needs."""
+def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
+    """The sizes that a kernel's lines read, and all dimensions called after a tensor: which
+    of them are needed shows only in the last line. The others only its grid needs."""
     words = set(re.findall(r"\w+", " ".join(lines)))
-    return tuple(name for name in sizes if name in words)
+    return tuple(name for name, made in sizes.items() if name in words or names_dim(name, made))
+
+
+def names_dim(symbol: str, made: str) -> str:
+    """The tensor that a symbol is called after, X0D1, where it stands for a dimension of it."""
+    found = _DIM.fullmatch(made)
+    return found[1] if found and symbol == f"{found[1]}D{found[2]}".upper() else ""
+
+
+def size_lines(program: Program, sizes: Mapping[str, str]) -> list[str]:
+    """Wrapper lines that set sizes: those that are dimensions, a line a tensor, then those that are
+    computed."""
+    ranks = {value.name: value.type.rank for value in program.inputs}
+    dims: dict[str, dict[int, str]] = {}
+    for symbol, text in sizes.items():
+        if (found := _DIM.fullmatch(text)) and found[1] in ranks:
+            dims.setdefault(found[1], {})[int(found[2])] = symbol
+    lines = [_unpacked(name, ranks[name], read) for name, read in dims.items()]
+    read = {symbol for each in dims.values() for symbol in each.values()}
+    lines += [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
+    return [f"    {line}" for line in lines]
+
+
+def _unpacked(name: str, rank: int, symbols: Mapping[int, str]) -> str:
+    """The line that reads a shape: as many names as there are dimensions, if several count."""
+    if len(symbols) == 1:
+        [(at, symbol)] = symbols.items()
+        return f"{symbol} = {name}.shape[{at}]"
+    return f"{', '.join(symbols.get(at, '_') for at in range(rank))} = {name}.shape"
 
 
 def kernel_name(program: Program, suffix: str = "", values: Sequence[str] = ()) -> str:

@@ -14,7 +14,9 @@ from kernelwright.teacher.source import (
     guard,
     in_order,
     launch_lines,
+    names_dim,
     normalise,
+    size_lines,
 )
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import size_of
@@ -39,7 +41,8 @@ def kernel(
 
     Args:
         grid: text over sizes and names of tiles, which the wrapper does not have.
-        sizes: size symbols the wrapper knows.
+        sizes: size symbols the wrapper knows. Of a tensor whose dimensions are called after it, all
+            are passed: which of them the body needs shows only in its last line.
         computed: constexpr arguments besides the plan's tiles, where the body names them -> text
             of their value.
     """
@@ -51,7 +54,11 @@ def kernel(
     return Kernel(
         plan=plan,
         pointers=in_order(tensors),
-        sizes=tuple(symbol for symbol in sizes if symbol in words and symbol not in constants),
+        sizes=tuple(
+            symbol
+            for symbol, made in sizes.items()
+            if symbol not in constants and (symbol in words or names_dim(symbol, made) in tensors)
+        ),
         body=tuple(body),
         grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
         constants=tiles | constants,
@@ -74,7 +81,7 @@ def assemble(
     read = {name for kernel in kernels for name in kernel.pointers}
     inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
     lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
-    lines += [_INDENT + line for line in _size_lines(sizes)]
+    lines += size_lines(program, sizes)
     for buffer in buffers:
         lines.append(allocate(buffer, program.inputs[0].name))
     if not is_wide:
@@ -83,21 +90,6 @@ def assemble(
         lines += launch_lines(one)
     lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
     return candidate([value.name for value in program.inputs], lines, kernels, extra)
-
-
-def _size_lines(sizes: Mapping[str, str]) -> list[str]:
-    """Sizes read from shapes, a line a tensor; those computed from others after."""
-    read = {symbol: text for symbol, text in sizes.items() if ".shape[" in text}
-    tensors = dict.fromkeys(text.partition(".")[0] for text in read.values())
-    lines = [
-        _assignment({s: text for s, text in read.items() if text.startswith(f"{tensor}.")})
-        for tensor in tensors
-    ]
-    return lines + [f"{symbol} = {text}" for symbol, text in sizes.items() if symbol not in read]
-
-
-def _assignment(texts: Mapping[str, str]) -> str:
-    return f"{', '.join(texts)} = {', '.join(texts.values())}"
 
 
 def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:

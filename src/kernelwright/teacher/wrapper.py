@@ -15,6 +15,7 @@ from kernelwright.teacher.source import (
     guard,
     launch_lines,
     normalise,
+    size_lines,
 )
 from kernelwright.teacher.space import shape_texts, size_text
 
@@ -41,7 +42,7 @@ def assemble(program: Program, parts: Sequence[Part]) -> Candidate:
         f"    {normalise(value.name, value.type)}" for value in program.inputs if value.name in read
     ]
     for part in parts:
-        lines += [f"    {name} = {text}" for name, text in part.sizes.items()]
+        lines += size_lines(program, part.sizes)
         made = [*(_buffer(part.stage, tensor) for tensor in part.stage.outputs), *part.buffers]
         lines += [allocate(buffer, given[0]) for buffer in made]
         if not is_huge(part.stage):
