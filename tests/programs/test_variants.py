@@ -103,7 +103,7 @@ def test_shape_variants_differ_keep_attributes_and_run(program, seed):
     for variant in found:
         assert signature(variant) == signature(program)
         for ours, theirs in zip(variant.calls, program.calls, strict=True):
-            if ours.op not in ("layer_norm", "aten.sort.default"):
+            if ours.op not in ("layer_norm", "reshape", "aten.sort.default"):  # these name sizes
                 assert [a for a in ours.args if a[0] not in ("groups",)] == list(theirs.args)
         runs(variant)
 

@@ -75,8 +75,8 @@ def step(number, *, timed=True):
         "grad_norm": 1.0 / number,
         "learning_rate": 1e-5,
         "seconds": {
-            "decode": 10.0, "judge": 12.0, "judge_wait": 4.0, "learn": 5.0,
-            "lock_wait": 2.0, "other": 1.0, "step": 22.0,
+            "decode": 10.0, "judge": 12.0, "judge_wait": 4.0, "learn": 3.0,
+            "lock_wait": 2.0, "other": 1.0, "step": 20.0,
         },
     }  # fmt: skip
 

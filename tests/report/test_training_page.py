@@ -152,7 +152,7 @@ def test_what_became_of_rollouts_adds_up(run):
 def test_a_steps_seconds_are_stacked_without_what_goes_on_beside(run):
     found = chart(run, "Where a step's seconds go")
     assert [(shape.name, shape.last) for shape in found.shapes] == [
-        ("decode", "10"), ("judge wait", "4"), ("learn", "5"),
+        ("decode", "10"), ("judge wait", "4"), ("learn", "3"),
         ("lock wait", "2"), ("other", "1"),
     ]  # fmt: skip
 
