@@ -4,7 +4,7 @@ import re
 from statistics import fmean
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kernelwright.report.curves import (
@@ -74,6 +74,7 @@ def test_long_lines_are_means_of_neighbours_and_end_with_their_last_value():
 
 
 @given(st.lists(SHARES, min_size=1, max_size=30))
+@example([[0.0, 5e-324, 5e-324]])
 def test_layers_lie_on_each_other_and_add_up(rows):
     chart = stack_chart("x", [series(str(i), column) for i, column in enumerate(zip(*rows))])  # noqa: B905
     if chart is None:

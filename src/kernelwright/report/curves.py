@@ -1,6 +1,7 @@
 """Figures over the steps of a run as pictures: lines, and layers that add up."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -254,7 +255,7 @@ def _along(value: float, span: tuple[float, float], start: float, end: float) ->
 
 def _round_values(span: tuple[float, float]) -> list[float]:
     """Some NUM_TICKS multiples of 1, 2 or 5 times a power of ten."""
-    rough = (span[1] - span[0]) / NUM_TICKS
+    rough = max((span[1] - span[0]) / NUM_TICKS, sys.float_info.min)  # below, no digit is left
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough)
     first, last = math.ceil(span[0] / step), math.floor(span[1] / step)
