@@ -12,7 +12,8 @@ from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Input, Program
 from kernelwright.teacher.axes import AxisTable, Dims
 from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.source import MAX_INT32
+
+MAX_INT32 = 2**31 - 1
 
 COUNT = "__count__"
 """In a node's text: the number of reduced elements, named when the kernel is written."""

@@ -9,7 +9,6 @@ from kernelwright.core.plan import plan_comment
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
 
-MAX_INT32 = 2**31 - 1
 _DIM = re.compile(r"(\w+)\.shape\[(\d+)\]")
 HEADER = """\
 import torch
