@@ -25,6 +25,7 @@ import shutil
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -50,6 +51,7 @@ from kernelwright.verify.guests import LongLived, fitting, once_more, server, sh
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import at_aligned_shapes
 from kernelwright.verify.rejection import Rejected, faults
+from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import META, ModuleTask, Task
 from kernelwright.verify.trial import Trial
@@ -69,6 +71,9 @@ AHEAD = 2
 OWN_CODE_S = 3.0
 """CPU time of a candidate's own code, when it is compiled: its loops run on descriptions of tensors
 and have next to nothing to do. One that hangs there would cost the whole limit of wall time."""
+
+Look = Callable[[Trial, Guest], None]
+"""What is done with a candidate in its guest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +219,9 @@ class Recycled:
         """
 
         def look(trial: Trial, guest: Guest) -> None:
-            with sharing(self.rules.device):
-                self._run(trial, prepared.shapes, guest)
+            self._run(trial, prepared.shapes, guest)
 
-        return self._concluded(prepared, look)
+        return self._concluded(prepared, look, partial(sharing, self.rules.device))
 
     def time(self, prepared: Prepared, errors: ErrorFigures | None, budget_s: float) -> Verdict:
         """Times of a prepared candidate that was found right; the caller has the GPU alone.
@@ -236,32 +240,33 @@ class Recycled:
             trial.load(session)
             time_alone(session, session.tasks[trial.name], trial, self.seed, budget_s)
 
-        return self._concluded(prepared, look)
+        return self._concluded(prepared, look, nullcontext)
 
-    def _concluded(self, prepared: Prepared, look: Callable[[Trial, Guest], None]) -> Verdict:
+    def _concluded(self, prepared: Prepared, look: Look, hold: Hold) -> Verdict:
         trial = prepared.trial
         try:
             if trial.rejection is None:
-                trial = once_more(partial(self._in_guest, trial, look))
+                trial = once_more(partial(self._in_guest, trial, look, hold))
             return trial.verdict()
         finally:
             if trial.kernels is not None:
                 shutil.rmtree(trial.kernels, ignore_errors=True)
 
-    def _in_guest(self, compiled: Trial, look: Callable[[Trial, Guest], None]) -> Trial:
-        """The trial that was compiled, looked at in the guest. That is retired unless it is as it
-        was at birth, whatever is raised."""
+    def _in_guest(self, compiled: Trial, look: Look, hold: Hold) -> Trial:
+        """The trial that was compiled, looked at in the guest while the GPU is held. The guest is
+        retired unless it is as it was at birth, whatever is raised."""
         trial, guest = deepcopy(compiled), self.guests.next()
-        try:
-            with trial.ending():
-                look(trial, guest)
-        except BaseException:
-            self.guests.retire()
-            raise
-        found = _found_in(self.guests, guest, trial)
-        trial.rejection = trial.rejection or found
-        if trial.rejection is None:
-            trial.passed("process unchanged")
+        with hold():
+            try:
+                with trial.ending():
+                    look(trial, guest)
+            except BaseException:
+                self.guests.retire()
+                raise
+            found = _found_in(self.guests, guest, trial)
+            trial.rejection = trial.rejection or found
+            if trial.rejection is None:
+                trial.passed("process unchanged")
         return trial
 
     def _run(self, trial: Trial, shapes: Shapes, guest: Guest) -> None:

@@ -204,6 +204,7 @@ class StandingJudges:
         for one in self._open.values():
             one.future.set_exception(error)
         self._open.clear()
+        self._accepted.clear()
 
     def _settle(self, done: Done) -> None:
         contents = self._batches.pop(done.id)
