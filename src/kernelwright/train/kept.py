@@ -166,6 +166,7 @@ def arguments(recipe: Any, folder: Path, steps: int) -> dict[str, Any]:
         "bf16": on_gpu,
         "use_cpu": not on_gpu,
         "remove_unused_columns": False,
+        "ddp_find_unused_parameters": False,
         "report_to": "none",
         "disable_tqdm": True,
     }

@@ -120,6 +120,8 @@ def _pad_id(prepared: Prepared) -> int:
 
 def _config(recipe: Recipe, folder: Path, steps: int) -> SFTConfig:
     on_gpu = torch.cuda.is_available()
+    # Sums of gradients are not worth cutting the model's graph for, to overlap them with it.
+    torch._dynamo.config.optimize_ddp = False
     rows, passes = recipe.rows(this_process().num_processes)
     config = SFTConfig(
         **arguments(recipe, folder, steps),
