@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 
 import pytest
 
@@ -154,6 +155,13 @@ def test_the_same_seed_gives_the_same_and_another_one_others():
 def test_cuts_differ():
     found = write_whole(chain(), limit=12, seed=0)
     assert len({len(candidate.plan) for candidate in found}) > 1
+
+
+def test_candidates_that_fuse_nothing_are_the_likeliest_but_not_all():
+    found = [write_whole(chain(), limit=1, seed=seed)[0] for seed in range(60)]
+    largest = Counter(max(len(plan.fuses) for plan in each.plan) for each in found)
+    assert 30 <= largest[1] <= 54
+    assert largest[4] >= 6
 
 
 def test_equal_fragments_have_kernels_of_their_own():

@@ -46,10 +46,13 @@ def planned(constants: Mapping[str, str]) -> dict[str, int]:
 
 
 def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
-    """The sizes that a kernel's lines read, and all dimensions called after a tensor: which
-    of them are needed shows only in the last line. The others only its grid needs."""
+    """The sizes that a kernel's lines read, and the other dimensions of a tensor of which they read
+    one: which of them are needed shows only in the last line. The rest only its grid needs."""
     words = set(re.findall(r"\w+", " ".join(lines)))
-    return tuple(name for name, made in sizes.items() if name in words or names_dim(name, made))
+    read = {names_dim(name, made) for name, made in sizes.items() if name in words} - {""}
+    return tuple(
+        name for name, made in sizes.items() if name in words or names_dim(name, made) in read
+    )
 
 
 def names_dim(symbol: str, made: str) -> str:

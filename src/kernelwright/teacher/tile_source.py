@@ -14,9 +14,9 @@ from kernelwright.teacher.source import (
     guard,
     in_order,
     launch_lines,
-    names_dim,
     normalise,
     size_lines,
+    used_in,
 )
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import size_of
@@ -41,8 +41,7 @@ def kernel(
 
     Args:
         grid: text over sizes and names of tiles, which the wrapper does not have.
-        sizes: size symbols the wrapper knows. Of a tensor whose dimensions are called after it, all
-            are passed: which of them the body needs shows only in its last line.
+        sizes: size symbols the wrapper knows; those that `used_in` finds are passed.
         computed: constexpr arguments besides the plan's tiles, where the body names them -> text
             of their value.
     """
@@ -54,11 +53,7 @@ def kernel(
     return Kernel(
         plan=plan,
         pointers=in_order(tensors),
-        sizes=tuple(
-            symbol
-            for symbol, made in sizes.items()
-            if symbol not in constants and (symbol in words or names_dim(symbol, made) in tensors)
-        ),
+        sizes=tuple(symbol for symbol in used_in(body, sizes) if symbol not in constants),
         body=tuple(body),
         grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
         constants=tiles | constants,

@@ -77,11 +77,12 @@ class Slide:
         return [f"{self.at}_start = {plus(scaled, -self.padding)}"]
 
     def loop(self, is_unrolled: bool) -> tuple[str, str]:
-        """(loop header or nothing, line inside that gives the position)."""
+        """(loop header or nothing, line inside that gives the position). How long an adaptive
+        window is shows only at run time."""
         if self.kernel == 1 and not self.adaptive:
             return "", f"{self.at} = {self.at}_start"
         step = f"d{self.at}"
-        walk = "tl.static_range" if is_unrolled else "range"
+        walk = "tl.static_range" if is_unrolled and not self.adaptive else "range"
         moved = step if self.dilation in (None, 1) else f"{step} * {self.dilation}"
         return f"for {step} in {walk}({self.length}):", f"{self.at} = {self.at}_start + {moved}"
 
