@@ -51,6 +51,13 @@ def test_code_is_taken_with_the_names_of_its_inputs():
     assert "x0" in found.inputs
 
 
+@pytest.mark.parametrize(
+    ("placeholder", "name"), [("L_x0_", "x0"), ("L_args_0_", "x0"), ("s77", None)]
+)
+def test_inputs_have_the_program_s_names_whatever_pytorch_calls_them(placeholder, name):
+    assert module._input_of(placeholder, PROGRAM) == name
+
+
 def test_a_program_that_inductor_cannot_compile_is_refused(failing):
     failing(NotImplementedError("no such thing"))
     with pytest.raises(NotHarvested, match="NotImplementedError: no such thing"):

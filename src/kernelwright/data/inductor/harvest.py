@@ -4,6 +4,7 @@ Inductor has a backend that writes Triton for the CPU; a machine needs no GPU fo
 writes is the same but for the device. Sizes are symbols, so that the code is for every shape.
 """
 
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -92,7 +93,7 @@ def _harvest(program: Program) -> Harvest:
 
     def backend(graph: torch.fx.GraphModule, examples: list[Any]) -> Any:
         placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-        inputs.extend(_input_of(node) for node in placeholders)
+        inputs.extend(_input_of(str(node.target), program) for node in placeholders)
         return compile_fx.compile_fx(graph, examples)
 
     with _writing_triton(), mock.patch.object(GraphLowering, "compile_to_module", keep_code):
@@ -138,7 +139,10 @@ def _unfilled(value: Any) -> torch.Tensor:
     return torch.empty(made.shape, dtype=getattr(torch, made.dtype), memory_format=layout)
 
 
-def _input_of(node: torch.fx.Node) -> str | None:
-    """ "x0" of the placeholder "L_x0_"; None of a size's."""
-    target = str(node.target)
-    return target[2:-1] if target.startswith("L_") else None
+def _input_of(placeholder: str, program: Program) -> str | None:
+    """"x0" of "L_x0_", which PyTorch before 2.12 calls "L_args_0_"; None of a size's."""
+    if not placeholder.startswith("L_"):
+        return None
+    name = placeholder[2:-1]
+    place = re.fullmatch(r"args_(\d+)", name)
+    return program.inputs[int(place[1])].name if place else name
