@@ -38,12 +38,16 @@ from kernelwright.verify.trial import Trial
 
 MAX_TASKS = 256
 """Tasks a worker remembers."""
+NICENESS = 10
+"""Of judges and what they compile, beside whoever takes times: launches that wait for a core are
+late, and seem slow."""
 
 
 def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
     """The factory of workers that judge correctness, and take no times."""
     if recipe["device"] == "cuda":
         sleep_while_waiting()
+        os.nice(NICENESS)
     torch.set_num_threads(num_threads)
     return JudgeWorker(Recipe(**recipe))
 

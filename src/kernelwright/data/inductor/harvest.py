@@ -140,7 +140,7 @@ def _unfilled(value: Any) -> torch.Tensor:
 
 
 def _input_of(placeholder: str, program: Program) -> str | None:
-    """"x0" of "L_x0_", which PyTorch before 2.12 calls "L_args_0_"; None of a size's."""
+    """The program's "x0" of "L_x0_", or "L_args_0_" in PyTorch 2.11; None of a size's."""
     if not placeholder.startswith("L_"):
         return None
     name = placeholder[2:-1]
