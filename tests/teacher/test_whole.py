@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from kernelwright.core.candidate import Candidate, KernelPlan
-from kernelwright.ops.operator import TensorType
+from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import RELABELLING
@@ -150,6 +150,25 @@ def test_the_same_seed_gives_the_same_and_another_one_others():
     assert write_whole(program, limit=2, seed=1) == write_whole(program, limit=2, seed=1)
     sources = {c.source for seed in range(4) for c in write_whole(program, limit=1, seed=seed)}
     assert len(sources) > 2
+
+
+def test_the_types_of_what_a_part_is_given_and_makes_stand_above_it():
+    builder = Builder()
+    x = builder.input(TensorType((2, 3, 4, 5), "float16", Layout.CHANNELS_LAST))
+    (y,) = builder.call("exp", input=x)
+    (z,) = builder.call("sum", input=y, dim=(3,))
+    for seed in range(8):
+        (found,) = write_whole(builder.program([z]), limit=1, seed=seed)
+        told = re.findall(r"^# (.* -> .*)$", found.source, re.MULTILINE)
+        given, between = (
+            "x0 (2, 3, 4, 5) float16 channels_last",
+            "t0 (2, 3, 4, 5) float16 channels_last",
+        )
+        assert told in (
+            [f"{given} -> t1 (2, 3, 4) float16"],
+            [f"{given} -> {between}", f"{between} -> t1 (2, 3, 4) float16"],
+        )
+        assert all(f"{line}\n# Plan of " in found.source for line in told)
 
 
 def test_cuts_differ():

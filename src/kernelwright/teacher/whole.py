@@ -7,9 +7,11 @@ and they do beside kernels only.
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
+from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.combine import circular
 from kernelwright.programs.compose import Replacement, compose
 from kernelwright.programs.fragment import RELABELLING, part_of
@@ -108,7 +110,8 @@ class _Parts:
             if candidate is None:
                 return None
             inputs = tuple(value.name for value in own.inputs)
-            replacements.append(Replacement(part, inputs, own.outputs, candidate))
+            told = _with_types(own, candidate)
+            replacements.append(Replacement(part, inputs, own.outputs, told))
         if _is_all(self.program, parts):
             return replacements[0].alone(self.program)
         return compose(self.program, replacements, deletes=False)
@@ -129,6 +132,20 @@ def _own(program: Program, part: frozenset[int]) -> Program:
     place = {name: at for at, name in enumerate([*(v.name for v in program.inputs), *made])}
     inputs = tuple(sorted(own.inputs, key=lambda value: place[value.name]))
     return Program(inputs, own.calls, own.outputs)
+
+
+def _with_types(own: Program, candidate: Candidate) -> Candidate:
+    """With a comment above the first kernel: shapes and types of what the part is given and makes.
+    Its arguments follow from them, and a model would have to look for them all over the program."""
+    given = ", ".join(f"{value.name} {_said(value.type)}" for value in own.inputs)
+    made = ", ".join(f"{name} {_said(own.type_of(name))}" for name in own.outputs)
+    helpers, kernel, rest = candidate.source.partition(f"# Plan of {candidate.plan[0].kernel}\n")
+    return replace(candidate, source=f"{helpers}# {given} -> {made}\n{kernel}{rest}")
+
+
+def _said(made: TensorType) -> str:
+    layout = "" if made.layout is Layout.CONTIGUOUS else f" {made.layout}"
+    return f"{made.shape} {made.dtype}{layout}"
 
 
 def _is_all(program: Program, parts: Sequence[frozenset[int]]) -> bool:
