@@ -25,7 +25,7 @@ pairs() { # [inductor]
 
 settings() { # name: what it has in place of the recipe's
     case $1 in
-        embedded) echo "budget.minutes=$MINUTES" "batch.step_tokens=131072" ;;
+        embedded) echo "budget.minutes=$MINUTES" "batch.step_tokens=122880" ;;
         alone) echo "budget.minutes=$LESS" ;;
         no-plans) echo "budget.minutes=$LESS" "data.plans=false" ;;
         one-answer) echo "budget.minutes=$LESS" "data.answers=1" ;;

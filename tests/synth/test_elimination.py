@@ -8,7 +8,7 @@ from enumerating import fit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.synth.elimination import Elimination, largest_table, plan
+from kernelwright.synth.elimination import Elimination, _places, largest_table, plan
 
 SIZES = (2, 3, 4, 2)
 SCOPES = st.lists(
@@ -62,3 +62,17 @@ def test_a_wrong_table_does_not_fit():
 )
 def test_tables_are_no_larger_than_the_wiring_asks(scopes, entries):
     assert largest_table(plan(5, scopes), [10] * 5) == entries
+
+
+@given(
+    st.integers(1, 70),
+    st.integers(1, 5),
+    st.integers(0, 1 << 30),
+)
+def test_places_are_those_that_a_look_at_whole_rows_finds(entries, num_rows, seed):
+    rng = np.random.default_rng(seed)
+    table = np.cumsum(rng.integers(0, 3, (num_rows, entries)).astype(float), axis=1)
+    rows = rng.integers(0, num_rows, 40)
+    values = rng.choice([1.0, 0.7, 0.0], 40) * np.floor(rng.random(40) * table[rows, -1])
+    found = _places(table, rows, values)
+    assert found.tolist() == (table[rows] <= values[:, None]).sum(axis=1).tolist()

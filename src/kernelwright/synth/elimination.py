@@ -76,9 +76,19 @@ class Elimination:
             row = np.zeros(num, np.intp)
             for neighbour in around:
                 row = row * self._sizes[neighbour] + drawn[neighbour]
-            below = shares[row]  # (num, values)
-            drawn[variable] = (below <= rng.random((num, 1)) * below[:, -1:]).sum(axis=1)
+            drawn[variable] = _places(shares, row, rng.random(num) * shares[row, -1])
         return drawn
+
+
+def _places(table: Floats, rows: NDArray[np.intp], values: Floats) -> NDArray[np.intp]:
+    """(num,): how many entries of a row are no larger than its value. Rows of the table ascend;
+    whole rows would be gigabytes where there are thousands to look at."""
+    low, high = np.zeros(len(rows), np.intp), np.full(len(rows), table.shape[-1])
+    for _ in range(table.shape[-1].bit_length()):
+        middle = np.minimum((low + high) // 2, table.shape[-1] - 1)
+        is_low = (table[rows, middle] <= values) & (low < high)
+        low, high = np.where(is_low, middle + 1, low), np.where(is_low, high, middle)
+    return low
 
 
 def _product(scope: Scope, tables: Sequence[Table]) -> Floats:
