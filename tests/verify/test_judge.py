@@ -501,6 +501,16 @@ def test_a_part_is_changed_and_the_rest_is_not(shape):
     assert with_part_of(3, 4, seed=1) == 3
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 5), (64, 64)])
+def test_the_part_that_is_changed_is_neither_the_first_value_nor_the_last(shape):
+    """A cheat that knows its inputs by these got through in one run of 1,300."""
+    one, other = torch.zeros(shape), torch.ones(shape)
+    for seed in range(300):
+        mixed = with_part_of(one, other, seed).flatten()
+        assert mixed.any()
+        assert not mixed[[0, -1]].any()
+
+
 def test_in_pure_mode_own_kernels_must_take_a_share_of_the_time():
     checks.check_share(0.5, "pure")
     checks.check_share(0.99, "hybrid")
