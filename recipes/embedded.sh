@@ -30,7 +30,6 @@ settings() { # name: what it has in place of the recipe's
         no-plans) echo "budget.minutes=$LESS" "data.plans=false" ;;
         one-answer) echo "budget.minutes=$LESS" "data.answers=1" ;;
         inductor) echo "budget.minutes=$LESS" 'data.files=["pairs","pairs-inductor"]' "data.sources={inductor=10}" ;;
-        words) echo "budget.minutes=$LESS" 'model.fresh.longest="word"' "data.max_tokens=20480" ;;
     esac
 }
 
