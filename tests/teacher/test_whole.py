@@ -135,8 +135,8 @@ def test_what_a_form_makes_on_its_way_takes_no_name_of_the_program():
     """A loss becomes several values of its own."""
     builder = Builder()
     x, y = builder.input(TensorType((6, 40))), builder.input(TensorType((6, 40)))
-    for _ in range(4):
-        (x,) = builder.call("softmax", input=x, dim=-1)
+    for op in ("tanh", "exp", "sin", "sigmoid"):
+        (x,) = builder.call(op, input=x)
     (loss,) = builder.call("mse_loss", input=x, target=y, reduction="sum")
     program = builder.program([loss])
     with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
@@ -181,6 +181,17 @@ def test_candidates_that_fuse_nothing_are_the_likeliest_but_not_all():
     largest = Counter(max(len(plan.fuses) for plan in each.plan) for each in found)
     assert 30 <= largest[1] <= 54
     assert largest[4] >= 6
+
+
+def test_half_of_the_candidates_at_least_are_parts_of_one_call():
+    """Also where a part that is grown over several calls is the only one proposed."""
+    builder = Builder()
+    x = builder.input(TensorType((6, 40)))
+    for op in ("tanh", "exp", "sin"):
+        (x,) = builder.call(op, input=x)
+    program = builder.program([x])
+    found = [write_whole(program, limit=1, seed=seed)[0] for seed in range(40)]
+    assert 12 <= sum(len(each.plan) == 3 for each in found) <= 28
 
 
 def test_equal_fragments_have_kernels_of_their_own():

@@ -6,8 +6,9 @@ and they do beside kernels only.
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
@@ -42,13 +43,13 @@ def write_whole(
         An empty list where some call has no form.
     """
     found: dict[str, Candidate] = {}
-    proposals = propose(program, family, every=True)
+    cuts = _Cuts(program)
     parts_of = _Parts(program, precision)
     for number in range(TRIES * limit):
         if len(found) == limit:
             break
         rng = random.Random(derive(seed, "whole", number))
-        parts = _cut(program, proposals, rng.choice(SIZES), rng)
+        parts = cuts.draw(rng.choice(SIZES), rng)
         if parts is None:
             continue
         candidate = parts_of.written(parts, rng)
@@ -57,39 +58,61 @@ def write_whole(
     return list(found.values())
 
 
-def _cut(
-    program: Program, proposals: Sequence[frozenset[int]], size: int | None, rng: random.Random
-) -> list[frozenset[int]] | None:
-    """Disjoint parts that hold every call but views, larger ones the likelier; all calls where they
-    are nothing but views, which are copied then; None where no part holds some call.
+class _Cuts:
+    """Ways to cut a program into parts that can be written."""
 
-    Args:
-        size: of parts, at most, where there are such.
-    """
-    parts: list[frozenset[int]] = []
-    left = {i for i, call in enumerate(program.calls) if call.op not in RELABELLING}
-    if not left:
-        return [frozenset(range(len(program.calls)))]
-    while left:
-        free = frozenset(range(len(program.calls))).difference(*parts)
-        fitting = [part for part in proposals if part <= free and part & left]
-        fitting = fitting or list(_of_the_rest(program, free, left))
-        fitting = [part for part in fitting if not circular(program, [*parts, part])]
-        if not fitting:
-            return None
-        limit = max(size or len(program.calls), min(map(len, fitting)))
-        fitting = [part for part in fitting if len(part) <= limit]
-        (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])
-        parts.append(part)
-        left -= part
-    return parts
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._family = cache(family)
+        self._proposals = propose(program, self._family, every=True)
+        self._computing = frozenset(
+            i for i, call in enumerate(program.calls) if call.op not in RELABELLING
+        )
+        self._lone = [
+            part
+            for part in (frozenset({i}) for i in sorted(self._computing))
+            if self._family(part_of(program, part)) is not None
+        ]
 
+    def draw(self, size: int | None, rng: random.Random) -> list[frozenset[int]] | None:
+        """Disjoint parts that hold every call but views, larger ones the likelier; all calls where
+        they are nothing but views, which are copied then; None where no part holds some call.
 
-def _of_the_rest(
-    program: Program, free: frozenset[int], left: set[int]
-) -> Iterator[frozenset[int]]:
-    """Parts of what others have left, grown anew."""
-    return (part for part in propose(program, family, every=True, within=free) if part & left)
+        Args:
+            size: of parts, at most, where there are such.
+        """
+        calls = frozenset(range(len(self.program.calls)))
+        if not self._computing:
+            return [calls]
+        parts: list[frozenset[int]] = []
+        left = set(self._computing)
+        while left:
+            free = calls.difference(*parts)
+            fitting = self._fitting(free, left, are_lone=size == 1)
+            fitting = [part for part in fitting if not circular(self.program, [*parts, part])]
+            if not fitting:
+                return None
+            limit = max(size or len(calls), min(map(len, fitting)))
+            fitting = [part for part in fitting if len(part) <= limit]
+            (part,) = rng.choices(fitting, weights=[len(part) ** 2 for part in fitting])
+            parts.append(part)
+            left -= part
+        return parts
+
+    def _fitting(
+        self, free: frozenset[int], left: set[int], *, are_lone: bool
+    ) -> list[frozenset[int]]:
+        """Parts of what is free that hold a call that is left; where no proposal does, they are
+        grown anew."""
+        lone = [part for part in self._lone if part <= left]
+        if are_lone and lone:
+            return lone
+        fitting = [part for part in self._proposals if part <= free and part & left]
+        return fitting or [
+            part
+            for part in propose(self.program, self._family, every=True, within=free)
+            if part & left
+        ]
 
 
 class _Parts:
