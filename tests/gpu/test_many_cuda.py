@@ -33,6 +33,8 @@ def test_what_is_right_is_timed_by_the_clock_owner(tmp_path, grade):
     summary = judge_many(jobs, recipe, tmp_path, pools.judges, pools.clock)
     assert (summary["infra"], summary["codes"]["ok"]) == (0, 6)
     assert summary["clock"]["timed"] == 6
+    if grade == "recycled":
+        assert "compile" not in summary["clock"]["stages_s"], "the judges have compiled them"
     for line in record.read(tmp_path / "records.jsonl"):
         if line["record"] == "verdict":
             verdict = Verdict.from_json(line["verdict"])

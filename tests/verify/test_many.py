@@ -1,6 +1,7 @@
 """Many judgements: one record a job, resumed, never under another recipe, failures never scored."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,9 +14,10 @@ from kernelwright.sandbox.local_executor import LocalExecutor
 from kernelwright.verify import many_worker
 from kernelwright.verify.jobs import Job, read_jobs
 from kernelwright.verify.many import judge_many, with_times
-from kernelwright.verify.many_worker import JudgeWorker
+from kernelwright.verify.many_worker import ClockWorker, JudgeWorker
 from kernelwright.verify.pools import local_pools
 from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.recycled import Recycled
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text()
@@ -225,7 +227,76 @@ def test_the_timed_verdict_keeps_what_correctness_rests_on():
     assert (found.cases, found.grade, found.speedup) == (right.cases, "recycled", 2.0)
 
 
+def test_kernels_go_from_the_judge_to_the_clock_and_not_into_records(tmp_path):
+    handed = []
+
+    class Clock(Fake):
+        def finding(self, candidate):
+            handed.append(candidate["kernels"])
+            return super().finding(candidate)
+
+    found = {"verdict": verdict().to_json()}
+    judges = Fake({"good": lambda _: found | {"kernels": "/k"}, "plain": lambda _: dict(found)})
+    clock = Clock({"good": lambda _: timed(), "plain": lambda _: timed()})
+    judge_many([job("a"), job("b", "plain")], RECIPE, tmp_path, judges, clock)
+    assert handed == ["/k", None]
+    assert not any("kernels" in line for line in records(tmp_path, "verdict"))
+
+
 # -- the real thing, in Triton's interpreter
+
+
+@pytest.fixture
+def compiled(monkeypatch, tmp_path):
+    """Candidates are compiled as for a GPU: each into a folder of its own."""
+    prepare, made = Recycled.prepare, []
+
+    def prepare_with_kernels(self, shapes, candidate):
+        prepared = prepare(self, shapes, candidate)
+        prepared.trial.kernels = tmp_path / f"kernels-{len(made)}"
+        prepared.trial.kernels.mkdir()
+        made.append(prepared.trial.kernels)
+        return prepared
+
+    monkeypatch.setattr(Recycled, "prepare", prepare_with_kernels)
+    return made
+
+
+@pytest.mark.parametrize("timing", [True, False])
+def test_kernels_of_what_is_right_and_to_be_timed_stay(compiled, timing):
+    worker = JudgeWorker(replace(RECIPE, grade="recycled", timing=timing))
+    wrong = GOOD.replace("tl.maximum", "tl.minimum")
+    sources = [{"id": "good", "source": GOOD}, {"id": "wrong", "source": wrong}]
+    good, bad = worker.run({"reference": RELU, "candidates": sources})["found"]
+    worker.close()
+    assert good["verdict"]["accepted"]
+    assert not bad["verdict"]["accepted"]
+    assert [folder.exists() for folder in compiled] == [timing, False]
+    assert good.get("kernels") == (str(compiled[0]) if timing else None)
+    assert "kernels" not in bad
+
+
+def test_a_clock_owner_compiles_only_what_no_judge_has_compiled(compiled, monkeypatch, tmp_path):
+    times = []
+
+    def time_it(_recycled, prepared, _errors, _budget_s):
+        times.append(prepared.trial.kernels)
+        return verdict()
+
+    monkeypatch.setattr(Recycled, "time", time_it)
+    worker = ClockWorker(replace(RECIPE, grade="recycled"))
+    (tmp_path / "known").mkdir()
+    common = {"source": GOOD, "errors": None}
+    known = common | {"id": "known", "kernels": str(tmp_path / "known")}
+    gone = common | {"id": "gone", "kernels": str(tmp_path / "gone")}
+    job = {"reference": RELU, "candidates": [known, gone, common | {"id": "new", "kernels": None}]}
+    worker.begin(job)
+    found = worker.run(job)["found"]
+    worker.close()
+    assert [each["id"] for each in found if each["verdict"]["accepted"]] == ["known", "gone", "new"]
+    assert times == [tmp_path / "known", *compiled]
+    assert len(compiled) == 2
+    assert not any(folder.exists() for folder in times)
 
 
 @pytest.mark.parametrize("grade", ["fresh", "recycled"])

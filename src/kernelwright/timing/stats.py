@@ -1,8 +1,9 @@
 """Medians with an interval, without torch. The verdict's times come from here."""
 
-import random
 from collections.abc import Sequence
 from statistics import median
+
+import numpy as np
 
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Timing
@@ -21,12 +22,14 @@ def summarize(times_ms: Sequence[float], seed: int = 0) -> Timing:
     """
     if not times_ms:
         raise ValueError("no samples to summarize")
-    rng = random.Random(derive(seed, "bootstrap"))
-    count = len(times_ms)
     middle = median(times_ms)
-    low, high = _interval([median(rng.choices(times_ms, k=count)) for _ in range(_NUM_RESAMPLES)])
+    rng = np.random.default_rng(derive(seed, "bootstrap"))
+    low, high = _interval(_medians(times_ms, _resamples(rng, len(times_ms))))
     return Timing(
-        median_ms=middle, low_ms=min(middle, low), high_ms=max(middle, high), num_samples=count
+        median_ms=middle,
+        low_ms=min(middle, low),
+        high_ms=max(middle, high),
+        num_samples=len(times_ms),
     )
 
 
@@ -47,14 +50,10 @@ def ratio_interval(
         raise ValueError("no samples to compare")
     if is_paired and len(slow_ms) != len(fast_ms):
         raise ValueError("every pair needs both its halves")
-    rng = random.Random(derive(seed, "ratio"))
-    slow_at, fast_at = range(len(slow_ms)), range(len(fast_ms))
-    ratios = []
-    for _ in range(_NUM_RESAMPLES):
-        left = rng.choices(slow_at, k=len(slow_at))
-        right = left if is_paired else rng.choices(fast_at, k=len(fast_at))
-        ratios.append(median(slow_ms[i] for i in left) / median(fast_ms[i] for i in right))
-    low, high = _interval(ratios)
+    rng = np.random.default_rng(derive(seed, "ratio"))
+    left = _resamples(rng, len(slow_ms))
+    right = left if is_paired else _resamples(rng, len(fast_ms))
+    low, high = _interval(_medians(slow_ms, left) / _medians(fast_ms, right))
     ratio = median(slow_ms) / median(fast_ms)
     return min(low, ratio), max(high, ratio)
 
@@ -67,6 +66,17 @@ def noise_floor(times_ms: Sequence[float]) -> float | None:
     return max(abs(bound - 1.0) for bound in ratio_interval(times_ms[::2], times_ms[1::2]))
 
 
-def _interval(resampled: list[float]) -> tuple[float, float]:
-    ordered = sorted(resampled)
-    return ordered[round(0.025 * _NUM_RESAMPLES)], ordered[round(0.975 * _NUM_RESAMPLES) - 1]
+def _resamples(rng: np.random.Generator, count: int) -> np.ndarray:
+    """Places of the samples that are drawn, (resamples, count)."""
+    return rng.integers(count, size=(_NUM_RESAMPLES, count))
+
+
+def _medians(times_ms: Sequence[float], places: np.ndarray) -> np.ndarray:
+    medians: np.ndarray = np.median(np.asarray(times_ms)[places], axis=1)
+    return medians
+
+
+def _interval(resampled: np.ndarray) -> tuple[float, float]:
+    ordered = np.sort(resampled)
+    low, high = ordered[[round(0.025 * _NUM_RESAMPLES), round(0.975 * _NUM_RESAMPLES) - 1]]
+    return float(low), float(high)

@@ -251,9 +251,15 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
 
 
 def timing_job(judged: Sequence[tuple[Job, Record]]) -> Record:
-    """Of candidates for one reference, with what was found of each."""
+    """Of candidates for one reference, with what was found of each. Their kernels are the clock
+    owner's from then on."""
     candidates = [
-        {"id": job.content, "source": job.candidate, "errors": found["verdict"]["errors"]}
+        {
+            "id": job.content,
+            "source": job.candidate,
+            "errors": found["verdict"]["errors"],
+            "kernels": found.pop("kernels", None),
+        }
         for job, found in judged
     ]
     return {"reference": judged[0][0].reference, "candidates": candidates}

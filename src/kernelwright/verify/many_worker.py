@@ -1,9 +1,10 @@
 """The workers of `verify.many`: they judge batches of candidates of one task, or time one.
 
 A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}, to be timed with the
-"errors" of the verdict; so is what is found:
+"errors" of the verdict, and the folder of its "kernels"; so is what is found:
 {"found": [...], "stages": {...}, "worker": ...}. Each finding has the candidate's id and one of
-"verdict", "usage" (the task cannot be judged by) and "infra" (our side broke).
+"verdict", "usage" (the task cannot be judged by) and "infra" (our side broke). What is accepted and
+to be timed has its "kernels" beside the verdict: to compile them takes longer than to time them.
 """
 
 import os
@@ -95,18 +96,26 @@ class JudgeWorker:
 
     def _finding(self, reference: str, candidate: Record) -> Record:
         try:
-            task = self._task(reference)
-            verdict = self.look(task, candidate)
+            found = self.look(self._task(reference), candidate)
         except UsageError as error:
             return {"id": candidate["id"], "usage": str(error)}
         except Exception as error:  # ours, whatever it is; it is recorded and tried again
             return {"id": candidate["id"], "infra": "".join(traceback.format_exception(error))}
-        return {"id": candidate["id"], "verdict": verdict.to_json()}
+        return {"id": candidate["id"], **found}
 
-    def look(self, task: Task, candidate: Record) -> Verdict:
-        if self.recipe.grade == "recycled":
-            return self.judge.recycled.judge(self.prepared(task, candidate))
-        return self.judge.verify(task, candidate_of(candidate))
+    def look(self, task: Task, candidate: Record) -> Record:
+        if self.recipe.grade != "recycled":
+            return {"verdict": self.judge.verify(task, candidate_of(candidate)).to_json()}
+        prepared = self.prepared(task, candidate)
+        is_kept = False
+        try:
+            verdict = self.judge.recycled.judge(prepared)
+            is_kept = verdict.accepted and self.recipe.timing and prepared.trial.kernels is not None
+        finally:
+            if not is_kept:
+                prepared.discard()
+        found = {"verdict": verdict.to_json()}
+        return found | {"kernels": str(prepared.trial.kernels)} if is_kept else found
 
     def prepared(self, task: Task, candidate: Record) -> Prepared:
         """What was compiled of it in the background, or is now."""
@@ -114,7 +123,10 @@ class JudgeWorker:
         if compiled is not None:
             return compiled.result()
         recycled = self.judge.recycled
-        return recycled.prepare(recycled.shapes(task), candidate_of(candidate))
+        shapes = recycled.shapes(task)
+        if (kernels := _kernels_of(candidate)) is not None:
+            return recycled.known(shapes, candidate_of(candidate), kernels)
+        return recycled.prepare(shapes, candidate_of(candidate))
 
     def _prepare_arrived(self) -> None:
         """Have what came compiled in the background. Tasks are made here, in the judge's thread:
@@ -126,6 +138,8 @@ class JudgeWorker:
             except Exception:  # it shows again, as this job's, when its candidates are judged
                 continue
             for each in job["candidates"]:
+                if _kernels_of(each) is not None:
+                    continue
                 self._prepared[each["id"]] = self._compiling.submit(
                     self.judge.recycled.prepare, shapes, candidate_of(each)
                 )
@@ -159,6 +173,12 @@ class JudgeWorker:
             return load_task(path, self.judge.rules.device)
 
 
+def _kernels_of(candidate: Record) -> Path | None:
+    """What a judge has compiled of it, where that is on this machine."""
+    kernels = candidate.get("kernels")
+    return Path(kernels) if kernels and Path(kernels).is_dir() else None
+
+
 def candidate_of(values: Record) -> Candidate:
     return Candidate(source=values["source"], origin="file")
 
@@ -178,15 +198,19 @@ class ClockWorker(JudgeWorker):
         with gpu_lock(self.judge.rules.device.index or 0):
             return super().run(job)
 
-    def look(self, task: Task, candidate: Record) -> Verdict:
+    def look(self, task: Task, candidate: Record) -> Record:
         """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that
         look strange beside the errors seen before are judged in full."""
         found = candidate["errors"]  # None where nothing is floating-point
         errors = found and ErrorFigures(**found)
         budget_s = self.recipe.timing_s or clock.BUDGET_S
-        if self.recipe.grade == "recycled":
-            return self.judge.recycled.time(self.prepared(task, candidate), errors, budget_s)
-        return self._fresh(task, candidate, errors, budget_s)
+        if self.recipe.grade != "recycled":
+            return {"verdict": self._fresh(task, candidate, errors, budget_s).to_json()}
+        prepared = self.prepared(task, candidate)
+        try:
+            return {"verdict": self.judge.recycled.time(prepared, errors, budget_s).to_json()}
+        finally:
+            prepared.discard()
 
     def _fresh(
         self, task: Task, candidate: Record, errors: ErrorFigures | None, budget_s: float

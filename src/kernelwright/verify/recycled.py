@@ -29,6 +29,7 @@ from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kernelwright.core.candidate import Candidate
@@ -95,6 +96,11 @@ class Prepared:
     trial: Trial
     shapes: Shapes
 
+    def discard(self) -> None:
+        """Remove the kernels that were compiled of it."""
+        if self.trial.kernels is not None:
+            shutil.rmtree(self.trial.kernels, ignore_errors=True)
+
 
 @dataclass(slots=True)
 class SharedCases(Cases):
@@ -158,12 +164,18 @@ class Recycled:
                     shapes = self.shapes(task)
                     waiting.append(compiling.submit(self.prepare, shapes, candidate))
                     if len(waiting) > AHEAD:
-                        yield self.judge(waiting.popleft().result())
+                        yield self._judged(waiting.popleft().result())
                 while waiting:
-                    yield self.judge(waiting.popleft().result())
+                    yield self._judged(waiting.popleft().result())
             finally:
                 for each in waiting:
                     each.cancel()
+
+    def _judged(self, prepared: Prepared) -> Verdict:
+        try:
+            return self.judge(prepared)
+        finally:
+            prepared.discard()
 
     # -- reading and compiling
 
@@ -193,6 +205,15 @@ class Recycled:
         """
         return Prepared(once_more(partial(self._compiled, shapes, candidate)), shapes)
 
+    def known(self, shapes: Shapes, candidate: Candidate, kernels: Path) -> Prepared:
+        """A candidate that another judge has read, compiled and found right.
+
+        Args:
+            kernels: what was compiled of it.
+        """
+        trial = Trial(self.rules, candidate, grade="recycled", kernels=kernels)
+        return Prepared(trial, shapes)
+
     def _compiled(self, shapes: Shapes, candidate: Candidate) -> Trial:
         trial = Trial(self.rules, candidate, grade="recycled")
         if shapes.variants["base"] is not shapes.task:
@@ -211,7 +232,7 @@ class Recycled:
     # -- running
 
     def judge(self, prepared: Prepared) -> Verdict:
-        """Run and probe a prepared candidate.
+        """Run and probe a prepared candidate, whose kernels stay.
 
         Raises:
             UsageError: the task's reference fails.
@@ -224,7 +245,8 @@ class Recycled:
         return self._concluded(prepared, look, partial(sharing, self.rules.device))
 
     def time(self, prepared: Prepared, errors: ErrorFigures | None, budget_s: float) -> Verdict:
-        """Times of a prepared candidate that was found right; the caller has the GPU alone.
+        """Times of a prepared candidate that was found right, whose kernels stay; the caller has
+        the GPU alone.
 
         Args:
             errors: that it had then; None where nothing is floating-point.
@@ -244,13 +266,9 @@ class Recycled:
 
     def _concluded(self, prepared: Prepared, look: Look, hold: Hold) -> Verdict:
         trial = prepared.trial
-        try:
-            if trial.rejection is None:
-                trial = once_more(partial(self._in_guest, trial, look, hold))
-            return trial.verdict()
-        finally:
-            if trial.kernels is not None:
-                shutil.rmtree(trial.kernels, ignore_errors=True)
+        if trial.rejection is None:
+            trial = once_more(partial(self._in_guest, trial, look, hold))
+        return trial.verdict()
 
     def _in_guest(self, compiled: Trial, look: Look, hold: Hold) -> Trial:
         """The trial that was compiled, looked at in the guest while the GPU is held. The guest is
