@@ -333,6 +333,13 @@ def test_unknown_options_are_refused_before_anything_is_judged():
 # -- reading jobs
 
 
+@pytest.mark.parametrize("limit", ["timing_s", "wall_s", "budget_s"])
+@pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan")])
+def test_limits_of_no_time_are_refused(limit, seconds):
+    with pytest.raises(UsageError, match=f"{limit} = "):
+        replace(RECIPE, **{limit: seconds}).resolved()
+
+
 def test_jobs_name_files_or_hold_texts(tmp_path):
     (tmp_path / "ref.py").write_text(RELU)
     (tmp_path / "jobs.jsonl").write_text(

@@ -64,8 +64,13 @@ class Recipe:
         """See that there is such a judge, without touching a GPU.
 
         Raises:
-            UsageError: an option the judge does not know, or a device that is not there.
+            UsageError: an option the judge does not know, a limit of no time, or a device that is
+                not there.
         """
+        for name in ("timing_s", "wall_s", "budget_s"):
+            limit = getattr(self, name)
+            if limit is not None and not limit > 0:
+                raise UsageError(f"{name} = {limit}: no time at all", remedy="seconds above 0")
         device_named(self.device)
         Judge("cpu", self.precision, self.mode, grade=self.grade)
 
