@@ -399,6 +399,17 @@ def test_the_first_candidate_is_right_whatever_the_reference_rounds_to():
     assert {c.plan[0].precision for c in strict} >= {"tf32x3", ROUNDED}
 
 
+def test_transposed_groups_are_summed_in_fp32_as_the_library_does():
+    def modes(groups: int) -> set[str]:
+        window = {"groups": groups, "output_padding": (0, 0)}
+        program = conv((4, 64, 28, 28), (64, 64 // groups, 3, 3), **window)
+        ways_of_it = write(program, limit=64, seed=0, precision="strict", draw="uniform")
+        return {candidate.plan[0].precision for candidate in ways_of_it}
+
+    assert ROUNDED in modes(1)
+    assert modes(4) <= {"tf32x3", "ieee"}
+
+
 def test_every_precision_keeps_within_what_its_policy_allows():
     program = conv(IMAGE, (7, 5, 3, 3), padding=(1, 1))
     product = find(program, ImplicitGemm, "n")
