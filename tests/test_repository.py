@@ -2,11 +2,14 @@
 
 import ast
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from kernelwright.report.summary import write_summary
 
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "kernelwright"
@@ -108,6 +111,16 @@ def test_nothing_under_version_control_names_a_place_on_some_machine():
         for match in MACHINE_PATH.finditer(path.read_text())
     ]
     assert found == []
+
+
+def test_published_figures_are_those_of_the_records(tmp_path):
+    readme = tmp_path / "README.md"
+    readme.write_text((ROOT / "README.md").read_text())
+    made = tmp_path / "results"
+    shutil.copytree(ROOT / "results", made)
+    write_summary(made, readme)
+    assert readme.read_text() == (ROOT / "README.md").read_text()
+    assert (made / "summary.json").read_text() == (ROOT / "results" / "summary.json").read_text()
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.stem)

@@ -55,6 +55,17 @@ def place(tmp_path):
     return results, readme
 
 
+def test_levels_stand_in_order_and_probes_are_not_published(place):
+    results, readme = place
+    levels = ("L1", "L20", "L5", "L10")
+    record.append(results / "a.jsonl", [RUN, *(case(1, level=level) for level in levels)])
+    (results / "probes").mkdir()
+    record.append(results / "probes" / "b.jsonl", [RUN, case(1, level="L99"), {"level": "L98"}])
+    write_summary(results, readme)
+    found = [line.split("|")[1].split()[1] for line in readme.read_text().splitlines()[4:-2]]
+    assert found == ["L1", "L5", "L10", "L20"]
+
+
 def test_the_interval_of_the_speedup_decides_significance_where_there_is_one():
     interval = {"eager": [1.001, 1.1], "compiled": [0.99, 1.1]}
     near = case(1, 1.0, 1.005, 1.005, speedup_intervals=interval)

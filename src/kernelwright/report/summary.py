@@ -69,10 +69,11 @@ def write_summary(results: Path, readme: Path) -> dict[str, Any]:
 
 
 def read_groups(results: Path) -> dict[Key, Group]:
-    """Benchmark cases in every JSONL file under a folder, by row, rows sorted."""
+    """Benchmark cases in every JSONL file of a folder, by row, rows sorted. Folders in it hold what
+    is no published figure."""
     tasks: dict[Key, dict[Any, _Task]] = {}
     runs: dict[Key, Record] = {}
-    for path in sorted(results.rglob("*.jsonl")):
+    for path in sorted(results.glob("*.jsonl")):
         file = str(path.relative_to(results))
         run: Record | None = None
         for item in record.read(path):
@@ -95,8 +96,14 @@ def read_groups(results: Path) -> dict[Key, Group]:
             commit=runs[key]["environment"].get("commit"),
             device=str(runs[key]["environment"]["gpu"]).split(",")[0],
         )
-        for key, found in sorted(tasks.items())
+        for key, found in sorted(tasks.items(), key=lambda item: _by_numbers(item[0]))
     }
+
+
+def _by_numbers(key: Key) -> list[list[tuple[int, str]]]:
+    """To sort by: L5 before L20."""
+    pieces = (re.findall(r"\d+|\D+", name) for name in key)
+    return [[(int(p), "") if p.isdigit() else (-1, p) for p in piece] for piece in pieces]
 
 
 def summarize(groups: dict[Key, Group]) -> dict[str, Any]:
