@@ -37,7 +37,7 @@ def generate(tmp_path, capsys):
 
 
 def test_the_teacher_s_candidates_are_printed_with_their_plans(generate):
-    code, streams = generate("-n", 2)
+    code, streams = generate("--policy", "teacher", "-n", 2)
     assert code == 0
     for number in (1, 2):
         assert f"# candidate {number}: teacher\n" in streams.out
@@ -46,7 +46,8 @@ def test_the_teacher_s_candidates_are_printed_with_their_plans(generate):
 
 
 def test_json_has_text_and_candidate(generate):
-    code, streams = generate("-n", 2, "--json", "--seed", 3)
+    options = "--policy", "teacher", "-n", 2, "--json", "--seed", 3
+    code, streams = generate(*options)
     found = json.loads(streams.out)
     assert code == 0
     assert (found["policy"], found["sampling"]["seed"]) == ("teacher", 3)
@@ -54,7 +55,15 @@ def test_json_has_text_and_candidate(generate):
     for answer in found["answers"]:
         again = read_answer(answer["text"], origin="teacher").candidate
         assert json.loads(json.dumps(again.to_json()["plan"])) == answer["candidate"]["plan"]
-    assert generate("-n", 2, "--json", "--seed", 3)[1].out == streams.out
+    assert generate(*options)[1].out == streams.out
+
+
+def test_the_embedded_model_writes_unless_another_is_named(generate):
+    code, streams = generate("--json")
+    found = json.loads(streams.out)
+    assert (code, found["policy"]) == (0, "embedded")
+    (answer,) = found["answers"]
+    assert "def fused_operator(" in answer["candidate"]["source"]
 
 
 def test_an_answer_without_a_candidate_says_why(generate, server):
@@ -74,7 +83,7 @@ def test_what_was_written_before_a_failure_is_printed(generate, server):
 
 @pytest.mark.parametrize(
     "argv",
-    [("--policy", "gpt"), ("--policy", "hf:nowhere"), ("--policy", "embedded"), ("--top-p", 0)],
+    [("--policy", "gpt"), ("--policy", "hf:nowhere"), ("--top-p", 0)],
 )
 def test_what_cannot_be_used_is_the_user_s(generate, argv):
     code, streams = generate(*argv, "--json")

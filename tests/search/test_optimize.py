@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from functools import partial
 
 import pytest
 import torch
@@ -14,8 +15,10 @@ import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.lowering import lower
-from kernelwright.search.optimize import optimize_target
+from kernelwright.search import optimize
 from kernelwright.search.target import depends_on_mode
+
+optimize_target = partial(optimize.optimize_target, policy="teacher")
 
 MODEL = '''
 """A model."""
@@ -222,7 +225,7 @@ class Gate(nn.Module):
 def test_a_module_keeps_its_interface_and_falls_back_elsewhere(monkeypatch):
     module = Gate().eval()
     x, gate = torch.randn(4, 16), torch.randn(4, 16)
-    ours = kernelwright.optimize(module, (x,), {"gate": gate}, budget_s=120)
+    ours = kernelwright.optimize(module, (x,), {"gate": gate}, budget_s=120, policy="teacher")
     assert ours.optimization["verdict"]["accepted"]
     assert isinstance(ours, Gate)
     assert ours.norm.weight is module.norm.weight

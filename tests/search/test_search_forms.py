@@ -128,7 +128,8 @@ def test_a_rewritten_whole_is_judged_against_the_original(tmp_path, monkeypatch)
     monkeypatch.setattr("kernelwright.search.wholes.CPU_LIMIT_BYTES", 0)
     file = tmp_path / "target.py"
     file.write_text(FLAT)
-    result = optimize_target(str(file), out=tmp_path, device="cpu", budget_s=600, mode="pure")
+    options = {"policy": "teacher", "device": "cpu", "mode": "pure", "budget_s": 600}
+    result = optimize_target(str(file), out=tmp_path, **options)
     assert result["verdict"]["accepted"]
     assert result["algebra"] == ["sum_of_product"]
     assert result["rewrites"] == []

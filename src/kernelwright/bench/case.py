@@ -25,7 +25,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
-from kernelwright.policy.names import DEFAULT, TEACHER
+from kernelwright.policy.names import TEACHER
 from kernelwright.search.optimize import optimize_target
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
@@ -126,7 +126,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     )
     if job["spec"].endswith(".py"):
         say("timing side by side")
-        is_ours = job["options"].get("policy", DEFAULT) == TEACHER
+        is_ours = job["options"]["policy"] == TEACHER
         with hold():
             timed = _timed(job, kernel if verdict.accepted and is_ours else None, verdict.precision)
         found = found | timed if is_ours else _apart(found, timed)

@@ -39,7 +39,7 @@ from kernelwright.cli.options import (
 )
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.policy.names import DEFAULT, FORMS, are_policies
+from kernelwright.policy.names import FORMS, TEACHER, are_policies
 from kernelwright.report.suite_page import (
     CROSS_CHECK,
     LINT,
@@ -84,7 +84,7 @@ def command(
     root: RootOption,
     levels: LevelsOption = "1,2,3",
     folder: OutOption = Path("out/kernelbench"),
-    policy: PolicyOption = DEFAULT,
+    policy: PolicyOption = TEACHER,
     subset: SubsetOption = "all",
     only: OnlyOption = "",
     max_autotune: AutotuneOption = False,

@@ -21,7 +21,7 @@ from kernelwright.cli.options import (
     Precision,
     PrecisionOption,
 )
-from kernelwright.policy.names import DEFAULT
+from kernelwright.policy.names import TEACHER
 
 app = typer.Typer(no_args_is_help=True, help="Run benchmark suites; results are records.")
 
@@ -48,9 +48,9 @@ def modules(
 
     run = Run(
         suite="modules",
-        policy=DEFAULT,
+        policy=TEACHER,
         out=folder,
-        options=search_options(device, precision, mode, budget_s) | {"policy": DEFAULT},
+        options=search_options(device, precision, mode, budget_s) | {"policy": TEACHER},
         jobs=jobs,
         deadline_s=float("inf"),
         timeout_s=timeout_s,

@@ -4,7 +4,7 @@ TEACHER, EMBEDDED = "teacher", "embedded"
 PATH, URL = "hf:", "openai:"
 """Before the folder of a model, and before URL#model."""
 FORMS = "teacher, embedded, hf:PATH or openai:URL#model"
-DEFAULT = TEACHER
+DEFAULT = EMBEDDED
 """Of `optimize` and `generate`."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import Answer
-from kernelwright.policy.names import DEFAULT, FORMS, TEACHER
+from kernelwright.policy.names import FORMS, TEACHER
 from kernelwright.policy.policy import Interrupted, Policy, Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
@@ -45,7 +45,7 @@ class Sources:
     """Those that `spec` names, separated by commas. Models are asked of many programs together,
     before what they wrote is wanted."""
 
-    def __init__(self, spec: str = DEFAULT) -> None:
+    def __init__(self, spec: str = TEACHER) -> None:
         """
         Raises:
             UsageError: a policy has no such name, or cannot be used.
