@@ -1,6 +1,7 @@
 """The programs of a recipe's part: drawn, or read from a file, and kept clear of benchmarks."""
 
 import json
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -11,6 +12,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
+from kernelwright.data.pairs.loosened import with_more_outputs, with_other_numbers
 from kernelwright.data.pairs.recipe import Part, Recipe
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
@@ -64,7 +66,7 @@ class DrawnPrograms:
     The same program may come twice."""
 
     def __init__(self, recipe: Recipe, part: Part) -> None:
-        self.part = part
+        self.recipe, self.part = recipe, part
         self.seed = derive(recipe.seed, "programs", part.name)
         group = Group(
             name=part.name,
@@ -84,20 +86,31 @@ class DrawnPrograms:
             return None
         return self._origin(found, found.fingerprint)
 
-    def _origin(self, found: Found, fingerprint: str) -> Origin:
+    def _origin(self, found: Found, canonical: str) -> Origin:
         drawn = json.loads(found.line)["drawn"]
+        program = parse(json.loads(found.line)["text"])
+        changed = self._loosened(program, found.search.index)
         return Origin(
-            program=parse(json.loads(found.line)["text"]),
-            canonical=fingerprint,
+            program=changed,
+            canonical=canonical if changed == program else fingerprint(changed),
             origin="synth",
             licence=PROJECT_LICENCE,
             provenance={
                 "seed": self.seed,
                 "index": found.search.index,
                 "attempt": found.search.attempt,
-                "uniform": drawn["uniform"],
+                "uniform": drawn["uniform"] and changed == program,
             },
         )
+
+    def _loosened(self, program: Program, index: int) -> Program:
+        rng = random.Random(derive(self.seed, "loosened", index))
+        has_numbers, has_outputs = rng.random(), rng.random()
+        if has_numbers < self.recipe.numbers:
+            program = with_other_numbers(program, rng)
+        if has_outputs < self.recipe.outputs:
+            program = with_more_outputs(program, rng)
+        return program
 
 
 @dataclass(frozen=True, slots=True)

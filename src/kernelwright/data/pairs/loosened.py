@@ -1,0 +1,128 @@
+"""Drawn programs, closer to what is found in modules: numbers of any kind, several results.
+
+A space of programs has a few values for each attribute, and one result that all calls lead to. Who
+learns from these alone writes 0.2 where a module has 0.125, and drops a value that is read
+elsewhere too, as the parts of a larger program have.
+"""
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.build import canonical
+from kernelwright.programs.program import Call, Program, Ref
+
+CHANGED = 0.75
+"""Calls that get other numbers, also in place of defaults, in a program that does."""
+TO_NUMBER = 0.5
+"""Inputs that are read by one of these calls alone, and become a number."""
+TAKE_A_NUMBER = frozenset({"add", "sub", "mul", "div", "lt", "le", "gt", "ge"})
+FIXED = frozenset({"p", "exponent", "scale_factor", "label_smoothing", "momentum"})
+"""Numbers that decide what is computed, or whose range is narrow."""
+FACTORS = (0.3, 3.0)
+"""Between which a number is multiplied: its sign and its size tell what it is for."""
+FULL = 0.15
+"""Numbers with all their digits, as a square root has them; others have one to four."""
+NEGATIVE = 0.2
+PLACES = (3, 12)
+"""Decimal places of an epsilon."""
+MOST_OUTPUTS = 2
+"""Values that are returned beside the last."""
+
+
+def with_other_numbers(program: Program, rng: random.Random) -> Program:
+    """Numbers of calls drawn anew, and some inputs become numbers; zero stays, and so do the types
+    of all results."""
+    program = _with_inputs_as_numbers(program, rng)
+    calls = tuple(_renumbered(call, rng) for call in program.calls)
+    return replace(program, calls=calls)
+
+
+def with_more_outputs(program: Program, rng: random.Random) -> Program:
+    """One or two of the values on the way are returned too, in the order in which they are made;
+    the same program where there are none."""
+    made = [name for call in program.calls for name in call.outputs]
+    others = [name for name in made if name not in program.outputs]
+    if not others:
+        return program
+    more = rng.sample(others, min(len(others), rng.randint(1, MOST_OUTPUTS)))
+    returned = {*more, *program.outputs}
+    return replace(program, outputs=tuple(name for name in made if name in returned))
+
+
+def _with_inputs_as_numbers(program: Program, rng: random.Random) -> Program:
+    reads = Counter(name for call in program.calls for name in call.refs())
+    lone = {v.name for v in program.inputs if reads[v.name] == 1} - set(program.outputs)
+    calls, gone = [], set()
+    for call in program.calls:
+        other = dict(call.args).get("other")
+        if (
+            isinstance(other, Ref)
+            and other.name in lone
+            and _takes_a_number(program, call)
+            and rng.random() < TO_NUMBER
+        ):
+            gone.add(other.name)
+            number = _constant(rng)
+            args = tuple((n, number if n == "other" else value) for n, value in call.args)
+            call = replace(call, args=args)
+        calls.append(call)
+    kept = tuple(value for value in program.inputs if value.name not in gone)
+    return canonical(replace(program, inputs=kept, calls=tuple(calls))) if gone else program
+
+
+def _takes_a_number(program: Program, call: Call) -> bool:
+    """A number in place of `other` leaves the types of its operand and its result as they are."""
+    operand = dict(call.args).get("input")
+    if call.op not in TAKE_A_NUMBER or not isinstance(operand, Ref):
+        return False
+    read, (made,) = program.type_of(operand.name), call.types
+    is_same = made.shape == read.shape and made.layout == read.layout
+    return is_same and is_float(read.dtype) and made.dtype in (read.dtype, "bool")
+
+
+def _renumbered(call: Call, rng: random.Random) -> Call:
+    if call.is_extern or rng.random() > CHANGED:
+        return call
+    factor = _factor(rng)  # one for all: bounds stay in order
+    return replace(call, args=tuple(_redrawn(call, factor, rng)))
+
+
+def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[str, Any]]:
+    given = dict(call.args)
+    for param in call.operator.params:
+        value = given.get(param.name, param.default)
+        if type(value) is float and param.name not in FIXED:
+            is_epsilon = param.name == "eps"
+            value = _epsilon(rng) if is_epsilon else _written(value * factor, rng)
+        if param.name in given or value != param.default:
+            yield param.name, given[param.name] if value == param.default else value
+
+
+def _factor(rng: random.Random) -> float:
+    low, high = FACTORS
+    return float(low * (high / low) ** rng.random())
+
+
+def _written(number: float, rng: random.Random) -> float:
+    """The number as somebody would write it."""
+    return number if rng.random() < FULL else float(f"{number:.{rng.randint(1, 4)}g}")
+
+
+def _epsilon(rng: random.Random) -> float:
+    return float(f"{rng.choice((1, 1, 1, 2, 5))}e-{rng.randint(*PLACES)}")
+
+
+def _constant(rng: random.Random) -> float:
+    """A factor or an addend: a power of two or of ten, one over a root, or any."""
+    kinds = (
+        0.5 ** rng.randint(1, 8),
+        10.0 ** rng.randint(-4, 4),
+        1 / math.sqrt(2.0 ** rng.randint(1, 10)),
+        _written(10 ** rng.uniform(-2, 2), rng),
+    )
+    return -rng.choice(kinds) if rng.random() < NEGATIVE else rng.choice(kinds)

@@ -1,0 +1,135 @@
+"""Programs with other numbers and more results: still programs, and of the same types."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from kernelwright.core.errors import UsageError
+from kernelwright.data.pairs.loosened import FIXED, with_more_outputs, with_other_numbers
+from kernelwright.data.pairs.programs import programs_of
+from kernelwright.data.pairs.recipe import Recipe
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.program import Ref
+from kernelwright.programs.text import parse, to_text
+from kernelwright.synth.benchmark import synthetic_v1
+
+PROGRAMS = [parse(line["text"]) for line in synthetic_v1() if line["level"] > 1][::7]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
+def test_what_becomes_of_a_program_is_one_and_its_results_keep_their_types(program):
+    rng = random.Random(3)
+    numbers = with_other_numbers(program, rng)
+    assert parse(to_text(numbers)) == numbers
+    assert [call.op for call in numbers.calls] == [call.op for call in program.calls]
+    assert [call.types for call in numbers.calls] == [call.types for call in program.calls]
+    assert numbers.outputs == program.outputs
+    more = with_more_outputs(program, rng)
+    assert parse(to_text(more)) == more
+    assert more.calls == program.calls
+    assert 0 < len(more.outputs) - len(program.outputs) <= 2
+    made = [name for call in more.calls for name in call.outputs]
+    assert list(more.outputs) == [name for name in made if name in more.outputs]
+    assert set(program.outputs) < set(more.outputs)
+
+
+def test_numbers_differ_from_draw_to_draw_and_defaults_are_never_given():
+    seen = Counter()
+    for seed, program in enumerate(PROGRAMS):
+        for call in with_other_numbers(program, random.Random(seed)).calls:
+            defaults = {param.name: param.default for param in call.operator.params}
+            for name, value in call.args:
+                if type(value) is float and name not in FIXED:
+                    assert value != defaults[name]
+                    seen[value] += 1
+    assert len(seen) > 40
+
+
+def test_numbers_that_decide_what_is_computed_stay():
+    for program in PROGRAMS:
+        for seed in range(3):
+            calls = with_other_numbers(program, random.Random(seed)).calls
+            for before, after in zip(program.calls, calls, strict=True):
+                kept = [dict(call.args).get(name) for name in FIXED for call in (before, after)]
+                assert kept[::2] == kept[1::2]
+
+
+def clamped(low=-1.0, high=1.0):
+    builder = Builder()
+    x = builder.input(TensorType((8, 8)))
+    (made,) = builder.call("clamp", input=x, min=low, max=high)
+    return builder.program([made])
+
+
+def test_bounds_stay_in_order():
+    for seed in range(200):
+        (call,) = with_other_numbers(clamped(0.5, 1.0), random.Random(seed)).calls
+        assert 0 < call.arg("min") < call.arg("max")
+
+
+def test_an_input_that_is_read_once_may_become_a_number():
+    builder = Builder()
+    x, y, z = (builder.input(TensorType((8, 8))) for _ in range(3))
+    (t,) = builder.call("mul", input=x, other=y)
+    (u,) = builder.call("add", input=t, other=z)
+    (v,) = builder.call("sub", input=u, other=z)
+    program = builder.program([v])
+    found = Counter()
+    for seed in range(60):
+        made = with_other_numbers(program, random.Random(seed))
+        mul, add, _ = made.calls
+        assert add.arg("other") == Ref(made.inputs[-1].name), "what is read twice stays"
+        number = mul.arg("other")
+        found[type(number)] += 1
+        assert len(made.inputs) == (3 if isinstance(number, Ref) else 2)
+    assert found[float] > 15
+    assert found[Ref] > 15
+
+
+def test_an_input_that_decides_the_shape_or_the_type_stays_one():
+    builder = Builder()
+    x = builder.input(TensorType((8, 1)))
+    y, z = builder.input(TensorType((8, 8))), builder.input(TensorType((8, 8), "float32"))
+    (t,) = builder.call("mul", input=x, other=y)
+    (h,) = builder.call("to_dtype", input=t, dtype="float16")
+    (u,) = builder.call("add", input=h, other=z)
+    program = builder.program([u])
+    for seed in range(30):
+        assert len(with_other_numbers(program, random.Random(seed)).inputs) == 3
+
+
+def test_a_program_of_one_call_has_no_other_results():
+    assert with_more_outputs(clamped(), random.Random(0)) == clamped()
+
+
+def recipe(**shares):
+    part = {"name": "p", "level": 2, "programs": 60, "draw": "small"}
+    draw = {"small": {"weights": "balanced", "quality": {"lint": False}}}
+    return Recipe.of({"part": [part], "draw": draw, **shares})
+
+
+def drawn(**shares):
+    made = recipe(**shares)
+    programs = programs_of(made, made.part[0])
+    return [programs[index] for index in range(20)]
+
+
+def test_shares_of_drawn_programs_are_loosened():
+    plain, all_of_them = drawn(), drawn(outputs=1.0)
+    assert drawn() == plain
+    for one, other in zip(plain, all_of_them, strict=True):
+        assert other.program.calls == one.program.calls
+        assert len(other.program.outputs) > len(one.program.outputs)
+        assert other.canonical != one.canonical
+        assert not other.provenance["uniform"]
+    some = drawn(outputs=0.5, numbers=0.5)
+    same = sum(one == other for one, other in zip(plain, some, strict=True))
+    assert 2 <= same <= 18
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_shares_are_shares(share):
+    with pytest.raises(UsageError, match="shares"):
+        recipe(numbers=share)
