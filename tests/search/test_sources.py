@@ -100,6 +100,16 @@ def test_models_are_asked_of_many_programs_together_and_of_none_again(server):
         assert sum(told in text for text in texts) == 2
 
 
+def test_a_model_s_likeliest_answer_comes_first(server):
+    spec = model(server, ANSWER)
+    written(spec)
+    asked = [each["temperature"] for each in server.asked(spec.partition("#")[2])]
+    assert asked == [0.0, sources.TEMPERATURE]
+    asking = Sources(spec)
+    asking.ask([PROGRAM], RULES, limit=1, seed=0)
+    assert server.asked(spec.partition("#")[2])[-1]["temperature"] == 0.0
+
+
 def test_models_give_their_memory_back_before_what_they_wrote_is_judged(monkeypatch):
     told = []
 
@@ -115,7 +125,7 @@ def test_models_give_their_memory_back_before_what_they_wrote_is_judged(monkeypa
 
     monkeypatch.setattr(sources, "policy", lambda _: Telling())
     written("telling")
-    assert told == ["write", "release"]
+    assert told == ["write", "write", "release"]
 
 
 @pytest.mark.parametrize("spec", ["", " , ", "teacher,gpt"])

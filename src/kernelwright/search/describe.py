@@ -8,6 +8,7 @@ from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
+from kernelwright.search.traffic import eager_bytes, moved_bytes
 from kernelwright.search.variant import Variant
 
 
@@ -60,14 +61,8 @@ def _call(program: Program, call: Call) -> Record:
         "outputs": list(call.outputs),
         "shapes": [list(made.shape) for made in call.types],
         "flops": program.flops_of(call),
-        "bytes": _call_bytes(program, call) * _launches(call),
+        "bytes": eager_bytes(program, [call]),
     }
-
-
-def _call_bytes(program: Program, call: Call) -> int:
-    if not call.is_extern:
-        return call.operator.bytes_moved(program.bound(call), call.types)
-    return sum(program.type_of(n).num_bytes for n in {*call.refs(), *call.outputs})
 
 
 def tuned_records(variant: Variant) -> list[Record]:
@@ -178,9 +173,9 @@ def result_record(
             + sum(map(_launches, rest)),
         },
         "bytes": {
-            "before": sum(_call_bytes(original, c) for c in original.calls if _launches(c)),
-            "after": sum(t.fragment.program.bytes_fused() for t in chosen)
-            + sum(_call_bytes(program, c) for c in rest if _launches(c)),
+            "before": eager_bytes(original, original.calls),
+            "after": sum(moved_bytes(t.fragment.program, t.best) for t in chosen if t.best)
+            + eager_bytes(program, rest),
             "least": original.bytes_fused(),
         },
         "flops": original.flops(),

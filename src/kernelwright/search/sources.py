@@ -1,7 +1,7 @@
 """Where candidates for fragments come from: the teacher, and the models that the user names."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
@@ -17,7 +17,7 @@ from kernelwright.teacher.writer import write
 from kernelwright.verify.judging import Rules
 
 TEMPERATURE, TOP_P = 1.0, 0.95
-"""Of models: a candidate is one of several, and the judge sees to it that it is right."""
+"""Of what models write beside their likeliest answer: the judge sees to it that it is right."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +96,8 @@ class Sources:
             )
             for program in new.values()
         ]
-        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s)
+        share_s = for_s and for_s / min(limit, 2)
+        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=share_s)
         found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
         for model in tuple(self._models):
             answers = self._write(model, requests, limit, sampling)
@@ -109,15 +110,21 @@ class Sources:
     def _write(
         self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
     ) -> list[list[Answer]]:
-        """What the model writes for each request, also where it fails on the way."""
+        """What the model writes for each request, the likeliest answer first, also where it fails
+        on the way."""
+        likeliest = replace(sampling, temperature=0.0, top_p=1.0)
+        found: list[list[Answer]] = [[] for _ in requests]
         try:
-            return model.write(requests, samples=limit, sampling=sampling)
+            for samples, how in ((1, likeliest), (limit - 1, sampling)):
+                answers = model.write(requests, samples=samples, sampling=how) if samples else []
+                _add(found, answers)
         except InfraError as error:
             self._models.remove(model)
             self.failed.append(FailedSource(origin=model.name, message=str(error)))
-            return error.answers if isinstance(error, Interrupted) else [[] for _ in requests]
+            _add(found, error.answers if isinstance(error, Interrupted) else [])
         finally:
             model.release()  # the judge works on the same device
+        return found
 
     def written(
         self, program: Program, rules: Rules, *, limit: int, seed: int
@@ -143,3 +150,8 @@ class Sources:
             else:
                 found.setdefault(candidate.source, candidate)
         return list(found.values()), unread
+
+
+def _add(found: list[list[Answer]], answers: Sequence[Sequence[Answer]]) -> None:
+    for of_one, more in zip(found, answers, strict=False):
+        of_one += more

@@ -7,13 +7,15 @@ from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.program import Program
 from kernelwright.search.sources import Sources, Unread
+from kernelwright.search.traffic import eager_bytes, moved_bytes
 from kernelwright.teacher.writer import family
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
 CANDIDATES_CPU = 2
-"""Without a GPU speed is not measured and the writer's own order decides: one, one in reserve."""
+"""Without a GPU speed is not measured; what moves least is taken, in the writer's own order: one,
+and one in reserve."""
 
 MIN_SAVING = 0.02
 """Share of the fragment's PyTorch time a winner must save: below it, a difference is noise."""
@@ -73,7 +75,7 @@ def tune(fragment: Fragment, judge: Judge, sources: Sources, *, limit: int, seed
             program, judge.rules, limit=affordable(judge, limit), seed=seed
         )
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
-    winner, reason, saving = _choose(fragment, verdicts, judge)
+    winner, reason, saving = _choose(fragment, candidates, verdicts, judge)
     return Tuned(
         fragment=fragment,
         family=family(program) or "",
@@ -91,7 +93,7 @@ def _is_convolution(program: Program) -> bool:
 
 
 def _choose(
-    fragment: Fragment, verdicts: list[Verdict], judge: Judge
+    fragment: Fragment, candidates: list[Candidate], verdicts: list[Verdict], judge: Judge
 ) -> tuple[int | None, str, float]:
     accepted = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
     if not accepted:
@@ -99,11 +101,12 @@ def _choose(
         return None, f"stays PyTorch: no candidate accepted ({why})", 0.0
     if judge.on_gpu:
         return _fastest(verdicts, accepted, must_win=judge.rules.mode != "pure")
-    program = fragment.program
-    saved = program.bytes_unfused() - program.bytes_fused()
+    moved = {i: moved_bytes(fragment.program, candidates[i]) for i in accepted}
+    best = min(accepted, key=moved.__getitem__)
+    saved = eager_bytes(fragment.program, fragment.program.calls) - moved[best]
     if saved <= 0 and judge.rules.mode != "pure":
-        return None, "stays PyTorch: a single operator, no traffic to save (estimate)", 0.0
-    return accepted[0], f"saves {saved:,} bytes of traffic (estimate)", float(max(saved, 1))
+        return None, "stays PyTorch: no traffic to save (estimate)", 0.0
+    return best, f"saves {saved:,} bytes of traffic (estimate)", float(max(saved, 1))
 
 
 def _fastest(

@@ -1,0 +1,39 @@
+"""Bytes that PyTorch moves, and a candidate as far as its plan tells: where nothing is timed."""
+
+from collections.abc import Iterable
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.programs.fragment import RELABELLING, part_of
+from kernelwright.programs.program import Call, Program
+
+
+def eager_bytes(program: Program, calls: Iterable[Call]) -> int:
+    """Of these calls in PyTorch: each reads its inputs and writes its outputs once; views are
+    free."""
+    return sum(_call_bytes(program, call) for call in calls if call.op not in RELABELLING)
+
+
+def _call_bytes(program: Program, call: Call) -> int:
+    if not call.is_extern:
+        return call.operator.bytes_moved(program.bound(call), call.types)
+    return sum(program.type_of(n).num_bytes for n in {*call.refs(), *call.outputs})
+
+
+def moved_bytes(program: Program, candidate: Candidate) -> int:
+    """Of the parts that the plan cuts the program into, each of which reads what it is given and
+    writes what it makes once. A plan without parts makes one of all calls; one whose parts are none
+    saves nothing."""
+    parts = {kernel.part for kernel in candidate.plan if kernel.part}
+    if not parts:
+        return program.bytes_fused()
+    cut = [
+        [i for i, call in enumerate(program.calls) if set(call.outputs) & set(part)]
+        for part in parts
+    ]
+    wanted = {i for i, call in enumerate(program.calls) if call.op not in RELABELLING}
+    if not wanted <= {i for calls in cut for i in calls}:
+        return eager_bytes(program, program.calls)
+    try:
+        return sum(part_of(program, calls).bytes_fused() for calls in cut)
+    except ValueError:  # no part of a program
+        return eager_bytes(program, program.calls)
