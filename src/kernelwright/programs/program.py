@@ -146,14 +146,13 @@ class Program:
 
     def bytes_unfused(self) -> int:
         """Device-memory traffic if every call reads its inputs and writes its outputs once."""
-        total = 0
-        for call in self.calls:
-            if not call.is_extern:
-                total += call.operator.bytes_moved(self.bound(call), call.types)
-                continue
-            names = (*dict.fromkeys(call.refs()), *call.outputs)
-            total += sum(self._types[name].num_bytes for name in names)
-        return total
+        return sum(map(self.bytes_of, self.calls))
+
+    def bytes_of(self, call: Call) -> int:
+        """Traffic of one of its calls."""
+        if not call.is_extern:
+            return call.operator.bytes_moved(self.bound(call), call.types)
+        return sum(self._types[name].num_bytes for name in {*call.refs(), *call.outputs})
 
     def bytes_fused(self) -> int:
         """Traffic of one perfect kernel: each input read once, each output written once."""

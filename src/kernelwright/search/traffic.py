@@ -10,13 +10,7 @@ from kernelwright.programs.program import Call, Program
 def eager_bytes(program: Program, calls: Iterable[Call]) -> int:
     """Of these calls in PyTorch: each reads its inputs and writes its outputs once; views are
     free."""
-    return sum(_call_bytes(program, call) for call in calls if call.op not in RELABELLING)
-
-
-def _call_bytes(program: Program, call: Call) -> int:
-    if not call.is_extern:
-        return call.operator.bytes_moved(program.bound(call), call.types)
-    return sum(program.type_of(n).num_bytes for n in {*call.refs(), *call.outputs})
+    return sum(program.bytes_of(call) for call in calls if call.op not in RELABELLING)
 
 
 def moved_bytes(program: Program, candidate: Candidate) -> int:
