@@ -1,5 +1,7 @@
 """Candidates of models beside the teacher's: asked together, read, judged, and named in records."""
 
+import time
+
 import pytest
 import torch
 
@@ -108,6 +110,28 @@ def test_a_model_s_likeliest_answer_comes_first(server):
     asking = Sources(spec)
     asking.ask([PROGRAM], RULES, limit=1, seed=0)
     assert server.asked(spec.partition("#")[2])[-1]["temperature"] == 0.0
+
+
+def test_nothing_is_drawn_when_the_likeliest_answers_took_the_time(monkeypatch):
+    asked = []
+
+    class Slow:
+        name = "slow"
+
+        def write(self, requests, *, samples, sampling):
+            asked.append((samples, sampling.temperature, sampling.for_s))
+            time.sleep(0.2)
+            return [[] for _ in requests]
+
+        def release(self): ...
+
+    monkeypatch.setattr(sources, "policy", lambda _: Slow())
+    Sources("slow").ask([PROGRAM], RULES, limit=4, seed=0, for_s=0.1)
+    assert asked == [(1, 0.0, 0.1)]
+    Sources("slow").ask([PROGRAM], RULES, limit=4, seed=0, for_s=60.0)
+    (samples, temperature, for_s) = asked[-1]
+    assert (samples, temperature) == (3, sources.TEMPERATURE)
+    assert 0 < for_s < 60.0
 
 
 def test_models_give_their_memory_back_before_what_they_wrote_is_judged(monkeypatch):

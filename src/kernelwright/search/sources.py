@@ -1,5 +1,6 @@
 """Where candidates for fragments come from: the teacher, and the models that the user names."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -96,8 +97,7 @@ class Sources:
             )
             for program in new.values()
         ]
-        share_s = for_s and for_s / min(limit, 2)
-        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=share_s)
+        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s)
         found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
         for model in tuple(self._models):
             answers = self._write(model, requests, limit, sampling)
@@ -111,13 +111,16 @@ class Sources:
         self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
     ) -> list[list[Answer]]:
         """What the model writes for each request, the likeliest answer first, also where it fails
-        on the way."""
+        on the way. Others are drawn in the time that is left."""
         likeliest = replace(sampling, temperature=0.0, top_p=1.0)
         found: list[list[Answer]] = [[] for _ in requests]
+        begin_s = time.monotonic()
         try:
-            for samples, how in ((1, likeliest), (limit - 1, sampling)):
-                answers = model.write(requests, samples=samples, sampling=how) if samples else []
-                _add(found, answers)
+            _add(found, model.write(requests, samples=1, sampling=likeliest))
+            left_s = sampling.for_s and sampling.for_s - (time.monotonic() - begin_s)
+            if limit > 1 and (left_s is None or left_s > 0):
+                drawn = replace(sampling, for_s=left_s)
+                _add(found, model.write(requests, samples=limit - 1, sampling=drawn))
         except InfraError as error:
             self._models.remove(model)
             self.failed.append(FailedSource(origin=model.name, message=str(error)))
