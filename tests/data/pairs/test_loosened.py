@@ -37,14 +37,14 @@ def test_what_becomes_of_a_program_is_one_and_its_results_keep_their_types(progr
 
 def test_numbers_differ_from_draw_to_draw_and_defaults_are_never_given():
     seen = Counter()
-    for seed, program in enumerate(PROGRAMS):
+    for seed, program in enumerate(PROGRAMS * 3):
         for call in with_other_numbers(program, random.Random(seed)).calls:
             defaults = {param.name: param.default for param in call.operator.params}
             for name, value in call.args:
                 if type(value) is float and name not in FIXED:
                     assert value != defaults[name]
                     seen[value] += 1
-    assert len(seen) > 40
+    assert len(seen) > 80
 
 
 def test_numbers_that_decide_what_is_computed_stay():

@@ -87,8 +87,8 @@ class DrawnPrograms:
         return self._origin(found, found.fingerprint)
 
     def _origin(self, found: Found, canonical: str) -> Origin:
-        drawn = json.loads(found.line)["drawn"]
-        program = parse(json.loads(found.line)["text"])
+        line = json.loads(found.line)
+        program = parse(line["text"])
         changed = self._loosened(program, found.search.index)
         return Origin(
             program=changed,
@@ -99,7 +99,7 @@ class DrawnPrograms:
                 "seed": self.seed,
                 "index": found.search.index,
                 "attempt": found.search.attempt,
-                "uniform": drawn["uniform"] and changed == program,
+                "uniform": line["drawn"]["uniform"] and changed == program,
             },
         )
 
