@@ -137,6 +137,21 @@ def test_an_error_in_a_kernel_names_its_line(guest):
     assert "missing" in source.splitlines()[caught.value.line - 1]
 
 
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("json.loads('{')", r"\(raised in json.decoder, \d+\)$"),
+        ("len(3)", r"has no len\(\)$"),
+    ],
+    ids=["a library", "its own code"],
+)
+def test_an_error_as_a_candidate_runs_says_whose_code_raised_it(guest, call, said):
+    guest.load(f"import json\ndef fused_operator():\n    return [{call}]\n")
+    with pytest.raises(GuestFault, match=said) as caught:
+        guest.run("candidate", [], seed=1)
+    assert caught.value.line == 3
+
+
 MODEL = (
     HEADER
     + """

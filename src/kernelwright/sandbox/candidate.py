@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import linecache
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,15 +141,26 @@ def _names(nodes: Sequence[ast.AST]) -> set[str]:
 
 
 def fault(error: BaseException, path: Path | None, default: str) -> dict[str, Any]:
-    """An exception of the candidate's as data: kind, type, message, line in its file."""
+    """An exception of the candidate's as data: kind, type, message, line in its file. Of what went
+    wrong as it ran, the message ends with the place, where that is in code of others."""
     chain = list(_chain(error))
-    root = chain[-1]
+    root, kind = chain[-1], _kind(chain, default)
+    place = _foreign_place(root, path) if kind == "runtime" else ""
     return {
-        "kind": _kind(chain, default),
+        "kind": kind,
         "type": type(root).__name__,
-        "message": f"{root}"[:_MESSAGE_LIMIT],
+        "message": f"{root}"[:_MESSAGE_LIMIT] + place,
         "line": None if path is None else _line(chain, path),
     }
+
+
+def _foreign_place(error: BaseException, path: Path | None) -> str:
+    """Where code outside of the candidate's file raised it: " (raised in inspect, 1745)"."""
+    last = list(traceback.walk_tb(error.__traceback__))[-1:]
+    if not last or last[0][0].f_code.co_filename == str(path):
+        return ""
+    frame, line = last[0]
+    return f" (raised in {frame.f_globals.get('__name__')!s:.80}, {line})"
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
