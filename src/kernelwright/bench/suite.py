@@ -129,7 +129,8 @@ def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> Non
     def serve(number: int, queue: SimpleQueue[Case]) -> None:
         is_alone = queue is alone
         gpu = run.gpus[number % len(run.gpus)]
-        with Worker(WORKER, run.work / f"worker-{number}.log", gpu) as worker:
+        log = run.work / f"worker-{number}.log"
+        with Worker(WORKER, log, gpu, jobs=run.jobs) as worker:
             while time.monotonic() < run.deadline_s - kept_back_s(queue):
                 try:
                     case = queue.get_nowait()

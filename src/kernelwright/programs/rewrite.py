@@ -29,8 +29,8 @@ def split_conv_bias(program: Program) -> Program:
         if call.is_extern or call.operator.family != "convolution" or bias is None:
             return None
         (product,) = builder.call(call.op, **values)
-        channels, space = builder.types[bias.name].shape[0], call.types[0].rank - 2
-        (column,) = builder.call("reshape", input=bias, shape=(channels, *(1,) * space))
+        ones = (1,) * (call.types[0].rank - 2)
+        (column,) = builder.call("reshape", input=bias, shape=(-1, *ones))  # at any size
         return builder.call("add", input=product, other=column)
 
     return rewritten(program, rule)
@@ -85,7 +85,7 @@ def channels_last(program: Program) -> Program:
             if is_row:
                 (made,) = builder.call(call.op.replace("1d", "2d"), **values)
                 made = converter.convert(builder, made, Layout.CONTIGUOUS)
-                return builder.call("reshape", input=made, shape=call.types[0].shape)
+                return builder.call("squeeze", input=made, dim=2)
         return builder.call(call.op, **values)
 
     def finish(builder: Builder, name: str, ref: Ref) -> Ref:
@@ -103,9 +103,7 @@ def _of_one_row(builder: Builder, values: dict[str, Any]) -> dict[str, Any]:
     """Parameters of a 1D convolution as those of the 2D one over a single row of pixels."""
     wide = dict(values)
     for name in ("input", "weight"):
-        first, second, length = builder.types[values[name].name].shape
-        shape = (first, second, 1, length)
-        (wide[name],) = builder.call("reshape", input=values[name], shape=shape)
+        (wide[name],) = builder.call("unsqueeze", input=values[name], dim=2)
     for name, of_row in (("stride", 1), ("dilation", 1), ("padding", 0), ("output_padding", 0)):
         if not isinstance(size := values.get(name, ""), str):
             wide[name] = (of_row, *(size if isinstance(size, tuple) else (size,)))

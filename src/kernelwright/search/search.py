@@ -10,12 +10,13 @@ from itertools import islice
 
 from kernelwright.core.seed import derive
 from kernelwright.programs.combine import Option, combine
-from kernelwright.programs.fragment import extract
+from kernelwright.programs.fragment import Graph, extract
 from kernelwright.programs.partition import covering_first, propose
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
 from kernelwright.search.forms import CHANNELS_LAST, Form, forms
+from kernelwright.search.parts import smaller_parts, without_outer_views
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources
 from kernelwright.search.tune import Tuned, affordable, stays, tune
@@ -39,7 +40,7 @@ MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
-WRITING_SHARE, MIN_WRITING_S = 0.5, 5.0
+WRITING_SHARE, MIN_WRITING_S = 0.75, 5.0
 """Of the time that is left for a form: for models to write, at most, each time they are asked."""
 CANDIDATE_S = 1.5
 """Of that time: compiling, two cases, times."""
@@ -143,11 +144,11 @@ class Search:
         program = form.program
         every = self._judge.rules.mode == "pure"
         for_s = max(PROPOSING_SHARE * until.left_s(), MIN_PROPOSING_S)
-        proposals = self._in_order(program, propose(program, family, every=every, for_s=for_s))
-        proposals += self._whole(program, proposals)
+        proposals = propose(program, family, every=every, for_s=for_s)
+        proposals = self._for_models(program, self._in_order(program, proposals))
         limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
-        for number, calls in enumerate(proposals, 1):
+        for number, calls in enumerate(proposals, 1):  # which get more on the way
             if self._is_settled(program, calls, tuned):
                 continue
             if self._is_late(until, tuned):
@@ -158,6 +159,8 @@ class Search:
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             self._compile_next(ahead, program, proposals[number - 1 :], tuned, limit)
             tuned.append(self._tune(program, calls, limit))
+            if self._sources.has_models and not any(v.accepted for v in tuned[-1].verdicts):
+                proposals[number:number] = smaller_parts(program, calls, proposals)
         chosen = self._chosen(program, tuned)
         while every and until.left_s() >= 0:
             gaps = _gaps(program, tuned, chosen)
@@ -175,11 +178,18 @@ class Search:
         has_some = bool(tuned) or (bool(self._known) and time.monotonic() > self._end_s)
         return has_some and until.left_s() < 0
 
-    def _whole(self, program: Program, proposals: Sequence[frozenset[int]]) -> list[frozenset[int]]:
-        """For models, which write several kernels at once, the program as one fragment too."""
+    def _for_models(
+        self, program: Program, proposals: Sequence[frozenset[int]]
+    ) -> list[frozenset[int]]:
+        """The proposals as models can write them, if there are any; as they write several kernels
+        at once, the program as one fragment too."""
+        if not self._sources.has_models:
+            return list(proposals)
         whole = frozenset(range(len(program.calls)))
-        is_open = self._sources.has_models and not any(call.is_extern for call in program.calls)
-        return [whole] if is_open and whole and whole not in proposals else []
+        is_open = whole and not any(call.is_extern for call in program.calls)
+        every = [*proposals, whole] if is_open else proposals
+        graph = Graph(program)
+        return [*dict.fromkeys(without_outer_views(program, each, graph) for each in every)]
 
     def _ask(
         self,

@@ -19,6 +19,8 @@ from kernelwright.verify.judging import Rules
 
 TEMPERATURE, TOP_P = 1.0, 0.95
 """Of what models write beside their likeliest answer: the judge sees to it that it is right."""
+DRAWING_SHARE = 0.6
+"""Of a model's time: until when it draws answers beside the likeliest, without which nothing is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,13 +113,14 @@ class Sources:
         self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
     ) -> list[list[Answer]]:
         """What the model writes for each request, the likeliest answer first, also where it fails
-        on the way. Others are drawn in the time that is left."""
+        on the way. Others are drawn in what is left of a share of its time."""
         likeliest = replace(sampling, temperature=0.0, top_p=1.0)
         found: list[list[Answer]] = [[] for _ in requests]
         begin_s = time.monotonic()
         try:
             _add(found, model.write(requests, samples=1, sampling=likeliest))
-            left_s = sampling.for_s and sampling.for_s - (time.monotonic() - begin_s)
+            spent_s = time.monotonic() - begin_s
+            left_s = sampling.for_s and DRAWING_SHARE * sampling.for_s - spent_s
             if limit > 1 and (left_s is None or left_s > 0):
                 drawn = replace(sampling, for_s=left_s)
                 _add(found, model.write(requests, samples=limit - 1, sampling=drawn))

@@ -75,7 +75,7 @@ def tune(fragment: Fragment, judge: Judge, sources: Sources, *, limit: int, seed
             program, judge.rules, limit=affordable(judge, limit), seed=seed
         )
     verdicts = judge.screen(program_task(program, name="fragment"), candidates)
-    winner, reason, saving = _choose(fragment, candidates, verdicts, judge)
+    winner, reason, saving = _choose(fragment, candidates, verdicts, unread, judge)
     return Tuned(
         fragment=fragment,
         family=family(program) or "",
@@ -93,12 +93,15 @@ def _is_convolution(program: Program) -> bool:
 
 
 def _choose(
-    fragment: Fragment, candidates: list[Candidate], verdicts: list[Verdict], judge: Judge
+    fragment: Fragment,
+    candidates: list[Candidate],
+    verdicts: list[Verdict],
+    unread: list[Unread],
+    judge: Judge,
 ) -> tuple[int | None, str, float]:
     accepted = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
     if not accepted:
-        why = verdicts[0].message if verdicts else "no writer covers these operators"
-        return None, f"stays PyTorch: no candidate accepted ({why})", 0.0
+        return None, f"stays PyTorch: {_why_none(verdicts, unread)}", 0.0
     if judge.on_gpu:
         return _fastest(verdicts, accepted, must_win=judge.rules.mode != "pure")
     moved = {i: moved_bytes(fragment.program, candidates[i]) for i in accepted}
@@ -107,6 +110,14 @@ def _choose(
     if saved <= 0 and judge.rules.mode != "pure":
         return None, "stays PyTorch: no traffic to save (estimate)", 0.0
     return best, f"saves {saved:,} bytes of traffic (estimate)", float(max(saved, 1))
+
+
+def _why_none(verdicts: list[Verdict], unread: list[Unread]) -> str:
+    if verdicts:
+        return f"no candidate accepted ({verdicts[0].message})"
+    if unread:
+        return f"no candidate in what was written ({unread[0].reason}: {unread[0].message})"
+    return "no candidate was written"
 
 
 def _fastest(
