@@ -124,7 +124,7 @@ def test_a_failure_of_ours_is_tried_again(cases, tmp_path):
 class Short:
     """A worker whose cases find memory only when they are alone."""
 
-    def __init__(self, _module, _log, gpu):
+    def __init__(self, _module, _log, gpu, jobs):
         self.asked, self.gpu = [], gpu
 
     def __enter__(self):
@@ -178,6 +178,16 @@ def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with Worker("tells", tmp_path / "log", "7") as worker:
         assert worker.run({}, 60.0)["CUDA_VISIBLE_DEVICES"] == "7"
+
+
+@pytest.mark.parametrize(("cores", "jobs", "threads"), [(16, 1, "16"), (16, 3, "5"), (2, 8, "1")])
+def test_workers_share_the_cores(tmp_path, monkeypatch, cores, jobs, threads):
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    module = tmp_path / "tells.py"
+    module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Worker("tells", tmp_path / "log", jobs=jobs) as worker:
+        assert worker.run({}, 60.0)["OMP_NUM_THREADS"] == threads
 
 
 def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tmp_path):

@@ -1,13 +1,17 @@
 """Decoding on a GPU: captured steps write what plain steps write, and what transformers writes."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 import torch
 
 from kernelwright.policy.decode import Decoder
 from kernelwright.policy.embedded import fresh_model
+from kernelwright.policy.endpoint import Message
+from kernelwright.policy.local import LocalModel
 from kernelwright.policy.policy import Sampling
+from kernelwright.timing.clock import gpu_lock
 
 NUM_TOKENS, STOP = 300, 7
 LENGTHS = (1, 2, 40, 200, 255, 256, 300, 511) * 5
@@ -121,3 +125,16 @@ def test_captured_steps_see_weights_that_change_in_place(model, prompts):
         with torch.no_grad():
             for each, value in zip(model.parameters(), kept, strict=True):
                 each.copy_(value)
+
+
+def test_nothing_is_written_while_another_takes_times():
+    """Without that, steps of a model would lie between its timed calls."""
+    policy = LocalModel.embedded()
+    talk = [(Message("user", "Say nothing."),)]
+    sampling = Sampling(max_tokens=64)
+    policy.chat(talk, samples=1, sampling=sampling)  # what is captured once
+    with ThreadPoolExecutor(1) as beside:
+        with gpu_lock():
+            written = beside.submit(policy.chat, talk, samples=1, sampling=sampling)
+            assert not wait([written], timeout=2.0).done
+        assert wait([written], timeout=60.0).done

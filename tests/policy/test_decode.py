@@ -2,8 +2,10 @@
 
 import gc
 import random
+import time
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -25,6 +27,7 @@ from kernelwright.policy import steps
 from kernelwright.policy.decode import Decoder
 from kernelwright.policy.draw import draw, uniforms
 from kernelwright.policy.policy import Sampling
+from kernelwright.timing.stages import stage
 
 NUM_TOKENS, CONTEXT, STOP = 50, 256, 7
 SIZES = {
@@ -165,6 +168,34 @@ def test_what_is_not_written_in_time_is_cut_off_or_left_out():
     assert all(written.is_cut_off for written in found)
     again = decoder.decode(prompts[:1], seeds=[0], sampling=Sampling(max_tokens=9))
     assert again == decode(tiny(), prompts[:1], Sampling(max_tokens=9))
+
+
+def test_rows_are_written_in_turns_in_which_others_wait_and_which_take_no_time_between():
+    """What follows a turn, such as a reader's work, is none; waiting for one costs no seconds."""
+    open_turns, num_turns = [], 0
+
+    @contextmanager
+    def turn():
+        nonlocal num_turns
+        with stage("wait for others", is_waiting=True):
+            time.sleep(0.05)
+        open_turns.append(True)
+        num_turns += 1
+        yield
+        open_turns.pop()
+
+    prompts, model = prompts_of([5] * 4), tiny()
+    sampling = Sampling(max_tokens=24, for_s=3.0)
+    decoder = Decoder(model, stops=[STOP], turn=turn)
+    written = {}
+    for number, row in decoder.stream(prompts, seeds=[0] * 4, sampling=sampling):
+        assert not open_turns
+        written[number] = row
+    alone = Decoder(model, stops=[STOP]).decode(prompts, seeds=[0] * 4, sampling=sampling)
+    assert [written[number] for number in range(4)] == alone
+    assert num_turns >= max(len(row.tokens) for row in alone)
+    late = Sampling(max_tokens=24, for_s=0.8 * 0.05 * num_turns)
+    assert decoder.decode(prompts, seeds=[0] * 4, sampling=late) == alone
 
 
 def test_rows_end_with_the_context():

@@ -57,6 +57,8 @@ def test_biases_become_additions():
         "conv_transpose2d", "reshape", "add", "mean",
     ]  # fmt: skip
     assert all(dict(call.args).get("bias") is None for call in rewritten.calls)
+    columns = [call.arg("shape") for call in rewritten.calls if call.op == "reshape"]
+    assert columns == [(-1, 1, 1)] * 2, "right at other sizes too, where PyTorch keeps them"
 
 
 def test_channels_last_converts_once_and_propagates():

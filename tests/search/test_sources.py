@@ -8,7 +8,7 @@ import torch
 import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.policy.answer import answer_text
+from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.text import parse, to_text
 from kernelwright.search import sources
 from kernelwright.search.optimize import optimize_target
@@ -131,7 +131,7 @@ def test_nothing_is_drawn_when_the_likeliest_answers_took_the_time(monkeypatch):
     Sources("slow").ask([PROGRAM], RULES, limit=4, seed=0, for_s=60.0)
     (samples, temperature, for_s) = asked[-1]
     assert (samples, temperature) == (3, sources.TEMPERATURE)
-    assert 0 < for_s < 60.0
+    assert 0 < for_s < sources.DRAWING_SHARE * 60.0
 
 
 def test_models_give_their_memory_back_before_what_they_wrote_is_judged(monkeypatch):
@@ -202,8 +202,41 @@ def test_a_wrong_kernel_of_a_model_is_not_kept(server, tmp_path):
     assert wrong != ANSWER
     result, lines = optimized(tmp_path, model(server, wrong))
     assert result["num_triton"] == 0
-    codes = {line["verdict"]["code"] for line in lines if line["record"] == "candidate"}
-    assert codes == {"wrong_values"}
+    tried = [line for line in lines if line["record"] == "candidate"]
+    assert tried[0]["verdict"]["code"] == "wrong_values"
+    assert not any(line["verdict"]["accepted"] for line in tried), "nor for parts of it"
+
+
+class Beginner:
+    """Writes as the teacher does, but for programs of two calls and more something wrong."""
+
+    name = "beginner"
+
+    def write(self, requests, **_):
+        return [[self._answer(request.program)] for request in requests]
+
+    def _answer(self, program):
+        source = answer_text(write(program, limit=1)[0])
+        wrong = source.replace(", mask=", " + 1, mask=") if len(program.calls) > 1 else source
+        return read_answer(wrong, origin=self.name)
+
+    def release(self): ...
+
+
+def test_what_a_model_cannot_write_whole_it_is_asked_for_in_parts(monkeypatch, tmp_path):
+    monkeypatch.setattr(sources, "policy", lambda _: Beginner())
+    result, lines = optimized(tmp_path, "beginner")
+    fragments = [line for line in lines if line["record"] == "fragment"]
+    assert fragments[0]["calls"] == [0, 1, 2]
+    assert fragments[0]["winner"] is None
+    (softmax,) = (line for line in fragments if line["calls"] == [2])
+    (accepted,) = {
+        line["verdict"]["accepted"]
+        for line in lines
+        if line["record"] == "candidate" and line["fragment"] == softmax["id"]
+    }
+    assert accepted
+    assert result["verdict"]["code"] in ("ok", "no_kernel")
 
 
 def test_answers_that_are_none_are_in_the_records(server, tmp_path):

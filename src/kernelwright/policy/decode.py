@@ -7,8 +7,8 @@ looks every few steps only.
 """
 
 import math
-import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows, Waiting
 from kernelwright.policy.slots import SlotCache, grouped
 from kernelwright.policy.steps import Steps
+from kernelwright.timing.stages import worked_s
 
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
 """At once, where memory is no tighter limit."""
@@ -55,17 +56,24 @@ class Decoder:
     """One model, with memory and captured steps that are kept from call to call."""
 
     def __init__(
-        self, model: PreTrainedModel, *, stops: Collection[int], max_rows: int = 0
+        self,
+        model: PreTrainedModel,
+        *,
+        stops: Collection[int],
+        max_rows: int = 0,
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """
         Args:
             stops: tokens that end a row.
             max_rows: at once; 0: as many as memory has room for.
+            turn: entered for a few steps at a time, so that others may have the device in between.
 
         Raises:
             UsageError: the model attends in a way that fixed slots cannot serve.
         """
         self._model, self._config = model, model.config.get_text_config()
+        self._turn = turn
         self._steps = Steps(model, stops=stops)
         self._stops = frozenset(stops)
         self._device = model.device
@@ -124,28 +132,34 @@ class Decoder:
 
     def _all(self, waiting: list[Waiting], for_s: float | None) -> Iterator[tuple[int, Written]]:
         """Every row as it ends, by its index; those last in `waiting` begin first. After `for_s`
-        seconds all that run end, and those that wait do not begin."""
-        end_s = math.inf if for_s is None else time.monotonic() + for_s
+        seconds, of which turns that others have are none, all that run end, and those that wait do
+        not begin."""
+        end_s = math.inf if for_s is None else worked_s() + for_s
         running: dict[int, Waiting] = {}
-        while waiting or running:
-            free = [slot for slot in range(self._cache.rows) if slot not in running]
-            if waiting and (not running or len(free) * REFILL_SHARE >= self._cache.rows):
-                begun = {slot: waiting.pop() for slot in free[: len(waiting)]}
-                self._begin(begun)
-                running |= begun
-            rows = self._rows.first(self._densely(running))
-            longest = max(each.length for each in running.values()) + self._pace
-            bucket = self._lengthen(longest)
-            for _ in range(self._pace):
-                self._steps.advance(rows, self._cache, bucket)
-            for each in running.values():
-                each.length += self._pace
-            is_over = time.monotonic() > end_s
-            if is_over:
-                self._rows.done.fill_(True)
-            yield from self._ended(running)
-            if is_over:
-                return
+        is_over = False
+        while (waiting or running) and not is_over:
+            with self._turn():
+                self._advance(waiting, running)
+                is_over = worked_s() > end_s
+                if is_over:
+                    self._rows.done.fill_(True)
+                ended = list(self._ended(running))
+            yield from ended
+
+    def _advance(self, waiting: list[Waiting], running: dict[int, Waiting]) -> None:
+        """Some steps of all rows that run, after those have begun that there is room for."""
+        free = [slot for slot in range(self._cache.rows) if slot not in running]
+        if waiting and (not running or len(free) * REFILL_SHARE >= self._cache.rows):
+            begun = {slot: waiting.pop() for slot in free[: len(waiting)]}
+            self._begin(begun)
+            running |= begun
+        rows = self._rows.first(self._densely(running))
+        longest = max(each.length for each in running.values()) + self._pace
+        bucket = self._lengthen(longest)
+        for _ in range(self._pace):
+            self._steps.advance(rows, self._cache, bucket)
+        for each in running.values():
+            each.length += self._pace
 
     def _make_room(self, rows: int, length: int) -> None:
         """Memory for so many rows of such a length, or for as many as fit. Keys and values get

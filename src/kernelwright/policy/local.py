@@ -1,7 +1,9 @@
 """A causal language model in this process, as a policy: the embedded one, or any by its path."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from kernelwright.policy.names import EMBEDDED, PATH
 from kernelwright.policy.policy import Sampling, num_samples
 from kernelwright.policy.prompt import Request, conversation
 from kernelwright.policy.tokenizer import end_tokens
+from kernelwright.timing.clock import gpu_lock
 
 
 class LocalModel:
@@ -45,7 +48,11 @@ class LocalModel:
                 remedy="name a model that was tuned to answer, or add its chat_template.jinja",
             )
         self._name, self._tokenizer = name, tokenizer
-        self._decoder = Decoder(model, stops=stop_tokens(model, tokenizer), max_rows=max_rows)
+        turn: Callable[[], AbstractContextManager[None]] = nullcontext
+        if model.device.type == "cuda":  # not while another process takes times
+            turn = partial(gpu_lock, model.device.index or 0, shared=True)
+        stops = stop_tokens(model, tokenizer)
+        self._decoder = Decoder(model, stops=stops, max_rows=max_rows, turn=turn)
 
     @classmethod
     def embedded(cls) -> "LocalModel":

@@ -2,7 +2,6 @@
 
 import math
 import time
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,19 +9,18 @@ from itertools import islice
 
 from kernelwright.core.seed import derive
 from kernelwright.programs.combine import Option, combine
-from kernelwright.programs.fragment import Graph, extract
-from kernelwright.programs.partition import covering_first, propose
-from kernelwright.programs.program import Call, Program
+from kernelwright.programs.fragment import extract
+from kernelwright.programs.parts import smaller_parts
+from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
 from kernelwright.search.forms import CHANNELS_LAST, Form, forms
-from kernelwright.search.parts import smaller_parts, without_outer_views
+from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources
 from kernelwright.search.tune import Tuned, affordable, stays, tune
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Say
-from kernelwright.teacher.writer import family
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import ProgramTask, program_task
@@ -142,10 +140,9 @@ class Search:
 
     def _search(self, form: Form, planned_s: float, until: _Until, ahead: Executor) -> Variant:
         program = form.program
-        every = self._judge.rules.mode == "pure"
+        every, has_models = self._judge.rules.mode == "pure", self._sources.has_models
         for_s = max(PROPOSING_SHARE * until.left_s(), MIN_PROPOSING_S)
-        proposals = propose(program, family, every=every, for_s=for_s)
-        proposals = self._for_models(program, self._in_order(program, proposals))
+        proposals = proposed(program, self._judge, has_models=has_models, for_s=for_s)
         limit = _candidates_each(planned_s, len(proposals))
         tuned: list[Tuned] = []
         for number, calls in enumerate(proposals, 1):  # which get more on the way
@@ -159,16 +156,17 @@ class Search:
             self._say(f"{form.name} {number}/{len(proposals)}: {names}")
             self._compile_next(ahead, program, proposals[number - 1 :], tuned, limit)
             tuned.append(self._tune(program, calls, limit))
-            if self._sources.has_models and not any(v.accepted for v in tuned[-1].verdicts):
+            if has_models and not any(verdict.accepted for verdict in tuned[-1].verdicts):
                 proposals[number:number] = smaller_parts(program, calls, proposals)
         chosen = self._chosen(program, tuned)
         while every and until.left_s() >= 0:
-            gaps = _gaps(program, tuned, chosen)
-            if not gaps:
+            tried = [each.fragment.calls for each in tuned]
+            rest = gaps(program, tried, [tried[i] for i in chosen])
+            if not rest:
                 break
-            self._say(f"{form.name}: {len(gaps)} fragments more of what the chosen ones leave")
-            self._ask(program, gaps, tuned, limit, until)
-            tuned += [self._tune(program, calls, limit) for calls in gaps]
+            self._say(f"{form.name}: {len(rest)} fragments more of what the chosen ones leave")
+            self._ask(program, rest, tuned, limit, until)
+            tuned += [self._tune(program, calls, limit) for calls in rest]
             chosen = self._chosen(program, tuned)
         return Variant.of(form, tuple(tuned), chosen)
 
@@ -177,19 +175,6 @@ class Search:
         another form has some."""
         has_some = bool(tuned) or (bool(self._known) and time.monotonic() > self._end_s)
         return has_some and until.left_s() < 0
-
-    def _for_models(
-        self, program: Program, proposals: Sequence[frozenset[int]]
-    ) -> list[frozenset[int]]:
-        """The proposals as models can write them, if there are any; as they write several kernels
-        at once, the program as one fragment too."""
-        if not self._sources.has_models:
-            return list(proposals)
-        whole = frozenset(range(len(program.calls)))
-        is_open = whole and not any(call.is_extern for call in program.calls)
-        every = [*proposals, whole] if is_open else proposals
-        graph = Graph(program)
-        return [*dict.fromkeys(without_outer_views(program, each, graph) for each in every)]
 
     def _ask(
         self,
@@ -259,26 +244,6 @@ class Search:
                 return True
         return False
 
-    def _in_order(
-        self, program: Program, proposals: Sequence[frozenset[int]]
-    ) -> list[frozenset[int]]:
-        """Those first that no other contains. Where a library may stay and times decide, there is
-        seldom time for all: those come first that save most traffic wherever they occur, and those
-        with a dense convolution last of all, since few of them win and each takes long."""
-        ordered = covering_first(proposals)
-        if self._judge.rules.mode == "pure" or not self._judge.on_gpu:
-            return ordered
-        parts = {calls: extract(program, calls).program for calls in ordered}
-        texts = {calls: to_text(part) for calls, part in parts.items()}
-        times = Counter(texts.values())
-
-        def rank(calls: frozenset[int]) -> tuple[bool, bool, int]:
-            part, is_dense = parts[calls], any(_is_dense(program.calls[i]) for i in calls)
-            saved = part.bytes_unfused() - part.bytes_fused()
-            return is_dense, any(calls < each for each in ordered), -saved * times[texts[calls]]
-
-        return sorted(ordered, key=rank)
-
     def _tune(self, program: Program, calls: frozenset[int], limit: int) -> Tuned:
         fragment = extract(program, calls)
         text = to_text(fragment.program)
@@ -327,17 +292,3 @@ def _candidates_each(planned_s: float, num_proposals: int) -> int:
     """By the time that a form was to have: what is written never depends on the clock."""
     affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
     return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
-
-
-def _gaps(program: Program, tuned: Sequence[Tuned], chosen: Sequence[int]) -> list[frozenset[int]]:
-    """Fragments, not tried yet, of the calls that no chosen one holds."""
-    held = frozenset().union(*(tuned[i].fragment.calls for i in chosen))
-    left = frozenset(range(len(program.calls))) - held
-    tried = {t.fragment.calls for t in tuned}
-    return [p for p in propose(program, family, every=True, within=left) if p not in tried]
-
-
-def _is_dense(call: Call) -> bool:
-    """A convolution over all channels: what libraries have their best kernels for."""
-    is_convolution = not call.is_extern and call.operator.family == "convolution"
-    return is_convolution and call.arg("groups") == 1

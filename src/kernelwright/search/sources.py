@@ -1,6 +1,5 @@
 """Where candidates for fragments come from: the teacher, and the models that the user names."""
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +14,7 @@ from kernelwright.programs.source_merge import unmergeable
 from kernelwright.programs.text import to_text
 from kernelwright.search.policies import architecture, policy
 from kernelwright.teacher.writer import write
+from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judging import Rules
 
 TEMPERATURE, TOP_P = 1.0, 0.95
@@ -116,10 +116,10 @@ class Sources:
         on the way. Others are drawn in what is left of a share of its time."""
         likeliest = replace(sampling, temperature=0.0, top_p=1.0)
         found: list[list[Answer]] = [[] for _ in requests]
-        begin_s = time.monotonic()
+        begin_s = worked_s()
         try:
             _add(found, model.write(requests, samples=1, sampling=likeliest))
-            spent_s = time.monotonic() - begin_s
+            spent_s = worked_s() - begin_s
             left_s = sampling.for_s and DRAWING_SHARE * sampling.for_s - spent_s
             if limit > 1 and (left_s is None or left_s > 0):
                 drawn = replace(sampling, for_s=left_s)

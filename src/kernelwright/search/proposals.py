@@ -1,0 +1,66 @@
+"""Which fragments of a form are tried, in which order."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+
+from kernelwright.programs.fragment import Graph, extract
+from kernelwright.programs.partition import covering_first, propose
+from kernelwright.programs.parts import without_outer_views
+from kernelwright.programs.program import Call, Program
+from kernelwright.programs.text import to_text
+from kernelwright.teacher.writer import family
+from kernelwright.verify.judge import Judge
+
+
+def proposed(
+    program: Program, judge: Judge, *, has_models: bool, for_s: float
+) -> list[frozenset[int]]:
+    """What is tried before anything is known of how it goes.
+
+    Args:
+        has_models: they write too, and have the views at a fragment's rim left out. As they write
+            several kernels at once, the program is one of the fragments.
+        for_s: as of `propose`.
+    """
+    every = judge.rules.mode == "pure"
+    proposals = propose(program, family, every=every, for_s=for_s)
+    ordered = covering_first(proposals)
+    if judge.on_gpu and not every:
+        ordered = _by_saving(program, ordered)
+    if not has_models:
+        return ordered
+    whole = frozenset(range(len(program.calls)))
+    if whole and not any(call.is_extern for call in program.calls):
+        ordered.append(whole)
+    graph = Graph(program)
+    return [*dict.fromkeys(without_outer_views(program, each, graph) for each in ordered)]
+
+
+def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[frozenset[int]]:
+    """Where a library may stay and times decide, there is seldom time for all: of those that no
+    other contains, and then of the others, those come first that save most traffic wherever they
+    occur; those with a dense convolution last of all, since few of them win and each takes long."""
+    parts = {calls: extract(program, calls).program for calls in ordered}
+    texts = {calls: to_text(part) for calls, part in parts.items()}
+    times = Counter(texts.values())
+
+    def rank(calls: frozenset[int]) -> tuple[bool, bool, int]:
+        part, is_dense = parts[calls], any(_is_dense(program.calls[i]) for i in calls)
+        saved = part.bytes_unfused() - part.bytes_fused()
+        return is_dense, any(calls < each for each in ordered), -saved * times[texts[calls]]
+
+    return sorted(ordered, key=rank)
+
+
+def _is_dense(call: Call) -> bool:
+    """A convolution over all channels: what libraries have their best kernels for."""
+    is_convolution = not call.is_extern and call.operator.family == "convolution"
+    return is_convolution and call.arg("groups") == 1
+
+
+def gaps(
+    program: Program, tried: Collection[frozenset[int]], chosen: Collection[frozenset[int]]
+) -> list[frozenset[int]]:
+    """Fragments, not tried yet, of the calls that no chosen one holds."""
+    left = frozenset(range(len(program.calls))) - frozenset().union(*chosen)
+    return [p for p in propose(program, family, every=True, within=left) if p not in tried]
