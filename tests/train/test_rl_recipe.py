@@ -6,6 +6,7 @@ import pytest
 from rl_runs import make_recipe
 
 from kernelwright.core.errors import UsageError
+from kernelwright.policy.embedded import folder_of, load_model
 from kernelwright.train.rl.recipe import Loss, Recipe
 
 SHIPPED = sorted((Path(__file__).parents[2] / "recipes" / "rl").glob("*.toml"))
@@ -21,6 +22,13 @@ def test_shipped_recipes_are_read(path):
 def test_there_are_shipped_recipes():
     names = {path.stem for path in SHIPPED}
     assert names == {"smoke", "embedded", "qwen-0.5b", "qwen-1.5b", "qwen-7b"}
+
+
+def test_a_recipe_may_begin_with_the_model_that_ships():
+    recipe = Recipe.load(SHIPPED[0].with_stem("embedded"))
+    model, tokenizer = load_model(folder_of(recipe.model.path), "cpu")
+    assert model.config.vocab_size >= len(tokenizer)
+    assert folder_of("runs/embedded/best") == Path("runs/embedded/best")
 
 
 def test_a_table_that_says_little_keeps_the_defaults_of_this_kind_of_training():

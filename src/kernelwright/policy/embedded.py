@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.core.errors import UsageError
+from kernelwright.policy.names import EMBEDDED
 from kernelwright.policy.tokenizer import ASSISTANT, END, MARKS, PAD, USER, end_tokens
 
 if TYPE_CHECKING:
@@ -109,6 +110,11 @@ def _narrow(model: "PreTrainedModel") -> "dict[str, torch.Tensor]":
             made[place] = value.to("cpu", dtype)
         found[name] = made[place]
     return found
+
+
+def folder_of(name: str) -> Path:
+    """Of a model that a recipe names: "embedded" ships with the package."""
+    return WEIGHTS if name == EMBEDDED else Path(name)
 
 
 def load_model(

@@ -8,7 +8,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
-from kernelwright.policy.embedded import fresh_model, load_model
+from kernelwright.policy.embedded import folder_of, fresh_model, load_model
 from kernelwright.policy.tokenizer import train_tokenizer
 from kernelwright.train import attention, checkpoints
 from kernelwright.train.recipe import FRESH, Attention, Lora, Recipe
@@ -71,7 +71,7 @@ def _made(
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     dtype = getattr(torch, recipe.model.dtype)
     if recipe.model.path != FRESH:
-        model, tokenizer = load_model(recipe.model.path, "cpu", dtype)
+        model, tokenizer = load_model(folder_of(recipe.model.path), "cpu", dtype)
         return model.train(), tokenizer
     assert tokenizer is not None
     fresh = recipe.model.fresh

@@ -89,7 +89,7 @@ class Lora:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     path: str = FRESH
-    """Folder of a causal language model in Hugging Face's layout, or "fresh"."""
+    """Folder of a causal language model in Hugging Face's layout, "embedded" or "fresh"."""
     dtype: Dtype = Dtype.FLOAT32
     """Of the weights while they are trained; what is computed is in bfloat16 on a GPU."""
     compile: bool = False

@@ -45,7 +45,7 @@ class Mix(StrEnum):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Model:
     path: str
-    """Folder of a causal language model in Hugging Face's layout."""
+    """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
     dtype: Dtype = Dtype.FLOAT32
     """Of the weights while they are trained; what is computed is in bfloat16 on a GPU."""
     gradient_checkpointing: bool = False

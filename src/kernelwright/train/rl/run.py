@@ -12,7 +12,7 @@ from trl import GRPOConfig
 
 from kernelwright.core import record
 from kernelwright.core.record import Record
-from kernelwright.policy.embedded import load_model
+from kernelwright.policy.embedded import folder_of, load_model
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
 from kernelwright.train.disk import disk_may_be_full
@@ -88,7 +88,8 @@ def train_rl(
             open_folder(recipe, folder, resume=resume)
         start = find_start(folder)
     with ExitStack() as stack:
-        model, tokenizer = load_model(recipe.model.path, "cpu", getattr(torch, recipe.model.dtype))
+        dtype = getattr(torch, recipe.model.dtype)
+        model, tokenizer = load_model(folder_of(recipe.model.path), "cpu", dtype)
         rounds = None
         if is_main:
             rounds = stack.enter_context(
