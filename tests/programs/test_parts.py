@@ -73,6 +73,28 @@ def test_parts_hold_no_product_and_come_by_size():
     assert [len(part) for part in parts] == sorted(map(len, parts), reverse=True)
 
 
+def test_parts_hold_no_call_that_draws():
+    drawing = parse(
+        """
+import torch
+import torch.nn.functional as F
+
+
+def get_inputs():
+    x0 = torch.randn((6, 4), dtype=torch.float32)
+    return [x0]
+
+
+def fused_operator(x0):
+    t0 = torch.exp(x0)
+    t1 = F.dropout(t0, p=0.5)
+    t2 = torch.tanh(t1)
+    return [t2]
+"""
+    )
+    assert smaller_parts(drawing, frozenset(range(3)), known=[]) == [{0}, {2}]
+
+
 def test_a_part_that_failed_too_has_nothing_new_in_it():
     parts = smaller_parts(BIASED, WHOLE, known=[])
     assert smaller_parts(BIASED, parts[0], known=parts) == []

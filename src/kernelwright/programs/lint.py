@@ -15,7 +15,7 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.programs.lint_algebra import check_algebra
 from kernelwright.programs.lint_findings import Finding, LintReport
-from kernelwright.programs.lint_operators import Operators, check_operators, is_random
+from kernelwright.programs.lint_operators import Operators, check_operators
 from kernelwright.programs.lint_ties import check_ties
 from kernelwright.programs.lint_values import Outputs, Subject, Values, check_values
 from kernelwright.programs.program import Call, Program, Ref
@@ -84,7 +84,7 @@ def _run(
     seed: int,
     dtype: torch.dtype | None = None,
 ) -> Outputs:
-    if not any(map(is_random, program.calls)):
+    if not any(call.is_random for call in program.calls):
         return tuple(run(program, inputs, dtype))
     devices = {t.device for t in inputs if t.device.type == "cuda"}
     with torch.random.fork_rng(list(devices)):

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.operator import Numerics
-from kernelwright.programs import extern
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.lint_findings import Finding, Severity, beyond, found
 from kernelwright.programs.lint_gaps import Allowed, Gap, gap
@@ -92,15 +90,9 @@ class Run:
         env: Mapping[str, torch.Tensor],
         into: MutableMapping[str, torch.Tensor],
     ) -> None:
-        if is_random(call):  # the same draws whatever else is replaced
+        if call.is_random:  # the same draws whatever else is replaced
             torch.manual_seed(derive(self.seed, i) % (1 << 31))
         into.update(zip(call.outputs, evaluate_call(call, env), strict=True))
-
-
-def is_random(call: Call) -> bool:
-    if call.is_extern:
-        return extern.is_random(call.op, dict(call.args))
-    return call.operator.numerics is Numerics.RANDOM
 
 
 def check_operators(subject: Operators) -> tuple[list[Finding], list[str]]:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from itertools import islice
 
 from kernelwright.programs.fragment import RELABELLING, Graph, enumerate_fragments
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program
 
 RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
 """Views that leave every element where it is."""
@@ -36,10 +36,11 @@ def _is_outer_view(program: Program, call: int, kept: set[int], graph: Graph) ->
 def smaller_parts(
     program: Program, calls: frozenset[int], known: Collection[frozenset[int]]
 ) -> list[frozenset[int]]:
-    """Parts of a fragment that are not known yet, those of most calls first. Convolutions and
-    products, which are rarely worth a kernel on their own, are in none."""
+    """Parts of a fragment that are not known yet, those of most calls first. In none are
+    convolutions and products, which are rarely worth a kernel on their own, and calls that draw:
+    no kernel draws the same."""
     graph = Graph(program)
-    light = {i for i in calls if not program.calls[i].is_extern and not program.calls[i].is_product}
+    light = {i for i in calls if _is_light(program.calls[i])}
     found = (
         without_outer_views(program, part, graph)
         for part in enumerate_fragments(program, MAX_CALLS, MAX_PARTS_FROM)
@@ -47,6 +48,10 @@ def smaller_parts(
     )
     parts = {part for part in found if _computes(program, part)} - {calls, *known}
     return list(islice(sorted(parts, key=lambda part: (-len(part), sorted(part))), MAX_PARTS))
+
+
+def _is_light(call: Call) -> bool:
+    return not (call.is_extern or call.is_product or call.is_random)
 
 
 def _computes(program: Program, part: frozenset[int]) -> bool:

@@ -63,6 +63,13 @@ class Call:
         """A sum of products: of matrices, a convolution, attention."""
         return not self.is_extern and self.operator.numerics is Numerics.CONTRACTION
 
+    @property
+    def is_random(self) -> bool:
+        """Draws from the generator."""
+        if self.is_extern:
+            return extern.is_random(self.op, dict(self.args))
+        return self.operator.numerics is Numerics.RANDOM
+
     def arg(self, name: str) -> Any:
         """Value of a parameter, its default where the call does not give it."""
         for key, value in self.args:

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from kernelwright.core.seed import derive
-from kernelwright.ops.operator import Numerics
 from kernelwright.programs import extern
 from kernelwright.programs.build import map_refs, spelled_args
 from kernelwright.programs.families import FAMILIES, changed
@@ -96,7 +95,7 @@ def evaluate_call(
     Args:
         is_wide: floating tensors in `env` are float64, and results are to be.
     """
-    if is_wide and _is_random(call):
+    if is_wide and call.is_random:
         return _wide_random(call, env)
     rank = call.types[0].rank
     device = next((t.device for t in env.values()), torch.device("cpu"))
@@ -132,12 +131,6 @@ def _callable(call: str) -> Any:
     for part in rest:
         found = getattr(found, part)
     return found
-
-
-def _is_random(call: Call) -> bool:
-    if call.is_extern:
-        return extern.is_random(call.op, dict(call.args))
-    return call.operator.numerics is Numerics.RANDOM
 
 
 def _wide_random(call: Call, env: Mapping[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -30,7 +30,7 @@ def proposed(
     if not has_models:
         return ordered
     whole = frozenset(range(len(program.calls)))
-    if whole and not any(call.is_extern for call in program.calls):
+    if whole and not any(call.is_extern or call.is_random for call in program.calls):
         ordered.append(whole)
     graph = Graph(program)
     return [*dict.fromkeys(without_outer_views(program, each, graph) for each in ordered)]

@@ -16,7 +16,7 @@ from math import inf
 
 import torch
 
-from kernelwright.ops.operator import Numerics, TensorType
+from kernelwright.ops.operator import TensorType
 from kernelwright.ops.ranges.spread import OutOfDomain, Spread, point, share_below
 from kernelwright.programs.lint import lint_program
 from kernelwright.programs.lint_algebra import check_algebra
@@ -140,7 +140,7 @@ def refusal_by_ranges(program: Program) -> Refusal | None:
     known = {value.name: drawn(value.init) for value in program.inputs}
     try:
         for call, spreads in call_spreads(program):
-            if not call.is_extern and call.operator.numerics is Numerics.RANDOM:
+            if call.is_random:
                 return Refusal(Reason.RANDOM, call.op)
             if found := _by_operand(call, known, used) or _by_operands(call, known):
                 return found

@@ -25,7 +25,6 @@ from kernelwright.programs.lint import (
 )
 from kernelwright.programs.lint_algebra import check_algebra
 from kernelwright.programs.lint_findings import Finding, LintReport, found
-from kernelwright.programs.lint_operators import is_random
 from kernelwright.programs.lint_values import NUM_DRAWS, Outputs, Subject, Values, check_values
 from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.program import Program
@@ -307,7 +306,7 @@ def _notes(lowered: Lowered | None) -> tuple[str, ...]:
     notes = []
     if lowered.mutations:
         notes.append(f"a call updates {len(lowered.mutations)} buffers")
-    if any(map(is_random, lowered.program.calls)):
+    if any(call.is_random for call in lowered.program.calls):
         notes.append("a call draws random numbers")
     return tuple(notes)
 

@@ -29,7 +29,7 @@ def test_what_becomes_of_a_program_is_one_and_its_results_keep_their_types(progr
     more = with_more_outputs(program, rng)
     assert parse(to_text(more)) == more
     assert more.calls == program.calls
-    assert 0 < len(more.outputs) - len(program.outputs) <= 2
+    assert 0 < len(more.outputs) - len(program.outputs) <= 3
     made = [name for call in more.calls for name in call.outputs]
     assert list(more.outputs) == [name for name in made if name in more.outputs]
     assert set(program.outputs) < set(more.outputs)
@@ -54,6 +54,31 @@ def test_numbers_that_decide_what_is_computed_stay():
             for before, after in zip(program.calls, calls, strict=True):
                 kept = [dict(call.args).get(name) for name in FIXED for call in (before, after)]
                 assert kept[::2] == kept[1::2]
+
+
+def normed(op, shape, results, **options):
+    builder = Builder()
+    x = builder.input(TensorType(shape))
+    each = {name: builder.input(TensorType(shape[1:2])) for name in options.pop("vectors", ())}
+    made = builder.call(op, input=x, **each, **options)
+    return builder.program([made[i] for i in results])
+
+
+def test_groups_of_a_norm_are_any_that_divide_the_channels():
+    program = normed("group_norm", (4, 24, 6), [0], num_groups=4)
+    seen = {
+        with_other_numbers(program, random.Random(seed)).calls[0].arg("num_groups")
+        for seed in range(200)
+    }
+    assert seen == {1, 2, 3, 4, 6, 8, 12, 24}
+
+
+def test_statistics_that_a_norm_moves_on_are_returned_with_what_it_makes():
+    vectors = ("weight", "bias", "running_mean", "running_var")
+    given = {"training": True, "momentum": 0.1, "eps": 1e-5}
+    program = normed("batch_norm_train", (8, 6, 5), [3], vectors=vectors, **given)
+    more = with_more_outputs(program, random.Random(0))
+    assert more.outputs == tuple(program.calls[0].outputs[i] for i in (0, 3, 4))
 
 
 def clamped(low=-1.0, high=1.0):

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from kernelwright.core.record import Record
 from kernelwright.programs.fragment import RELABELLING, Graph, enumerate_fragments, extract
-from kernelwright.programs.lint_operators import is_random
 from kernelwright.programs.program import Program
 from kernelwright.programs.record import program_record
 
@@ -54,4 +53,4 @@ class Parts:
             return "extern"
         if all(call.op in RELABELLING for call in calls):
             return "views"
-        return "random" if any(map(is_random, calls)) else None
+        return "random" if any(call.is_random for call in calls) else None

@@ -32,6 +32,8 @@ PLACES = (3, 12)
 """Decimal places of an epsilon."""
 MOST_OUTPUTS = 2
 """Values that are returned beside the last."""
+STATISTICS = {"batch_norm_train": (0, 3, 4)}
+"""Operator -> results that a module reads on or keeps, whichever else are drawn."""
 
 
 def with_other_numbers(program: Program, rng: random.Random) -> Program:
@@ -43,13 +45,14 @@ def with_other_numbers(program: Program, rng: random.Random) -> Program:
 
 
 def with_more_outputs(program: Program, rng: random.Random) -> Program:
-    """One or two of the values on the way are returned too, in the order in which they are made;
-    the same program where there are none."""
+    """One or two of the values on the way are returned too, in the order in which they are made,
+    or where a norm keeps statistics, these; the same program where there are none."""
     made = [name for call in program.calls for name in call.outputs]
     others = [name for name in made if name not in program.outputs]
     if not others:
         return program
-    more = rng.sample(others, min(len(others), rng.randint(1, MOST_OUTPUTS)))
+    kept = [call.outputs[i] for call in program.calls for i in STATISTICS.get(call.op, ())]
+    more = kept or rng.sample(others, min(len(others), rng.randint(1, MOST_OUTPUTS)))
     returned = {*more, *program.outputs}
     return replace(program, outputs=tuple(name for name in made if name in returned))
 
@@ -99,8 +102,14 @@ def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[st
         if type(value) is float and param.name not in FIXED:
             is_epsilon = param.name == "eps"
             value = _epsilon(rng) if is_epsilon else _written(value * factor, rng)
+        if param.name == "num_groups":
+            value = rng.choice(_divisors(call.types[0].shape[1]))
         if param.name in given or value != param.default:
             yield param.name, given[param.name] if value == param.default else value
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
 
 
 def _factor(rng: random.Random) -> float:
