@@ -73,6 +73,20 @@ def test_groups_of_a_norm_are_any_that_divide_the_channels():
     assert seen == {1, 2, 3, 4, 6, 8, 12, 24}
 
 
+def test_of_a_reshape_one_size_may_be_left_open():
+    builder = Builder()
+    (made,) = builder.call("reshape", input=builder.input(TensorType((4, 6))), shape=(2, 2, 6))
+    program = builder.program([made])
+    every = [with_other_numbers(program, random.Random(seed)) for seed in range(200)]
+    assert {each.calls[0].arg("shape") for each in every} == {
+        (2, 2, 6),
+        (-1, 2, 6),
+        (2, -1, 6),
+        (2, 2, -1),
+    }
+    assert all(parse(to_text(each)) == each for each in every)
+
+
 def test_statistics_that_a_norm_moves_on_are_returned_with_what_it_makes():
     vectors = ("weight", "bias", "running_mean", "running_var")
     given = {"training": True, "momentum": 0.1, "eps": 1e-5}

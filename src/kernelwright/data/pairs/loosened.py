@@ -23,6 +23,8 @@ TO_NUMBER = 0.5
 TAKE_A_NUMBER = frozenset({"add", "sub", "mul", "div", "lt", "le", "gt", "ge"})
 FIXED = frozenset({"p", "exponent", "scale_factor", "label_smoothing", "momentum"})
 """Numbers that decide what is computed, or whose range is narrow."""
+LEFT_OPEN = 0.5
+"""Reshapes of which one size is left to be worked out."""
 FACTORS = (0.3, 3.0)
 """Between which a number is multiplied: its sign and its size tell what it is for."""
 FULL = 0.15
@@ -104,6 +106,9 @@ def _redrawn(call: Call, factor: float, rng: random.Random) -> Iterator[tuple[st
             value = _epsilon(rng) if is_epsilon else _written(value * factor, rng)
         if param.name == "num_groups":
             value = rng.choice(_divisors(call.types[0].shape[1]))
+        if call.op == "reshape" and param.name == "shape" and rng.random() < LEFT_OPEN:
+            left_open = rng.randrange(len(value)) if value else None
+            value = tuple(-1 if i == left_open else size for i, size in enumerate(value))
         if param.name in given or value != param.default:
             yield param.name, given[param.name] if value == param.default else value
 
