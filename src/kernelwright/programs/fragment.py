@@ -9,9 +9,11 @@ from kernelwright.programs.build import canonical, default_init, map_refs
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Input, Program, Ref
 
-RELABELLING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze", "broadcast_to", "transpose",
-                         "permute", "t", "slice", "select", "unfold", "chunk", "split",
-                         "unbind"})  # fmt: skip
+RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
+"""Views with all elements in the order in which they were."""
+PERMUTING = frozenset({"permute", "transpose", "t"})
+_SELECTING = frozenset({"slice", "select", "unfold", "chunk", "split", "unbind"})
+RELABELLING = RESHAPING | PERMUTING | _SELECTING | {"broadcast_to"}
 """Views: they cost nothing in PyTorch, so a fragment of these alone is not worth a kernel."""
 
 

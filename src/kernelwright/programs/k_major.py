@@ -8,6 +8,7 @@ H200 a product of two (4096, 4096) matrices in tf32x3 takes 1.5 ms so, 3.2 ms ot
 from typing import Any
 
 from kernelwright.programs.build import Builder
+from kernelwright.programs.fragment import PERMUTING
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.rewrite import rewritten
 
@@ -53,7 +54,7 @@ def _factors(call: Call) -> list[str]:
 def _innermost(program: Program, name: str) -> int:
     """The dimension, from the end, along which a value lies in memory: views only rename it."""
     call = next((call for call in program.calls if name in call.outputs), None)
-    if call is None or call.op not in ("transpose", "t", "permute"):
+    if call is None or call.op not in PERMUTING:
         return -1
     source = next(call.refs())
     rank, below = call.types[0].rank, _innermost(program, source)

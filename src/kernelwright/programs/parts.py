@@ -4,11 +4,9 @@ given stay with PyTorch, where they are free, and what fails as a whole is tried
 from collections.abc import Collection
 from itertools import islice
 
-from kernelwright.programs.fragment import RELABELLING, Graph, enumerate_fragments
+from kernelwright.programs.fragment import RELABELLING, RESHAPING, Graph, enumerate_fragments
 from kernelwright.programs.program import Call, Program
 
-RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
-"""Views that leave every element where it is."""
 MAX_CALLS = 3
 """Of a part."""
 MAX_PARTS = 16

@@ -11,6 +11,7 @@ from math import prod
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import dim_indices, is_float
+from kernelwright.programs.fragment import RESHAPING
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, triton_dtype
 from kernelwright.teacher.tile_body import TileBody
@@ -224,7 +225,7 @@ class PullBody(TileBody):
     def _seen(self, call: Call, index: Index) -> Index:
         """Index into a view's source, elements counted one by one where dimensions do not fit."""
         value = source(call)
-        if call.op not in ("reshape", "flatten", "squeeze", "unsqueeze"):
+        if call.op not in RESHAPING:
             return source_index(self.program, call, index)
         shape, sizes = self.shape(value), self.sizes.of(value)
         try:

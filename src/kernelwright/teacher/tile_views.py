@@ -4,13 +4,10 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 from kernelwright.ops.rules import dim_index
+from kernelwright.programs.fragment import PERMUTING, RESHAPING
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, is_pointwise
 from kernelwright.teacher.tile_index import Index, align, reshape
-
-_IN_ORDER = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
-"""Same elements in the same order."""
-_PERMUTING = frozenset({"permute", "transpose", "t"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class Side:
 def is_view(call: Call) -> bool:
     if call.op == "dropout":
         return not call.arg("training")
-    return call.op in _IN_ORDER | _PERMUTING | {"broadcast_to", "to_layout"}
+    return call.op in RESHAPING | PERMUTING | {"broadcast_to", "to_layout"}
 
 
 def source(call: Call) -> str:
@@ -48,9 +45,9 @@ def only_views(program: Program, value: str, also: Container[str] = ()) -> bool:
 def source_index(program: Program, call: Call, index: Index) -> Index:
     """Index into a view's source of the element at `index` of the view."""
     shape = program.type_of(source(call)).shape
-    if call.op in _IN_ORDER:
+    if call.op in RESHAPING:
         return reshape(index, shape)
-    if call.op in _PERMUTING:
+    if call.op in PERMUTING:
         dims = _dims(call, len(shape))
         return tuple(index[dims.index(dim)] for dim in range(len(shape)))
     return align(index, shape) if call.op == "broadcast_to" else index
@@ -62,9 +59,9 @@ def view_index(program: Program, call: Call, index: Index) -> Index:
     if call.op == "unsqueeze":
         at = dim_index(call.arg("dim"), len(shape) + 1)
         return (*index[:at], (), *index[at:])
-    if call.op in _IN_ORDER:
+    if call.op in RESHAPING:
         return reshape(index, call.types[0].shape)
-    if call.op in _PERMUTING:
+    if call.op in PERMUTING:
         return tuple(index[dim] for dim in _dims(call, len(shape)))
     if call.types[0].shape != shape:
         raise NotWritable("a broadcast of the tile itself")

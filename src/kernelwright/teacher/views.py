@@ -1,6 +1,7 @@
 """Shape operators inside a fragment: the same node under other dimensions."""
 
 from kernelwright.ops.rules import dim_index
+from kernelwright.programs.fragment import RESHAPING
 from kernelwright.programs.program import Call
 from kernelwright.teacher.axes import Dims
 from kernelwright.teacher.decompose import Rule, operand
@@ -56,7 +57,7 @@ def _dropout(graph: Graph, call: Call) -> None:
 
 
 VIEWS: dict[str, Rule] = {
-    **dict.fromkeys(("reshape", "flatten", "squeeze", "unsqueeze"), _regroup),
+    **dict.fromkeys(RESHAPING, _regroup),
     "permute": _permute,
     "transpose": _transpose,
     "t": _t,

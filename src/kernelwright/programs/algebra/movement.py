@@ -4,26 +4,24 @@ from typing import Any
 
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.dataflow import axes_of
+from kernelwright.programs.fragment import PERMUTING, RESHAPING
 from kernelwright.programs.program import Call, Ref
-
-_RESHAPING = ("reshape", "flatten", "squeeze", "unsqueeze")
-_PERMUTING = ("permute", "transpose", "t")
 
 
 def idle_view(site: Site) -> tuple[Ref, ...] | None:
     """Views that together rebuild the value that they began with: unsqueeze and squeeze, a permute
     and its inverse, a reshape to the shape that is there."""
     call = site.call
-    if call.op in _RESHAPING:
+    if call.op in RESHAPING:
         value = call.arg("input")
         while True:
             if site.shape(value) == call.types[0].shape:
                 return (value,)
             before = site.maker(value)
-            if before is None or before.op not in _RESHAPING:
+            if before is None or before.op not in RESHAPING:
                 return None
             value = before.arg("input")
-    if call.op in _PERMUTING:
+    if call.op in PERMUTING:
         return _restored(site)
     return None
 
@@ -33,7 +31,7 @@ def _restored(site: Site) -> tuple[Ref, ...] | None:
     value, order = site.call.arg("input"), _order(site.call, site.call.types[0].rank)
     while order != tuple(range(len(order))):
         before = site.maker(value)
-        if before is None or before.op not in _PERMUTING:
+        if before is None or before.op not in PERMUTING:
             return None
         first = _order(before, len(order))
         value, order = before.arg("input"), tuple(first[axis] for axis in order)
