@@ -7,8 +7,9 @@ looks every few steps only.
 """
 
 import math
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows, Waiting
 from kernelwright.policy.slots import SlotCache, grouped
 from kernelwright.policy.steps import Steps
+from kernelwright.policy.threads import Threads
 from kernelwright.timing.stages import worked_s
 
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
@@ -74,6 +76,7 @@ class Decoder:
         """
         self._model, self._config = model, model.config.get_text_config()
         self._turn = turn
+        self._num_threads = Threads(torch.get_num_threads())
         self._steps = Steps(model, stops=stops)
         self._stops = frozenset(stops)
         self._device = model.device
@@ -156,10 +159,25 @@ class Decoder:
         rows = self._rows.first(self._densely(running))
         longest = max(each.length for each in running.values()) + self._pace
         bucket = self._lengthen(longest)
-        for _ in range(self._pace):
-            self._steps.advance(rows, self._cache, bucket)
+        with self._threads():
+            for _ in range(self._pace):
+                self._steps.advance(rows, self._cache, bucket)
         for each in running.values():
             each.length += self._pace
+
+    @contextmanager
+    def _threads(self) -> Iterator[None]:
+        """As many as pay, on a CPU."""
+        if self._on_gpu:
+            yield
+            return
+        most, begin_s = torch.get_num_threads(), time.perf_counter()
+        torch.set_num_threads(min(self._num_threads.next(), most))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(most)
+            self._num_threads.took(time.perf_counter() - begin_s)
 
     def _make_room(self, rows: int, length: int) -> None:
         """Memory for so many rows of such a length, or for as many as fit. Keys and values get

@@ -32,8 +32,14 @@ def proposed(
     whole = frozenset(range(len(program.calls)))
     if whole and not any(call.is_extern or call.is_random for call in program.calls):
         ordered.append(whole)
+    return _without_outer_views(program, ordered)
+
+
+def _without_outer_views(
+    program: Program, fragments: Sequence[frozenset[int]]
+) -> list[frozenset[int]]:
     graph = Graph(program)
-    return [*dict.fromkeys(without_outer_views(program, each, graph) for each in ordered)]
+    return [*dict.fromkeys(without_outer_views(program, each, graph) for each in fragments)]
 
 
 def _by_saving(program: Program, ordered: Sequence[frozenset[int]]) -> list[frozenset[int]]:
@@ -59,8 +65,20 @@ def _is_dense(call: Call) -> bool:
 
 
 def gaps(
-    program: Program, tried: Collection[frozenset[int]], chosen: Collection[frozenset[int]]
+    program: Program,
+    judge: Judge,
+    tried: Collection[frozenset[int]],
+    chosen: Collection[frozenset[int]],
+    *,
+    has_models: bool,
 ) -> list[frozenset[int]]:
-    """Fragments, not tried yet, of the calls that no chosen one holds."""
+    """Fragments, not tried yet, of the calls that no chosen one holds: lone calls too where nothing
+    may stay in PyTorch; elsewhere those that models failed to write as part of something larger."""
+    every = judge.rules.mode == "pure"
+    if not (every or has_models):
+        return []
     left = frozenset(range(len(program.calls))) - frozenset().union(*chosen)
-    return [p for p in propose(program, family, every=True, within=left) if p not in tried]
+    found = propose(program, family, every=every, within=left)
+    if has_models:
+        found = _without_outer_views(program, found)
+    return [part for part in found if part not in tried and (every or len(part) > 1)]

@@ -140,7 +140,7 @@ class Search:
 
     def _search(self, form: Form, planned_s: float, until: _Until, ahead: Executor) -> Variant:
         program = form.program
-        every, has_models = self._judge.rules.mode == "pure", self._sources.has_models
+        has_models = self._sources.has_models
         for_s = max(PROPOSING_SHARE * until.left_s(), MIN_PROPOSING_S)
         proposals = proposed(program, self._judge, has_models=has_models, for_s=for_s)
         limit = _candidates_each(planned_s, len(proposals))
@@ -159,9 +159,10 @@ class Search:
             if has_models and not any(verdict.accepted for verdict in tuned[-1].verdicts):
                 proposals[number:number] = smaller_parts(program, calls, proposals)
         chosen = self._chosen(program, tuned)
-        while every and until.left_s() >= 0:
+        while until.left_s() >= 0:
             tried = [each.fragment.calls for each in tuned]
-            rest = gaps(program, tried, [tried[i] for i in chosen])
+            held = [tried[i] for i in chosen]
+            rest = gaps(program, self._judge, tried, held, has_models=has_models)
             if not rest:
                 break
             self._say(f"{form.name}: {len(rest)} fragments more of what the chosen ones leave")
