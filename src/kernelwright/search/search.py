@@ -166,8 +166,10 @@ class Search:
             if not rest:
                 break
             self._say(f"{form.name}: {len(rest)} fragments more of what the chosen ones leave")
-            self._ask(program, rest, tuned, limit, until)
-            tuned += [self._tune(program, calls, limit) for calls in rest]
+            for number, calls in enumerate(rest):
+                if not self._is_late(until, tuned):
+                    self._ask(program, rest[number:], tuned, limit, until)
+                    tuned.append(self._tune(program, calls, limit))
             chosen = self._chosen(program, tuned)
         return Variant.of(form, tuple(tuned), chosen)
 
