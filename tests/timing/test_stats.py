@@ -96,8 +96,8 @@ def test_the_floor_is_the_larger_of_traffic_and_arithmetic():
     assert floor_ms("some other card", 8, 8) is None
 
 
-def _hold(entered, seconds, shared):
-    with gpu_lock(99, shared=shared):
+def _hold(entered, seconds, gpu, shared):
+    with gpu_lock(gpu, shared=shared):
         entered.set()
         time.sleep(seconds)
 
@@ -110,11 +110,12 @@ def _hold(entered, seconds, shared):
 def test_one_process_has_the_gpu_alone_or_several_share_it(theirs, ours, waits):
     context = multiprocessing.get_context("spawn")
     entered = context.Event()
-    holder = context.Process(target=_hold, args=(entered, 0.4, theirs))
+    gpu = 980 + 2 * theirs + ours  # one each: another case may run at the same time
+    holder = context.Process(target=_hold, args=(entered, 0.4, gpu, theirs))
     holder.start()
     assert entered.wait(30)
     begin = time.monotonic()
-    with gpu_lock(99, shared=ours):
+    with gpu_lock(gpu, shared=ours):
         waited = time.monotonic() - begin
     holder.join()
     assert (waited > 0.2) == waits
