@@ -183,6 +183,7 @@ def test_a_worker_sees_its_gpu_alone(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("cores", "jobs", "threads"), [(16, 1, "16"), (16, 3, "5"), (2, 8, "1")])
 def test_workers_share_the_cores(tmp_path, monkeypatch, cores, jobs, threads):
     monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     module = tmp_path / "tells.py"
     module.write_text("import json, os\nprint(json.dumps(dict(os.environ)))\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))

@@ -22,15 +22,16 @@ class Worker:
 
     Args:
         gpu: the one that it sees, as `CUDA_VISIBLE_DEVICES` says it; "": whatever there is.
-        jobs: processes that share the cores. Threads of theirs that wait for each other by turning
-            made writing on two cores ten times as slow.
+        jobs: processes that share the cores, unless `OMP_NUM_THREADS` says how many each has.
+            Threads of theirs that wait for each other by turning made writing on two cores ten
+            times as slow.
     """
 
     def __init__(self, module: str, log: Path, gpu: str = "", jobs: int = 1) -> None:
         self._module = module
         self._log = log
         threads = str(max(1, (os.cpu_count() or 1) // jobs))
-        self._environment = os.environ | {"OMP_NUM_THREADS": threads}
+        self._environment = {"OMP_NUM_THREADS": threads, **os.environ}
         if gpu:
             self._environment["CUDA_VISIBLE_DEVICES"] = gpu
         self._process: subprocess.Popen[str] | None = None

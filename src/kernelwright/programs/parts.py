@@ -2,7 +2,6 @@
 given stay with PyTorch, where they are free, and what fails as a whole is tried in parts."""
 
 from collections.abc import Collection
-from itertools import islice
 
 from kernelwright.programs.fragment import RELABELLING, RESHAPING, Graph, enumerate_fragments
 from kernelwright.programs.program import Call, Program
@@ -15,12 +14,10 @@ MAX_PARTS_FROM = 32
 """That begin at one call and are looked at: there may be exponentially many."""
 
 
-def without_outer_views(
-    program: Program, calls: frozenset[int], graph: Graph | None = None
-) -> frozenset[int]:
+def without_outer_views(program: Program, calls: frozenset[int], graph: Graph) -> frozenset[int]:
     """The calls without those that only give an input or a result another shape. All of them where
     nothing else is left, or where what is left does not hang together."""
-    kept, graph = set(calls), graph or Graph(program)
+    kept = set(calls)
     while outer := [i for i in kept if _is_outer_view(program, i, kept, graph)]:
         kept -= {outer[0]}
     return frozenset(kept) if graph.is_connected(kept) else calls
@@ -45,7 +42,7 @@ def smaller_parts(
         if part <= light
     )
     parts = {part for part in found if _computes(program, part)} - {calls, *known}
-    return list(islice(sorted(parts, key=lambda part: (-len(part), sorted(part))), MAX_PARTS))
+    return sorted(parts, key=lambda part: (-len(part), sorted(part)))[:MAX_PARTS]
 
 
 def _is_light(call: Call) -> bool:

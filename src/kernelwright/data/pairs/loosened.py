@@ -35,7 +35,7 @@ PLACES = (3, 12)
 MOST_OUTPUTS = 2
 """Values that are returned beside the last."""
 STATISTICS = {"batch_norm_train": (0, 3, 4)}
-"""Operator -> results that a module reads on or keeps, whichever else are drawn."""
+"""Operator -> results that a module reads on or keeps: returned in place of drawn ones."""
 
 
 def with_other_numbers(program: Program, rng: random.Random) -> Program:
