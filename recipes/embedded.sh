@@ -14,7 +14,7 @@ ROOT=$(cd "$(dirname "$0")/.." && pwd)
 OUT=$(mkdir -p "$1" && cd "$1" && pwd)
 KW=${KW:-python3 -m kernelwright.cli.main}
 MINUTES=${MINUTES:-16} # of the model that ships
-RATE=${RATE:-1e-3}     # where it goes on with the model FROM ("embedded": the one that ships)
+RATE=${RATE:-1e-3}     # where trainings go on with the model FROM ("embedded": the one that ships)
 LESS=${LESS:-8}        # of each it is compared with, also of `alone`, which is as it but for that
 JUDGES=${JUDGES:-14}   # a GPU
 cd "$OUT" || exit
@@ -26,15 +26,13 @@ pairs() { # [inductor]
 
 settings() { # name: what it has in place of the recipe's
     case $1 in
-        embedded)
-            echo "budget.minutes=$MINUTES" "batch.step_tokens=122880"
-            [ -n "${FROM:-}" ] && echo "model.path=\"$FROM\"" "optimizer.learning_rate=$RATE"
-            ;;
+        embedded) echo "budget.minutes=$MINUTES" "batch.step_tokens=122880" ;;
         alone) echo "budget.minutes=$LESS" ;;
         no-plans) echo "budget.minutes=$LESS" "data.plans=false" ;;
         one-answer) echo "budget.minutes=$LESS" "data.answers=1" ;;
         inductor) echo "budget.minutes=$LESS" 'data.files=["pairs","pairs-inductor"]' "data.sources={inductor=10}" ;;
     esac
+    [ -n "${FROM:-}" ] && echo "model.path=\"$FROM\"" "optimizer.learning_rate=$RATE"
 }
 
 train() { # name, GPUs

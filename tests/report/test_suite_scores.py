@@ -154,7 +154,8 @@ def test_tables_say_what_the_scores_say(scores):
     assert means([scores])[1][:2] == ("L1", "eager")
     assert means([scores])[1][-1] == "2"
     assert fast([scores])[1][2:] == ("0.80", "0.60", "0.60", "0.40", "0.40", "0.00")
-    assert spent([scores])[1] == ("L1", "50", "15", "0", "1 (channels_last 1)", "0.50, n = 1", "")
+    assert spent([scores])[1] == ("L1", "50", "15", "0", "1 (channels_last 1)", "0",
+                                "0.50, n = 1", "")  # fmt: skip
 
 
 def form(algebra, ours):
@@ -181,6 +182,22 @@ def test_means_are_given_without_algebra_too(forms, expected):
     assert eager.used.value == pytest.approx(3.0)
     assert eager.without_algebra.value == pytest.approx(expected)
     assert compiled.without_algebra.value == pytest.approx(2 * expected if expected != 1 else 1)
+
+
+def graphed(number, launched_ms, **times):
+    return case(number, graph={"replayed_ms": 1.0, "launched_ms": launched_ms}, **times)
+
+
+def test_means_and_wins_are_given_without_graphs_too():
+    faster_anyway = graphed(1, 2.0, ours=1.0, eager=4.0, compiled=6.0)
+    by_the_graph = graphed(2, 5.0, ours=1.0, eager=4.0, compiled=6.0)
+    [scores] = scores_by_level([faster_anyway, by_the_graph, case(3, 1.0, 1.0, 1.0)])
+    assert (scores.graphs, scores.graphs_needed) == (2, 1)
+    eager, compiled = scores.against
+    assert eager.used.value == pytest.approx(16 ** (1 / 3))
+    assert eager.launched.value == pytest.approx(2 ** (1 / 3))
+    assert compiled.launched.value == pytest.approx(3 ** (1 / 3))
+    assert spent([scores])[1][5] == "2 (1 not otherwise)"
 
 
 def test_without_times_only_correctness_is_told():

@@ -9,7 +9,7 @@ from kernelwright.programs.compose import Replacement, compose
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.lowering import lower
 from kernelwright.programs.program import Program
-from kernelwright.search.emit import forward_function
+from kernelwright.search.forward import forward_of
 
 
 def test_what_is_made_of_nothing_is_made_where_the_inputs_are():
@@ -112,9 +112,9 @@ def test_a_written_forward_changes_attributes_as_the_original_does():
     original, ours = Counts(), Counts()
     lowered = lower(original, (torch.ones(3),))
     composed = compose(lowered.program, []).source
-    text = forward_function(lowered, original, composed, is_for_one_mode=False)
-    scope = {"refuse_gradients": lambda *_: None, "expect": lambda *_: None}
-    exec(f"{composed}\n\n{text}", scope)
+    forward = forward_of(lowered, original, composed, is_for_one_mode=False)
+    scope = {}
+    exec(f"{forward.preamble}{forward.method}", scope)
     for _ in range(2):
         assert torch.equal(scope["forward"](ours, torch.ones(3)), original(torch.ones(3)))  # type: ignore[operator]
     assert torch.equal(ours.total, original.total)

@@ -13,6 +13,7 @@ from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
 from kernelwright.search import search as searching
 from kernelwright.search.search import Search
+from kernelwright.search.target import Target
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Wholes
@@ -97,8 +98,13 @@ def variant(layout: str, savings: tuple[float, ...]) -> Variant:
     )
 
 
+def target(**options) -> Target:
+    return Target(name="chain", program=chain(), task=None, write=lambda text: text, **options)
+
+
 def settle(judge, variants):
-    return Wholes(judge, lambda _: None).settle(variants, None, lambda composed: composed)
+    whole = Wholes(judge, lambda _: None).settle(variants, target())
+    return whole.variant, whole.source, whole.verdict
 
 
 class ScreeningJudge(FakeJudge):
@@ -184,12 +190,12 @@ def test_after_the_end_no_second_whole_is_judged():
     judge = FakeJudge([None, None])
     wholes = Wholes(judge, lambda _: None, end_s=0.0)
     forms = [variant("channels_last", (1.0, 2.0)), variant("contiguous", (1.0, 2.0))]
-    kept, source, _ = wholes.settle(forms, None, lambda composed: composed)
-    assert kept.chosen == ()
+    kept = wholes.settle(forms, target())
+    assert kept.variant.chosen == ()
     assert ["# channels_last" in text for text in judge.asked] == [True, False]
-    assert judge.asked[-1] == source
-    assert all("rejected with it" in tuned.reason for tuned in kept.tuned)
-    assert wholes.slower(forms, None, lambda composed: composed) is None
+    assert judge.asked[-1] == kept.source
+    assert all("rejected with it" in tuned.reason for tuned in kept.variant.tuned)
+    assert wholes.slower(forms, target()) is None
 
 
 def test_a_whole_that_is_slower_than_the_original_does_not_win():
@@ -356,11 +362,11 @@ def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
     judge = FakeJudge([2.4])
     wholes = Wholes(judge, lambda _: None)
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    source, found = wholes.slower([beaten], None, lambda composed: composed)
-    assert found.accepted
-    assert "# contiguous 1" in source
+    found = wholes.slower([beaten], target())
+    assert found.verdict.accepted
+    assert "# contiguous 1" in found.source
     wrong = replace(beaten, tuned=tuple(tuned[2:]))
-    assert wholes.slower([wrong], None, lambda composed: composed) is None
+    assert wholes.slower([wrong], target()) is None
 
 
 def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_are_recorded():
@@ -371,9 +377,9 @@ def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_
     ]
     wholes = Wholes(FakeJudge([None, 2.9]), lambda _: None)
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    source, found = wholes.slower([beaten], None, lambda composed: composed)
-    assert found.accepted
-    assert "# contiguous 1" in source
+    found = wholes.slower([beaten], target())
+    assert found.verdict.accepted
+    assert "# contiguous 1" in found.source
     assert [whole["verdict"]["code"] for whole in wholes.judged] == ["wrong_values", "ok"]
 
 
@@ -391,10 +397,10 @@ def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():
     ]
     judge = FakeJudge([None, None, 2.2])
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    source, _ = Wholes(judge, lambda _: None).slower([beaten], None, lambda composed: composed)
+    found = Wholes(judge, lambda _: None).slower([beaten], target())
     asked = ["# contiguous 1" in each for each in judge.asked]
     assert asked == [False, True, False]
-    assert source == judge.asked[-1]
+    assert found.source == judge.asked[-1]
 
 
 def test_where_one_form_is_refused_the_next_kernel_is_of_another():
@@ -406,10 +412,10 @@ def test_where_one_form_is_refused_the_next_kernel_is_of_another():
                          (variant("contiguous", (1.0,)), 9.0))
     )  # fmt: skip
     judge = FakeJudge([None, 9.0])
-    source, found = Wholes(judge, print).slower([fast, slow], None, lambda composed: composed)
-    assert found.accepted
+    found = Wholes(judge, print).slower([fast, slow], target())
+    assert found.verdict.accepted
     assert "# channels_last 0" in judge.asked[0]
-    assert "# contiguous 0" in source
+    assert "# contiguous 0" in found.source
 
 
 def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():

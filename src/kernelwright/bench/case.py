@@ -100,16 +100,16 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
         raise InfraError("; ".join(f"{each['origin']}: {each['message']}" for each in failed))
     lines = list(record.read(folder / "records.jsonl"))
-    verdict, kernel = Verdict.from_json(result["verdict"]), folder / KERNEL
-    is_kept = verdict.accepted
-    if "slower" in result:
-        verdict, kernel = Verdict.from_json(result["slower"]), folder / SLOWER
+    is_kept = result["verdict"]["accepted"]
+    judged, kernel = (result["slower"], SLOWER) if "slower" in result else (result, KERNEL)
+    verdict = Verdict.from_json(judged["verdict"])
     if not (verdict.accepted or job["alone"]) and (why := _ran_out(lines)):
         return failure(MEMORY, f"beside other cases: {why}")
     found = found_of(verdict) | {
         "kept": is_kept,
         "algebra": result["algebra"],
         "rewrites": result["rewrites"],
+        "graph": judged["graph"],
         "forms": result["forms"],
         "candidates": result["num_candidates"],
         "rejected": _rejected(lines),
@@ -128,7 +128,9 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         say("timing side by side")
         is_ours = job["options"]["policy"] == TEACHER
         with hold():
-            timed = _timed(job, kernel if verdict.accepted and is_ours else None, verdict.precision)
+            timed = _timed(
+                job, folder / kernel if verdict.accepted and is_ours else None, verdict.precision
+            )
         found = found | timed if is_ours else _apart(found, timed)
     return found
 

@@ -221,6 +221,13 @@ def code(source: str, name: str) -> Markup:
     return Markup(highlight(source, PythonLexer(), formatter))
 
 
+def _graph(graph: Record | None) -> str:
+    if graph is None:
+        return "none"
+    replayed, launched = (milliseconds(graph[name]) for name in ("replayed_ms", "launched_ms"))
+    return f"replayed in {replayed}; its kernels launched one by one take {launched}"
+
+
 def facts(run: Run) -> Sequence[tuple[str, str]]:
     """What ran where: label and value."""
     environment, options = run.run["environment"], run.run["options"]
@@ -232,6 +239,7 @@ def facts(run: Run) -> Sequence[tuple[str, str]]:
         *((key.replace("_", " ").capitalize(), str(value)) for key, value in options.items()),
         ("Memory layout", str(run.result["layout"])),
         ("Algebra", ", ".join(run.result.get("algebra", ())) or "none"),
+        ("CUDA graph", _graph(run.result.get("graph"))),
         ("Seconds", f"{run.result['seconds']:.1f}"),
         ("Python", str(environment.get("python"))),
         *((name, str(version)) for name, version in versions.items() if version),

@@ -20,6 +20,7 @@ from kernelwright.report.suite_scores import (
     place,
     roofline_share,
     scores_by_level,
+    share_of_graph,
     speedup,
 )
 from kernelwright.report.task_sets import SETS, task_sets
@@ -157,14 +158,14 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
 
 def means(scores: Sequence[Scores]) -> Rows:
     """Geometric means over correct tasks, and over all as a user has them, with and without
-    algebra."""
-    heads = ("correct tasks", "all tasks as used", "without algebra", "stay PyTorch")
-    rows: Rows = [("level", "against", *heads)]
+    algebra and graphs."""
+    heads = ("correct tasks", "all tasks as used", "without algebra", "without graphs")
+    rows: Rows = [("level", "against", *heads, "stay PyTorch")]
     for level in scores:
         stay = str(len(level.not_won))
         for each in level.against:
             label = BASELINES[each.baseline]
-            found = map(_mean, (each.correct, each.used, each.without_algebra))
+            found = map(_mean, (each.correct, each.used, each.without_algebra, each.launched))
             rows.append((level.level, label, *found, stay))
     return rows
 
@@ -186,14 +187,15 @@ def fast(scores: Sequence[Scores]) -> Rows:
 def spent(scores: Sequence[Scores]) -> Rows:
     """What it took, what rewrites had a part in, how near the hardware's limit it is, pass@k."""
     rows: Rows = [("level", "seconds", "candidates", "won with algebra", "won with other rewrites",
-                   "of the roofline", "pass@k")]  # fmt: skip
+                   "won as a graph", "of the roofline", "pass@k")]  # fmt: skip
     for level in scores:
         tried = ", ".join(f"k = {k}: {share:.3f}" for k, share in level.pass_at.items())
         roofline = f"{level.roofline.value:.2f}, n = {level.roofline.num}" if level.roofline else ""
         algebra = _with_names(level.by_algebra, level.algebra)
         others = _with_names(level.by_rewrites, level.rewrites)
         numbers = (f"{level.seconds:.0f}", str(level.candidates))
-        rows.append((level.level, *numbers, algebra, others, roofline, tried))
+        graphs = f"{level.graphs} ({level.graphs_needed} not otherwise)" if level.graphs else "0"
+        rows.append((level.level, *numbers, algebra, others, graphs, roofline, tried))
     return rows
 
 
@@ -238,6 +240,7 @@ def _task(case: Record) -> dict[str, object]:
         "roofline": f"{share:.2f}" if share is not None else "",
         "algebra": ", ".join(case.get("algebra", ())),
         "rewrites": ", ".join(case.get("rewrites", ())),
+        "graph": f"{share_of_graph(case):.2f}" if case.get("graph") else "",
         "seconds": f"{case['seconds']:.0f}" if "seconds" in case else "",
         "candidates": case.get("candidates", ""),
     }

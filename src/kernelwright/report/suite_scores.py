@@ -38,6 +38,8 @@ class Against:
     """Over all tasks as a user has them."""
     without_algebra: Mean
     """As `used`, had programs been searched without algebraic rewrites."""
+    launched: Mean
+    """As `used`, had every kernel been launched by itself, none replayed in a CUDA graph."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +60,10 @@ class Scores:
     rewrites: dict[str, int]
     """As `algebra`, of rewrites that change layout or take biases apart."""
     by_rewrites: int
+    graphs: int
+    """Tasks that beat eager as a CUDA graph."""
+    graphs_needed: int
+    """Those of them that would not, were their kernels launched one by one."""
     roofline: Mean | None
     """Share of the least possible time in the time taken, over tasks where both are known."""
     seconds: float
@@ -110,6 +116,10 @@ def _scores(level: str, cases: Sequence[Record]) -> Scores:
         by_algebra=sum(bool(case.get("algebra")) for case in won),
         rewrites=_names(won, "rewrites"),
         by_rewrites=sum(bool(case.get("rewrites")) for case in won),
+        graphs=sum(bool(case.get("graph")) for case in won),
+        graphs_needed=sum(
+            case["speedup_intervals"]["eager"][0] * share_of_graph(case) <= 1.0 for case in won
+        ),
         roofline=geometric_mean(shares, "roofline", level) if shares else None,
         seconds=sum(case.get("seconds", 0.0) for case in cases),
         candidates=sum(case.get("candidates", 0) for case in cases),
@@ -140,6 +150,22 @@ def speedup_without_algebra(case: Record, baseline: str) -> float | None:
         return None
     ratio = rewritten / plain
     return found * ratio if against_eager * ratio >= 1.0 else None
+
+
+def share_of_graph(case: Record) -> float:
+    """What of a task's speed-up is left where its kernels are launched one by one."""
+    graph = case.get("graph")
+    return float(graph["replayed_ms"] / graph["launched_ms"]) if graph else 1.0
+
+
+def speedup_launched(case: Record, baseline: str) -> float | None:
+    """As `speedup`, of the same kernels launched one by one; None where eager is faster then."""
+    found, against_eager = speedup(case, baseline), speedup(case, "eager")
+    share = share_of_graph(case)
+    if found is None or share == 1.0:
+        return found
+    is_faster = against_eager is not None and against_eager * share >= 1.0
+    return found * share if is_faster else None
 
 
 def _best_ms(forms: Sequence[Record], *, is_rewritten: bool) -> float | None:
@@ -176,6 +202,7 @@ def _against(baseline: str, cases: Sequence[Record]) -> Against:
     """A correct case without a time against the baseline is faster than nothing."""
     speedups = [speedup(case, baseline) for case in cases]
     plain = [speedup_without_algebra(case, baseline) for case in cases]
+    launched = [speedup_launched(case, baseline) for case in cases]
     correct = sum(case["correct"] for case in cases) / len(cases)
     timed = [each for each in speedups if each is not None]
     return Against(
@@ -185,6 +212,7 @@ def _against(baseline: str, cases: Sequence[Record]) -> Against:
         correct=geometric_mean(timed, "correct", baseline),
         used=_as_used(cases, speedups, "used", baseline),
         without_algebra=_as_used(cases, plain, "without algebra", baseline),
+        launched=_as_used(cases, launched, "launched", baseline),
     )
 
 

@@ -9,7 +9,7 @@ from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.traffic import eager_bytes, moved_bytes
-from kernelwright.search.variant import Variant
+from kernelwright.search.variant import Variant, Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +155,19 @@ def _times(verdict: Verdict) -> Record:
     return {k: asdict(verdict.times[v]) for k, v in names.items() if v in verdict.times}
 
 
-def result_record(
-    name: str, variant: Variant, verdict: Verdict, source: str, spent: Spent
-) -> Record:
+def verdict_record(whole: Whole) -> Record:
+    """Its verdict; of a CUDA graph also the medians, in ms, of one call as a graph and of the same
+    kernels launched one by one."""
+    graph = None
+    if whole.launched is not None:
+        names = {"replayed_ms": whole.verdict, "launched_ms": whole.launched}
+        graph = {name: each.times["candidate"].median_ms for name, each in names.items()}
+    return {"verdict": whole.verdict.to_json(), "graph": graph}
+
+
+def result_record(name: str, whole: Whole, spent: Spent) -> Record:
     """The whole: verdict, times, and launches and traffic before and after."""
+    variant, verdict = whole.variant, whole.verdict
     original, program = variant.original, variant.program
     chosen = [variant.tuned[i] for i in variant.chosen]
     inside = frozenset(call for tuned in chosen for call in tuned.fragment.calls)
@@ -166,7 +175,7 @@ def result_record(
     return {
         "record": "result",
         "target": name,
-        "verdict": verdict.to_json(),
+        **verdict_record(whole),
         "launches": {
             "before": sum(map(_launches, original.calls)),
             "after": sum(max(len(t.best.plan), 1) for t in chosen if t.best)
@@ -190,7 +199,7 @@ def result_record(
         "origins": dict(Counter(t.best.origin for t in chosen if t.best)),
         "operators_triton": len(inside),
         "unknown_operators": sorted({call.op for call in original.calls if call.is_extern}),
-        "source": source,
+        "source": whole.source,
         "num_candidates": spent.num_candidates,
         "seconds": spent.seconds,
     }

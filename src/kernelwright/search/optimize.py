@@ -24,6 +24,7 @@ from kernelwright.search.describe import (
     result_record,
     run_record,
     tuned_records,
+    verdict_record,
 )
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
@@ -58,7 +59,7 @@ def optimize_target(
     Args:
         policy: who writes candidates for fragments; several with commas (`search.sources`).
         with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
-            same; the result's "slower" is its verdict.
+            same; the result's "slower" has its verdict.
         hold: as `Judge`'s.
         for_s: seconds on the clock, waiting for other processes included, after which nothing more
             is begun: what was tuned by then is judged once, and PyTorch stays where that fails.
@@ -144,18 +145,21 @@ def search_target(
     searched = search.variants(target.program, target.task)
     variants = wholes.ranked(searched)
     say("judging the whole against the original")
-    variant, source, verdict = wholes.settle(variants, target.task, target.write)
+    whole = wholes.settle(variants, target)
     slower = None
-    if with_slower and not variant.chosen:
-        slower = wholes.slower(searched, target.task, target.write)
-    files, spent = {"optimized.py": source}, search.spent()
-    result = result_record(target.name, variant, verdict, source, spent)
+    if with_slower and not whole.variant.chosen:
+        slower = wholes.slower(searched, target)
+    if slower is not None and slower.launched is not None and wholes.wins(slower.verdict):
+        whole, slower = slower, None  # it is faster as a CUDA graph
+    files, spent = {"optimized.py": whole.source}, search.spent()
+    result = result_record(target.name, whole, spent)
     result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
     if slower is not None:
-        files["slower.py"], of_slower = slower
-        result["slower"] = of_slower.to_json()
+        files["slower.py"] = slower.source
+        result["slower"] = verdict_record(slower)
+    variant = whole.variant
     records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
-    return Outcome(files=files, verdict=verdict, spent=spent, records=records)
+    return Outcome(files=files, verdict=whole.verdict, spent=spent, records=records)
 
 
 def _write(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.search import emit
+from kernelwright.search.graphed import can_be_graphed
 from kernelwright.timing.stages import stage
 from kernelwright.verify.load import load_factory, load_task
 from kernelwright.verify.lowered import lower_model
@@ -27,6 +29,9 @@ class Target:
     """The whole, as a stranger would verify it: the original against optimized.py."""
     write: Callable[[str], str]
     """Text of `fused_operator` and its kernels -> text of optimized.py."""
+    write_graphed: Callable[[str], str] | None = None
+    """The same, of an optimized.py that replays all of it as a CUDA graph; None where it cannot,
+    and where the task has no module whose tensors stay where they are."""
 
 
 @stage("load and lower")
@@ -60,13 +65,15 @@ def load_target(spec: str, device: torch.device) -> Target:
 def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
     module, lowered = lower_model(task, device)
     is_for_one_mode = depends_on_mode(lowered, lambda: lower_model(task.in_other_mode(), device)[1])
+    write = partial(
+        emit.model_file, task.text, lowered, module=module, is_for_one_mode=is_for_one_mode
+    )
     return Target(
         name=path.name,
         program=lowered.program,
         task=task,
-        write=lambda composed: emit.model_file(
-            task.text, lowered, composed, module, is_for_one_mode=is_for_one_mode
-        ),
+        write=write,
+        write_graphed=partial(write, is_graphed=True) if can_be_graphed(lowered) else None,
     )
 
 
@@ -78,8 +85,8 @@ def _factory(spec: str) -> Target:
         name=spec,
         program=lowered.program,
         task=program_task(lowered.program, name=spec),
-        write=lambda composed: emit.factory_file(
-            spec, lowered, composed, module, is_for_one_mode=is_for_one_mode
+        write=partial(
+            emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
         ),
     )
 

@@ -1,4 +1,4 @@
-"""A form of a program, searched: its tuned fragments and the chosen ones."""
+"""A form of a program, searched: its tuned fragments, the chosen ones, and what they make."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -46,3 +46,14 @@ class Variant(Form):
             tuned[i] = replace(tuned[i], winner=None, reason=reason, saving=0.0)
         chosen = tuple(i for i in self.chosen if i not in least)
         return replace(self, tuned=tuple(tuned), chosen=chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """What was made of a target, and judged against the original."""
+
+    variant: Variant
+    source: str
+    verdict: Verdict
+    launched: Verdict | None = None
+    """Where the source is a CUDA graph: on the same kernels, launched one by one."""

@@ -12,7 +12,9 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.programs.compose import compose
 from kernelwright.search.describe import form_record, whole_record
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
-from kernelwright.search.variant import Variant
+from kernelwright.search.graphed import waits_for_launches
+from kernelwright.search.target import Target
+from kernelwright.search.variant import Variant, Whole
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
 from kernelwright.verify.task import Task
@@ -59,9 +61,7 @@ class Wholes:
                 found.append((times.median_ms, variant))
         return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants
 
-    def settle(
-        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
-    ) -> tuple[Variant, str, Verdict]:
+    def settle(self, variants: Sequence[Variant], target: Target) -> Whole:
         """The first variant that is accepted as a whole and not slower than the original.
 
         A variant that is neither comes again when the others had their turn, without the fragment
@@ -74,24 +74,22 @@ class Wholes:
         waiting = deque((each, 1) for each in variants if each.chosen)
         while waiting:
             variant, num_back = waiting.popleft()
-            source, verdict = self._judged(variant, task, write)
-            if self._wins(verdict):
-                return variant, source, verdict
-            self._say(f"{variant.name} does not win: {verdict.message}")
+            whole = self._judged(variant, target)
+            if self.wins(whole.verdict):
+                return whole
+            self._say(f"{variant.name} does not win: {whole.verdict.message}")
             if self._is_over():
                 num_back = len(variant.chosen)
                 waiting.clear()
-            variant = variant.without_least(verdict, num_back)
+            variant = variant.without_least(whole.verdict, num_back)
             if variant.chosen:
                 waiting.append((variant, 2 * num_back))
-        source = write(compose(variant.original, []).source)
-        verdict = self._judge.verify(task, Candidate(source=source, origin="search"))
+        source = target.write(compose(variant.original, []).source)
+        verdict = self._judge.verify(target.task, Candidate(source=source, origin="search"))
         message = "no fragment won: optimized.py computes with PyTorch alone"
-        return variant, source, replace(verdict, message=message)
+        return Whole(variant, source, replace(verdict, message=message))
 
-    def slower(
-        self, variants: Sequence[Variant], task: Task, write: Callable[[str], str]
-    ) -> tuple[str, Verdict] | None:
+    def slower(self, variants: Sequence[Variant], target: Target) -> Whole | None:
         """The whole with one right kernel, for when none is worth keeping; None where no such whole
         is accepted, or no time is left. The best kernel of each fragment comes first, the one that
         costs least before the others: what the whole refuses of one schedule it refuses of the
@@ -106,28 +104,40 @@ class Wholes:
             tuned = list(variant.tuned)
             tuned[i] = replace(tuned[i], winner=j)
             with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
-            source, verdict = self._judged(with_one, task, write)
-            if verdict.accepted:
-                return source, verdict
+            whole = self._judged(with_one, target)
+            if whole.verdict.accepted:
+                return whole
             refused[variant.name] += 1
-            self._say(f"a right kernel alone is not accepted in the whole: {verdict.message}")
+            self._say(f"a right kernel alone is not accepted in the whole: {whole.verdict.message}")
         return None
 
     def _is_over(self) -> bool:
         return time.monotonic() > self._end_s
 
-    def _wins(self, verdict: Verdict) -> bool:
+    def wins(self, verdict: Verdict) -> bool:
         """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
         is_slower = verdict.speedup is not None and verdict.speedup < 1.0
         return verdict.accepted and (self._judge.rules.mode == "pure" or not is_slower)
 
-    def _judged(
-        self, variant: Variant, task: Task, write: Callable[[str], str]
-    ) -> tuple[str, Verdict]:
-        source = write(compose(variant.program, variant.replacements()).source)
-        verdict = self._judge_whole(variant, task, Candidate(source=source, origin="search"))
+    def _judged(self, variant: Variant, target: Target) -> Whole:
+        """The variant's whole; as a CUDA graph where it waits for launches and the graph helps."""
+        composed = compose(variant.program, variant.replacements()).source
+        whole = self._judged_as(target.write(composed), variant, target)
+        write_graphed = target.write_graphed
+        if write_graphed is None or self._is_over() or not waits_for_launches(whole.verdict):
+            return whole
+        self._say("it waits for launches: judging it as a CUDA graph")
+        graphed = self._judged_as(write_graphed(composed), variant, target)
+        if graphed.verdict.accepted and _median_ms(graphed.verdict) < _median_ms(whole.verdict):
+            return replace(graphed, launched=whole.verdict)
+        self._say(f"the graph does not win: {graphed.verdict.message}")
+        return whole
+
+    def _judged_as(self, source: str, variant: Variant, target: Target) -> Whole:
+        candidate = Candidate(source=source, origin="search")
+        verdict = self._judge_whole(variant, target.task, candidate)
         self._note(variant, verdict)
-        return source, verdict
+        return Whole(variant, source, verdict)
 
     def _note(self, variant: Variant, verdict: Verdict) -> None:
         if variant.chosen:
@@ -160,6 +170,10 @@ def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
             ranked = enumerate(sorted(savings, reverse=True))
             found += [((rank, -saving), (variant, i, j)) for rank, (saving, j) in ranked]
     return [kernel for _, kernel in sorted(found, key=lambda each: each[0])]
+
+
+def _median_ms(verdict: Verdict) -> float:
+    return verdict.times["candidate"].median_ms
 
 
 def _saving_ms(verdict: Verdict) -> float:

@@ -1,0 +1,260 @@
+"""The `forward` of an optimized module, as text: from the caller's tensors and the module's own to
+`fused_operator` and back."""
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from kernelwright.core.errors import UsageError
+from kernelwright.programs import attributes
+from kernelwright.programs.lowering import Lowered
+from kernelwright.search.graphed import CAPTURED_CALL
+
+MAX_CONSTANT_ELEMENTS = 64
+"""Constants of the traced module up to this size are written into the file."""
+
+GUARDS = '''
+def refuse_gradients(module, *tensors):
+    """The kernels have no backward: an error beats results without a history."""
+    if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *module.parameters())):
+        raise RuntimeError(
+            "optimized for inference only: call it under torch.no_grad(), "
+            "or keep the original module for training"
+        )
+
+
+def expect(name, tensor, shape, dtype):
+    """The program was traced at one signature; at another it might compute something else."""
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
+        raise ValueError(
+            f"{name} is {tuple(tensor.shape)} {tensor.dtype}, optimized for {shape} {dtype}: "
+            "run `kernelwright optimize` again with inputs of that signature"
+        )
+'''.strip()
+
+MODE = '''
+def expect_mode(module, training):
+    """Train and eval mode compute different things here, and one of them was traced."""
+    if module.training != training:
+        was, now = ("train", "eval") if training else ("eval", "train")
+        raise RuntimeError(f"optimized in {was} mode and called in {now} mode")
+'''.strip()
+
+NEEDS_GPU = '''
+def refuse_cpu(*tensors):
+    """Triton runs on a GPU, or anywhere in its interpreter."""
+    if not triton.knobs.runtime.interpret and any(t.device.type == "cpu" for t in tensors):
+        raise RuntimeError(
+            "the kernels need a GPU: move the module and its inputs to one, "
+            "or set TRITON_INTERPRET=1 before this file is imported"
+        )
+'''.strip()
+
+CONSTANT = '''
+@functools.cache
+def constant(values, dtype, device):
+    """A tensor that the original makes anew in each call."""
+    return torch.tensor(values, dtype=dtype, device=device)
+'''.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    preamble: str
+    """The kernels, and what else the method calls."""
+    method: str
+    """`def forward(self, ...)`."""
+
+
+def forward_of(
+    lowered: Lowered,
+    module: torch.nn.Module,
+    composed: str,
+    *,
+    is_for_one_mode: bool,
+    is_graphed: bool = False,
+) -> Forward:
+    """A forward that gathers weights by name and calls `fused_operator`, or replays such a call.
+
+    Args:
+        module: the original, for its signature and its mode.
+        composed: text of `fused_operator` and its kernels.
+        is_for_one_mode: refuse the other of train and eval mode.
+        is_graphed: as a CUDA graph; `graphed.can_be_graphed` says where.
+
+    Raises:
+        UsageError: inputs, outputs or constants have no literal form.
+    """
+    signature = signature_text(module.forward)
+    users = _users(lowered, _parameter_names(signature))
+    head = [
+        f"def forward(self{', ' if signature else ''}{signature}):",
+        f"    refuse_gradients({', '.join(['self', *users])})",
+        *([f"    expect_mode(self, {module.training})"] if is_for_one_mode else []),
+        *([f"    refuse_cpu({', '.join(users)})"] if "@triton.jit" in composed and users else []),
+        *(f"    {check}" for check in _checks(lowered, users)),
+    ]
+    if is_graphed:
+        method = [*head, *_replayed(lowered, users)]
+        preamble = _preamble(composed, _run_kernels(lowered), method)
+    else:
+        method = [*head, *_called(lowered, users), f"    return {_returned(lowered)}"]
+        preamble = _preamble(composed, [], method)
+    return Forward(preamble, "\n".join(method))
+
+
+def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:
+    text = "\n".join([*run_kernels, *method])
+    parts = [composed.rstrip(), GUARDS]
+    if "expect_mode(" in text:
+        parts.append(MODE)
+    if "refuse_cpu(" in text:
+        parts.append(NEEDS_GPU)
+    if "constant(" in text:
+        parts = ["import functools\n\n" + parts[0], *parts[1:], CONSTANT]
+    if run_kernels:
+        parts = ["import weakref\n" + parts[0], *parts[1:], CAPTURED_CALL, "\n".join(run_kernels)]
+    return "\n\n\n".join([*parts, ""])
+
+
+def _run_kernels(lowered: Lowered) -> list[str]:
+    """Lines of what a graph replays, from tensors to those results that the caller is given."""
+    users = [f"tensors[{i}]" for i in range(len(_user_sources(lowered)))]
+    results = ", ".join(f"results[{position}]" for position in _given_out(lowered))
+    return ["def run_kernels(self, tensors):", *_called(lowered, users), f"    return [{results}]"]
+
+
+def _replayed(lowered: Lowered, users: Sequence[str]) -> list[str]:
+    places = {position: i for i, position in enumerate(_given_out(lowered))}
+    tensors = ", ".join(users) + ("," if len(users) == 1 else "")
+    return [f"    results = replay(self, ({tensors}))", f"    return {_returned(lowered, places)}"]
+
+
+def _given_out(lowered: Lowered) -> list[int]:
+    """Outputs of the program that the caller is given, each once."""
+    return sorted({value for kind, value in lowered.user_outputs if kind == "output"})
+
+
+def _user_sources(lowered: Lowered) -> list[int]:
+    return [i for i, source in enumerate(lowered.sources) if source.kind == "user"]
+
+
+def _users(lowered: Lowered, names: list[str]) -> list[str]:
+    """The caller's tensors, as expressions of forward's parameters, in the program's order."""
+    return [_user_expression(lowered.sources[i].name, names) for i in _user_sources(lowered)]
+
+
+def _checks(lowered: Lowered, users: Sequence[str]) -> list[str]:
+    found = []
+    for user, i in zip(users, _user_sources(lowered), strict=True):
+        kind = lowered.program.inputs[i].type
+        found.append(f'expect("{user}", {user}, {kind.shape}, torch.{kind.dtype})')
+    return found
+
+
+def _called(lowered: Lowered, users: Sequence[str]) -> list[str]:
+    """Lines that call `fused_operator` and change the module's state."""
+    left, device = iter(users), f"{users[0]}.device" if users else "None"
+    arguments = []
+    for source in lowered.sources:
+        if source.kind == "user":
+            text = next(left)
+        elif source.kind == "constant":
+            text = _constant(source.tensor, device)
+        elif source.kind == "attribute":
+            text = f"{attributes.text(source.name)}.to({device})"
+        else:
+            text = f'self.get_{source.kind}("{source.name}")'
+        arguments.append(text)
+    return [
+        "    results = fused_operator(",
+        *(f"        {argument}," for argument in arguments),
+        "    )",
+        *(f"    {line}" for line in _stores(lowered)),
+    ]
+
+
+def _stores(lowered: Lowered) -> list[str]:
+    """Lines that change the module's state."""
+    return [
+        f"{attributes.text(name)} = results[{position}]"
+        if name in lowered.changed_attributes
+        else f'self.get_buffer("{name}").copy_(results[{position}])'
+        for position, name in lowered.mutations
+    ]
+
+
+def signature_text(forward: Callable[..., Any]) -> str:
+    """Parameters of a bound forward without annotations: "x, mask=None, **kwargs"."""
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in inspect.signature(forward).parameters.values()
+    ]
+    return str(inspect.Signature(parameters))[1:-1]
+
+
+def _parameter_names(signature: str) -> list[str]:
+    arguments = ast.parse(f"def f({signature}): ...").body[0].args  # type: ignore[attr-defined]
+    return [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
+
+
+def _user_expression(path: str, names: list[str]) -> str:
+    """ "args[0]['mask']" -> "x['mask']" by the forward's own parameter names."""
+    if match := re.match(r"args\[(\d+)\](.*)", path):
+        position, rest = int(match[1]), match[2]
+        if position < len(names):
+            return names[position] + rest
+    elif match := re.match(r"kwargs\['(\w+)'\](.*)", path):
+        return match[1] + match[2]
+    raise UsageError(
+        f"input {path} does not belong to a named parameter of forward",
+        remedy="give forward a parameter for it instead of *args",
+    )
+
+
+def _constant(tensor: Any, device: str) -> str:
+    if tensor.numel() > MAX_CONSTANT_ELEMENTS:
+        raise UsageError(
+            f"forward uses a constant tensor of {tensor.numel()} elements that is no buffer",
+            remedy="register it with register_buffer, so that it belongs to the module's state",
+        )
+    return f"constant({_frozen(tensor.tolist())!r}, {tensor.dtype}, {device})"
+
+
+def _frozen(values: Any) -> Any:
+    return tuple(map(_frozen, values)) if isinstance(values, list) else values
+
+
+def _returned(lowered: Lowered, places: Mapping[int, int] | None = None) -> str:
+    """What the caller is given, by `results`.
+
+    Args:
+        places: where in `results` an output of the program is; where it has it if not given.
+    """
+    leaves = [
+        f"results[{places[value] if places else value}]" if kind == "output" else repr(value)
+        for kind, value in lowered.user_outputs
+    ]
+    return _literal(pytree.tree_unflatten(leaves, lowered.out_spec))
+
+
+def _literal(tree: Any) -> str:
+    if tree is None or isinstance(tree, str):
+        return str(tree)
+    if type(tree) is tuple:
+        inside = ", ".join(map(_literal, tree))
+        return f"({inside},)" if len(tree) == 1 else f"({inside})"
+    if type(tree) is list:
+        return f"[{', '.join(map(_literal, tree))}]"
+    if type(tree) is dict:
+        return "{" + ", ".join(f"{key!r}: {_literal(value)}" for key, value in tree.items()) + "}"
+    raise UsageError(
+        f"forward returns a {type(tree).__name__}, which optimized.py cannot spell",
+        remedy="return tensors in tuples, lists or dicts, or call kernelwright.optimize",
+    )
