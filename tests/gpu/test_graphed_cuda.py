@@ -1,6 +1,7 @@
 """`optimized.py` as a CUDA graph: it follows whatever changes, and the search keeps it where
 launches are what takes the time."""
 
+import copy
 import gc
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 from kernelwright.core import record
 from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import lower
+from kernelwright.search.api import optimize
+from kernelwright.search.captured import captured_calls
 from kernelwright.search.emit import model_file
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import optimize_target
@@ -138,3 +141,16 @@ def test_the_search_keeps_a_graph_where_launches_take_the_time(tmp_path):
     assert result["graph"], wholes
     assert result["graph"]["replayed_ms"] < result["graph"]["launched_ms"]
     assert "replay(self" in (tmp_path / "out" / "optimized.py").read_text()
+
+
+def test_a_module_from_python_is_replayed_too(tmp_path):
+    path = tmp_path / "original.py"
+    path.write_text(MODEL)
+    original = import_file(path).Model().cuda()
+    with torch.no_grad():
+        ours = optimize(copy.deepcopy(original), (draw(),), policy="teacher", budget_s=20.0)
+        assert ours.optimization["graph"], ours.optimization["verdict"]
+        check(original, ours)
+        ours.load_state_dict(original.state_dict())
+        check(original, ours)
+    assert ours in captured_calls

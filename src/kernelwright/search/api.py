@@ -4,7 +4,8 @@ import copy
 import itertools
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import torch.utils._pytree as pytree
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.search.captured import replay
+from kernelwright.search.describe import graph_record
+from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import JUDGING_SHARE, search_target
 from kernelwright.search.search import Search
@@ -83,8 +87,11 @@ def optimize(
         outcome = search_target(target, search, judge, say=lambda _: None)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
-    compute = _imported(outcome.files["optimized.py"]) if outcome.verdict.accepted else None
-    return _attach(module, lowered, (args, kwargs), compute, outcome.result)
+    result, verdict = outcome.result, outcome.verdict
+    if can_be_graphed(lowered) and waits_for_launches(verdict):
+        result |= {"graph": graph_record(verdict.times["candidate_graph"], verdict)}
+    compute = _imported(outcome.files["optimized.py"]) if verdict.accepted else None
+    return _attach(module, lowered, (args, kwargs), compute, result)
 
 
 def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
@@ -103,7 +110,8 @@ def _attach(
     compute: Callable[..., list[torch.Tensor]] | None,
     record: Record,
 ) -> torch.nn.Module:
-    """A shallow copy of the module, its own class's subclass, whose forward uses `compute`."""
+    """A shallow copy of the module, its own class's subclass, whose forward uses `compute`; as a
+    CUDA graph where the result says so."""
     kind = type(module)
     expected, mode = _signature(*example), module.training
     on_gpu = all(tensor.is_cuda for tensor in _tensors(*example))
@@ -119,9 +127,17 @@ def _attach(
         is_other = self.training != mode or _signature(args, kwargs) != expected
         if compute is None or not on_gpu or is_other:
             return kind.forward(self, *args, **kwargs)
-        results = compute(*lowered.gather(self, args, kwargs))
-        lowered.store(self, results)
-        return lowered.rebuild(results)
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+
+        def run(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+            left = iter(tensors)
+            given = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+            results = compute(*lowered.gather(module, *pytree.tree_unflatten(given, spec)))
+            lowered.store(module, results)
+            return results
+
+        start = partial(replay, compute=run) if record["graph"] else run
+        return lowered.rebuild(start(self, tuple(_tensors(args, kwargs))))
 
     optimized = copy.copy(module)
     optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})

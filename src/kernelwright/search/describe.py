@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 
 from kernelwright.core.record import Record, environment
-from kernelwright.core.verdict import Code, Verdict
+from kernelwright.core.verdict import Code, Timing, Verdict
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
@@ -155,13 +155,16 @@ def _times(verdict: Verdict) -> Record:
     return {k: asdict(verdict.times[v]) for k, v in names.items() if v in verdict.times}
 
 
+def graph_record(replayed: Timing, launched: Verdict) -> Record:
+    """Medians, in ms, of one call as a CUDA graph and of the same kernels launched one by one."""
+    called = launched.times["candidate"]
+    return {"replayed_ms": replayed.median_ms, "launched_ms": called.median_ms}
+
+
 def verdict_record(whole: Whole) -> Record:
-    """Its verdict; of a CUDA graph also the medians, in ms, of one call as a graph and of the same
-    kernels launched one by one."""
-    graph = None
-    if whole.launched is not None:
-        names = {"replayed_ms": whole.verdict, "launched_ms": whole.launched}
-        graph = {name: each.times["candidate"].median_ms for name, each in names.items()}
+    """Its verdict, and what its graph saves where it is one."""
+    replayed, launched = whole.verdict.times.get("candidate"), whole.launched
+    graph = graph_record(replayed, launched) if replayed and launched else None
     return {"verdict": whole.verdict.to_json(), "graph": graph}
 
 

@@ -14,7 +14,7 @@ import torch.utils._pytree as pytree
 from kernelwright.core.errors import UsageError
 from kernelwright.programs import attributes
 from kernelwright.programs.lowering import Lowered
-from kernelwright.search.graphed import CAPTURED_CALL
+from kernelwright.search import captured
 
 MAX_CONSTANT_ELEMENTS = 64
 """Constants of the traced module up to this size are written into the file."""
@@ -119,8 +119,16 @@ def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:
     if "constant(" in text:
         parts = ["import functools\n\n" + parts[0], *parts[1:], CONSTANT]
     if run_kernels:
-        parts = ["import weakref\n" + parts[0], *parts[1:], CAPTURED_CALL, "\n".join(run_kernels)]
+        imports, text = _captured_call()
+        parts = [imports + parts[0], *parts[1:], text, "\n".join(run_kernels)]
     return "\n\n\n".join([*parts, ""])
+
+
+def _captured_call() -> tuple[str, str]:
+    """What `search.captured` imports but torch, which kernels import, and what it defines."""
+    text = re.sub("  # type: .*", "", inspect.getsource(captured))
+    begin, end = text.index("import weakref"), text.index("\nimport torch\n")
+    return text[begin:end], text[text.index("Tensors =") :].rstrip()
 
 
 def _run_kernels(lowered: Lowered) -> list[str]:
@@ -133,7 +141,10 @@ def _run_kernels(lowered: Lowered) -> list[str]:
 def _replayed(lowered: Lowered, users: Sequence[str]) -> list[str]:
     places = {position: i for i, position in enumerate(_given_out(lowered))}
     tensors = ", ".join(users) + ("," if len(users) == 1 else "")
-    return [f"    results = replay(self, ({tensors}))", f"    return {_returned(lowered, places)}"]
+    return [
+        f"    results = replay(self, ({tensors}), run_kernels)",
+        f"    return {_returned(lowered, places)}",
+    ]
 
 
 def _given_out(lowered: Lowered) -> list[int]:
