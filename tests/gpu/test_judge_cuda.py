@@ -44,7 +44,9 @@ def test_screening_times_the_right_ones_and_survives_the_wrong():
     with Judge("cuda") as judge:
         sources = [RELU, wrong, outside, RELU.replace("4096", "1024")]
         verdicts = judge.screen(BIG_RELU, [Candidate(source=s) for s in sources])
+        [alone] = judge.screen(BIG_RELU, [Candidate(source=outside)])
     assert [v.accepted for v in verdicts] == [True, False, False, True]
+    assert not alone.accepted
     assert verdicts[0].speedup is not None
     assert verdicts[3].speedup is not None
     assert verdicts[2].code in (Code.OUT_OF_BOUNDS, Code.RUNTIME_ERROR, Code.CRASHED)

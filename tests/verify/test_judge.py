@@ -172,6 +172,7 @@ def test_screening_goes_on_after_a_candidate_that_kills_the_guest(judge, relu):
     verdicts = judge.screen(relu, [good, deadly, wrong, good])
     assert [v.code for v in verdicts] == [Code.OK, Code.CRASHED, Code.WRONG_VALUES, Code.OK]
     assert len(verdicts[0].cases) == 2
+    assert [v.code for v in judge.screen(relu, [deadly])] == [Code.CRASHED]
 
 
 def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kernels(

@@ -14,7 +14,7 @@ from kernelwright.programs.source_merge import unmergeable
 from kernelwright.programs.text import to_text
 from kernelwright.search.policies import architecture, policy
 from kernelwright.teacher.writer import write
-from kernelwright.timing.stages import worked_s
+from kernelwright.timing.stages import stage, worked_s
 from kernelwright.verify.judging import Rules
 
 TEMPERATURE, TOP_P = 1.0, 0.95
@@ -109,6 +109,7 @@ class Sources:
         if not (self._models or self._has_teacher or any(self._answers.values())):
             raise InfraError("; ".join(map(str, self.failed)))
 
+    @stage("models write")
     def _write(
         self, model: Policy, requests: Sequence[Request], limit: int, sampling: Sampling
     ) -> list[list[Answer]]:

@@ -160,7 +160,7 @@ class _Guests:
 
     def release(self) -> None:
         """The guest lives on, without the memory that its last candidate took."""
-        if self._session is not None and self.rules.device.type == "cuda":
+        if self._session is not None and self._session.guest.alive:
             with suppress(Rejected, GuestLost):  # gone is gone
                 self._session.release()
 
