@@ -96,6 +96,13 @@ def test_what_cannot_be_captured_runs_as_it_is_and_says_so(model, prompts):
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
+def test_one_long_row_needs_few_captures(model, prompts):
+    decoder = Decoder(model, stops=[])
+    [written] = decoder.decode(prompts[2:3], seeds=[0], sampling=Sampling(max_tokens=900))
+    assert len(written.tokens) == 900
+    assert len(decoder._steps.captured) <= 2  # 512 slots, then 1,024
+
+
 def test_a_released_decoder_leaves_the_model_s_memory_alone_and_decodes_again(model, prompts):
     decoder = Decoder(model, stops=[STOP])
     seeds, sampling = list(range(len(prompts))), Sampling(temperature=1.0, max_tokens=90)

@@ -34,6 +34,9 @@ PACE = {"cuda": 16, "cpu": 1}
 """Steps until the host looks which rows have ended."""
 BUCKET = {"cuda": 256, "cpu": 64}
 """Slots that attention reads are a multiple of this."""
+FEW_ROWS, FEW_SLOTS = 64, 512
+"""On a GPU so many rows read a power of two of slots, these at least: a step of theirs takes as
+long whatever it reads, and capturing one as long as 200 of them."""
 GROWTH = 2
 """Memory for keys and values grows by this factor, where rows may become as long."""
 REFILL_SHARE = 8
@@ -158,7 +161,7 @@ class Decoder:
             running |= begun
         rows = self._rows.first(self._densely(running))
         longest = max(each.length for each in running.values()) + self._pace
-        bucket = self._lengthen(longest)
+        bucket = self._lengthen(longest, len(rows.token))
         with self._threads():
             for _ in range(self._pace):
                 self._steps.advance(rows, self._cache, bucket)
@@ -195,9 +198,16 @@ class Decoder:
         self._cache = SlotCache(self._config, rows=rows, length=0)
         self._rows = Rows.empty(rows, length, self._device)
 
-    def _lengthen(self, slots: int) -> int:
-        """Memory for keys and values of so many slots a row, rounded up; the rounded number."""
-        slots = _round_up(slots, self._bucket_step)
+    def _lengthen(self, slots: int, rows: int) -> int:
+        """Memory for keys and values of so many slots a row, rounded up; the rounded number.
+
+        Args:
+            rows: that are read.
+        """
+        if self._on_gpu and rows <= FEW_ROWS:
+            slots = max(1 << (slots - 1).bit_length(), FEW_SLOTS)
+        else:
+            slots = _round_up(slots, self._bucket_step)
         if slots > self._cache.length:
             self._steps.forget()  # they read where keys and values were
             most = _round_up(self._rows.written.shape[1], self._bucket_step)
@@ -221,7 +231,7 @@ class Decoder:
     def _begin(self, begun: dict[int, Waiting]) -> None:
         """Put rows into slots and read their prompts, but for the last token: the first step
         does."""
-        self._lengthen(max(len(each.prompt) for each in begun.values()))
+        self._lengthen(max(len(each.prompt) for each in begun.values()), len(begun))
         slots = list(begun)
         put, index = self._rows, self._tensor(slots)
         most = max(each.limit for each in begun.values())
