@@ -5,6 +5,7 @@ thousands of rows be written at once), no biases.
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +70,17 @@ def fresh_model(
 
 
 def save_model(
-    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", path: Path | str
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
+    path: Path | str,
+    weights: "Mapping[str, torch.Tensor] | None" = None,
 ) -> None:
     """Configuration, tokenizer with its chat template, and weights as bfloat16 safetensors; the
     model itself keeps its precision. It takes what is written as memory of the host, beside the
     model.
+
+    Args:
+        weights: the model's, put together, where it holds a part of them alone.
 
     Raises:
         ValueError: the tokenizer is not the model's.
@@ -88,7 +95,7 @@ def save_model(
     if len(ends := end_tokens(tokenizer)) > 1:
         model.generation_config.eos_token_id = ends
     dtype = model.config.dtype
-    model.save_pretrained(path, state_dict=_narrow(model))
+    model.save_pretrained(path, state_dict=_narrow(model, weights or model.state_dict()))
     try:  # the file is to say what the weights in it are, not what the model is
         model.config.dtype = torch.bfloat16
         model.config.save_pretrained(path)
@@ -97,18 +104,22 @@ def save_model(
     tokenizer.save_pretrained(path)
 
 
-def _narrow(model: "PreTrainedModel") -> "dict[str, torch.Tensor]":
-    """The model's weights in bfloat16, on the host; what shares memory there does so here."""
+def _narrow(
+    model: "PreTrainedModel", weights: "Mapping[str, torch.Tensor]"
+) -> "dict[str, torch.Tensor]":
+    """Weights in bfloat16, on the host; what shares memory in the model does so here."""
     import torch
 
     made: dict[tuple[int, int, torch.Size], torch.Tensor] = {}
     found = {}
-    for name, value in model.state_dict().items():
-        place = (value.untyped_storage().data_ptr(), value.storage_offset(), value.shape)
+    for name, value in weights.items():
+        place = (value.untyped_storage().data_ptr(), int(value.storage_offset()), value.shape)
         if place not in made:
             dtype = torch.bfloat16 if value.is_floating_point() else value.dtype
             made[place] = value.to("cpu", dtype)
         found[name] = made[place]
+    for name, source in model.all_tied_weights_keys.items():  # put together, they are copies
+        found[name] = found[source]
     return found
 
 

@@ -83,8 +83,8 @@ class KeptTrainer:
 
     @property
     def saves_itself(self) -> bool:
-        """Weights are put together by the library, which knows how they are spread."""
-        return bool(self.is_fsdp_enabled)
+        """Weights are written as the library does, in another layout."""
+        return False
 
     def save_more(self, folder: Path) -> None:
         """What else a checkpoint holds."""
@@ -97,11 +97,14 @@ class KeptTrainer:
         """
 
         def fill(folder: Path) -> None:
+            whole = None
             if self.saves_itself:
                 self.save_model(str(folder), _internal_call=True)
-            elif self.args.should_save:
+            elif self.is_fsdp_enabled:  # all take part in putting them together
+                whole = self.accelerator.get_state_dict(self.model)
+            if self.args.should_save and not self.saves_itself:
                 plain = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
-                save_model(plain, self.processing_class, folder)
+                save_model(plain, self.processing_class, folder, whole)
             self._write_standing(folder)
 
         self._write_folder(self.folder / name, fill)

@@ -83,7 +83,7 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
     @property
     def saves_itself(self) -> bool:
         """Adapters are saved as PEFT does."""
-        return super().saves_itself or self.recipe.model.lora is not None
+        return self.recipe.model.lora is not None
 
     def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
         """Mean loss of a trained token, of all validation pairs and by level."""

@@ -1,0 +1,114 @@
+"""Weights in shards, by FSDP: learning is that of one process, and what is written is whole."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from rl_runs import make_programs, make_recipe, records, run, save_policy, write_programs
+from safetensors.torch import load_file
+from test_rl_served import served
+
+DRPO = {"loss": "drpo", "reward": "log_speed"}
+SHARDED = {
+    "OMP_NUM_THREADS": "1",
+    "ACCELERATE_USE_FSDP": "true",
+    "FSDP_VERSION": "2",
+    "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP",
+    "FSDP_RESHARD_AFTER_FORWARD": "true",
+    "FSDP_CPU_RAM_EFFICIENT_LOADING": "false",
+    "FSDP_STATE_DICT_TYPE": "FULL_STATE_DICT",
+}
+"""What `accelerate launch --config_file recipes/sft/fsdp.yaml` sets."""
+
+SCRIPT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from accelerate.state import PartialState
+from accelerate.utils import DistributedType
+torch.set_num_threads(1)
+begun = PartialState.__init__
+
+def with_shards(self, *args, **kwargs):  # which accelerate does not make on a CPU
+    begun(self, *args, **kwargs)
+    if self.distributed_type is DistributedType.MULTI_CPU:
+        self.__dict__["distributed_type"] = DistributedType.MULTI_XPU
+
+PartialState.__init__ = with_shards
+from pathlib import Path
+from rl_runs import make_recipe, run
+from kernelwright.train.rl.trainer import RolloutTrainer
+step = RolloutTrainer.training_step
+
+def checked(self, model, *args, **kwargs):
+    parameter = next(model.parameters())
+    assert 2 * parameter.to_local().numel() == parameter.numel(), "it is not sharded"
+    return step(self, model, *args, **kwargs)
+
+RolloutTrainer.training_step = checked
+recipe = make_recipe(*sys.argv[2:4], **json.loads(sys.argv[5]))
+run(recipe, Path(sys.argv[4]), resume=Path(sys.argv[4]).exists())
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sharded")
+    programs = make_programs()
+    return save_policy(folder / "model", programs), write_programs(folder / "p.jsonl", programs)
+
+
+def tables(server, folder, steps):
+    return {
+        "rollouts": {"policy": server.url, "served": str(folder), "programs": 3, "group": 4},
+        "objective": DRPO,
+        "optimizer": {"learning_rate": 1e-4},
+        "validation": {"every_steps": 100, "programs": 1},
+        "checkpoints": {"every_steps": 2},
+        "budget": {"steps": steps},
+    }
+
+
+def run_sharded(made, folder, changes):
+    """Two processes on a CPU, each with half of every weight."""
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    script = folder.parent / "script.py"
+    script.write_text(SCRIPT)
+    arguments = [Path(__file__).parent, *made, folder, json.dumps(changes)]
+    command = [*launch, script, *arguments]
+    ended = subprocess.run(
+        [str(each) for each in command],
+        env=os.environ | SHARDED,
+        timeout=200,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+
+
+def test_shards_learn_as_one_process_does_and_go_on_from_a_checkpoint(made, tmp_path):
+    whole, folder = tmp_path / "whole", tmp_path / "run"
+    with served(tmp_path / "served") as server:
+        run(make_recipe(*made, **tables(server, tmp_path / "served", 3)), whole)
+        for steps in (2, 3):
+            run_sharded(made, folder, tables(server, tmp_path / "served", steps))
+    parts = records(folder, "part")
+    assert [(part["processes"], part["from_step"]) for part in parts] == [(2, 0), (2, 2)]
+    found, wanted = records(folder, "rl_step"), records(whole, "rl_step")
+    assert [line["step"] for line in found] == [1, 2, 3]
+    for ours, theirs in zip(found, wanted, strict=True):
+        for name in ("loss", "grad_norm"):
+            assert ours[name] == pytest.approx(theirs[name], rel=1e-3, abs=1e-6)
+    for place in (folder / "last", tmp_path / "served"):
+        ours, theirs = (load_file(each / "model.safetensors") for each in (place, whole / "last"))
+        assert ours.keys() == theirs.keys(), "what is tied is written once"
+        assert {each.dtype for each in ours.values()} == {torch.bfloat16}
+    ours = load_file(folder / "last" / "model.safetensors")
+    theirs = load_file(whole / "last" / "model.safetensors")
+    for name, value in ours.items():
+        torch.testing.assert_close(value.float(), theirs[name].float(), atol=1e-3, rtol=2e-2)
