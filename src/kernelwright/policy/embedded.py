@@ -118,8 +118,9 @@ def _narrow(
             dtype = torch.bfloat16 if value.is_floating_point() else value.dtype
             made[place] = value.to("cpu", dtype)
         found[name] = made[place]
-    for name, source in model.all_tied_weights_keys.items():  # put together, they are copies
-        found[name] = found[source]
+    if model.config.tie_word_embeddings:
+        for name, source in model.all_tied_weights_keys.items():  # put together, they are copies
+            found[name] = found[source]
     return found
 
 
