@@ -10,7 +10,6 @@ import pytest
 from kernelwright.core import record
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'kernelwright[cluster]'")
-pytestmark = pytest.mark.xdist_group("ray")  # one cluster at a time
 
 HERE = Path(__file__).parent
 SRC = Path(__file__).parents[2] / "src"
