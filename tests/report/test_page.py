@@ -10,7 +10,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.report.page import page
 from kernelwright.report.roofline import chart, estimate_ms
 from kernelwright.report.run import read_run
-from kernelwright.report.sections import bar_groups, colors_of, error_rows, headline
+from kernelwright.report.sections import bar_groups, colors_of, error_rows, facts, headline
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -34,6 +34,14 @@ def test_a_measured_run_leads_with_its_speedup(run_of):
     found = headline(run_of(gpu_run()))
     assert found.text == "2.10x"
     assert found.note == "420 us to 200 us; 1.55x against torch.compile"
+
+
+def test_a_graph_is_named_with_the_time_of_its_kernels_launched_one_by_one(run_of):
+    lines = gpu_run()
+    assert ("CUDA graph", "none") in facts(run_of(lines))
+    of(lines, "result")["graph"] = {"replayed_ms": 0.2, "launched_ms": 1.5}
+    said = dict(facts(run_of(lines)))["CUDA graph"]
+    assert said == "replayed in 200 us; its kernels launched one by one take 1.5 ms"
 
 
 def test_without_a_gpu_no_time_is_claimed(run_of):
