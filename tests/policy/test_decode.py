@@ -24,7 +24,7 @@ from transformers import (
 
 from kernelwright.core.errors import UsageError
 from kernelwright.policy import steps
-from kernelwright.policy.decode import Decoder
+from kernelwright.policy.decode import Decoder, slots_to_read
 from kernelwright.policy.draw import draw, uniforms
 from kernelwright.policy.policy import Sampling
 from kernelwright.timing.stages import stage
@@ -158,6 +158,15 @@ def test_rows_are_no_more_than_memory_has_room_for(monkeypatch):
         caches.append(decoder._cache)
     assert caches[0] is caches[1]
     assert caches[0].rows == 3
+
+
+@given(slots=st.integers(1, 9000), most=st.integers(4, 36).map(lambda n: 256 * n))
+def test_few_rows_read_few_different_numbers_of_slots_and_no_more_than_they_may_need(slots, most):
+    slots = min(slots, most)
+    many = slots_to_read(slots, most=most, step=256, is_few=False)
+    few = slots_to_read(slots, most=most, step=256, is_few=True)
+    assert slots <= many <= few <= max(most, many)
+    assert few in (512, 1024, 2048, 4096, 8192, most)
 
 
 def test_what_is_not_written_in_time_is_cut_off_or_left_out():

@@ -35,8 +35,8 @@ PACE = {"cuda": 16, "cpu": 1}
 BUCKET = {"cuda": 256, "cpu": 64}
 """Slots that attention reads are a multiple of this."""
 FEW_ROWS, FEW_SLOTS = 64, 512
-"""On a GPU so many rows read a power of two of slots, these at least: a step of theirs takes as
-long whatever it reads, and capturing one as long as 200 of them."""
+"""On a GPU, where there are no more rows, they read a power of two of slots, these at least: a step
+of theirs takes as long whatever it reads, and capturing one as long as 200 of them."""
 GROWTH = 2
 """Memory for keys and values grows by this factor, where rows may become as long."""
 REFILL_SHARE = 8
@@ -161,7 +161,7 @@ class Decoder:
             running |= begun
         rows = self._rows.first(self._densely(running))
         longest = max(each.length for each in running.values()) + self._pace
-        bucket = self._lengthen(longest, len(rows.token))
+        bucket = self._lengthen(longest)
         with self._threads():
             for _ in range(self._pace):
                 self._steps.advance(rows, self._cache, bucket)
@@ -198,19 +198,13 @@ class Decoder:
         self._cache = SlotCache(self._config, rows=rows, length=0)
         self._rows = Rows.empty(rows, length, self._device)
 
-    def _lengthen(self, slots: int, rows: int) -> int:
-        """Memory for keys and values of so many slots a row, rounded up; the rounded number.
-
-        Args:
-            rows: that are read.
-        """
-        if self._on_gpu and rows <= FEW_ROWS:
-            slots = max(1 << (slots - 1).bit_length(), FEW_SLOTS)
-        else:
-            slots = _round_up(slots, self._bucket_step)
+    def _lengthen(self, slots: int) -> int:
+        """Memory for keys and values of so many slots a row, rounded up; the rounded number."""
+        most = _round_up(self._rows.written.shape[1], self._bucket_step)
+        is_few = self._on_gpu and self._cache.rows <= FEW_ROWS
+        slots = slots_to_read(slots, most=most, step=self._bucket_step, is_few=is_few)
         if slots > self._cache.length:
             self._steps.forget()  # they read where keys and values were
-            most = _round_up(self._rows.written.shape[1], self._bucket_step)
             self._cache.lengthen(max(slots, min(GROWTH * self._cache.length, most)))
         return slots
 
@@ -231,7 +225,7 @@ class Decoder:
     def _begin(self, begun: dict[int, Waiting]) -> None:
         """Put rows into slots and read their prompts, but for the last token: the first step
         does."""
-        self._lengthen(max(len(each.prompt) for each in begun.values()), len(begun))
+        self._lengthen(max(len(each.prompt) for each in begun.values()))
         slots = list(begun)
         put, index = self._rows, self._tensor(slots)
         most = max(each.limit for each in begun.values())
@@ -298,6 +292,14 @@ class Decoder:
 
     def _tensor(self, values: list[Any]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._device)
+
+
+def slots_to_read(slots: int, *, most: int, step: int, is_few: bool) -> int:
+    """At least `slots`, rounded up; more than `most`, which rows may need, for no rounding."""
+    slots = _round_up(slots, step)
+    if not is_few:
+        return slots
+    return max(slots, min(max(1 << (slots - 1).bit_length(), FEW_SLOTS), most))
 
 
 def _round_up(number: int, step: int) -> int:
