@@ -278,11 +278,11 @@ def test_a_finished_run_is_not_trained_further(policy, programs, whole, tmp_path
     assert found.read_bytes() == wanted.read_bytes()
 
 
-@pytest.mark.parametrize(("reference", "rollouts"), [("whole", {}), ("whole_ahead", AHEAD)])
-def test_two_processes_learn_as_one_does(policy, programs, tmp_path, request, reference, rollouts):
-    """One answers for both, each has passes of its own; they talk through gloo."""
-    expected, folder = request.getfixturevalue(reference), tmp_path / "run"
-    (tmp_path / "script.py").write_text(script(policy, programs, folder, rollouts))
+def test_two_processes_learn_as_one_does(policy, programs, tmp_path, whole_ahead):
+    """One answers for both, each has passes of its own; they talk through gloo. With answers that
+    are not a step old: tests/train/test_rl_sharded.py."""
+    expected, folder = whole_ahead, tmp_path / "run"
+    (tmp_path / "script.py").write_text(script(policy, programs, folder, AHEAD))
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [sys.executable, *launch, str(tmp_path / "script.py")]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
