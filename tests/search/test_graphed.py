@@ -60,7 +60,7 @@ def test_a_whole_that_waits_for_launches_is_kept_as_a_graph():
     assert whole.verdict.times["candidate"].median_ms == 0.6
     assert whole.launched is not None
     assert whole.launched.times["candidate"].median_ms == 3.0
-    assert len(wholes.judged) == 2
+    assert [each["is_graph"] for each in wholes.judged] == [False, True]
 
 
 @pytest.mark.parametrize("graphed", [verdict(None), timed(1.1)], ids=["refused", "slower"])

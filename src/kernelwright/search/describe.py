@@ -123,7 +123,7 @@ def _unread_records(variant: Variant, index: int) -> list[Record]:
     return [{"record": "unread", "fragment": index, **asdict(each)} for each in unread]
 
 
-def whole_record(variant: Variant, verdict: Verdict) -> Record:
+def whole_record(variant: Variant, verdict: Verdict, *, is_graph: bool) -> Record:
     """A whole that was judged, whether or not it was kept in the end."""
     kernels = [variant.tuned[i].best for i in variant.chosen]
     return {
@@ -131,6 +131,7 @@ def whole_record(variant: Variant, verdict: Verdict) -> Record:
         "layout": variant.layout,
         "algebra": list(variant.algebra),
         "schedules": [kernel.schedule for kernel in kernels if kernel],
+        "is_graph": is_graph,
         "verdict": verdict.to_json(),
     }
 

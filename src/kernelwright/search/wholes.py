@@ -127,21 +127,23 @@ class Wholes:
         if write_graphed is None or self._is_over() or not waits_for_launches(whole.verdict):
             return whole
         self._say("it waits for launches: judging it as a CUDA graph")
-        graphed = self._judged_as(write_graphed(composed), variant, target)
+        graphed = self._judged_as(write_graphed(composed), variant, target, is_graph=True)
         if graphed.verdict.accepted and _median_ms(graphed.verdict) < _median_ms(whole.verdict):
             return replace(graphed, launched=whole.verdict)
         self._say(f"the graph does not win: {graphed.verdict.message}")
         return whole
 
-    def _judged_as(self, source: str, variant: Variant, target: Target) -> Whole:
+    def _judged_as(
+        self, source: str, variant: Variant, target: Target, *, is_graph: bool = False
+    ) -> Whole:
         candidate = Candidate(source=source, origin="search")
         verdict = self._judge_whole(variant, target.task, candidate)
-        self._note(variant, verdict)
+        self._note(variant, verdict, is_graph=is_graph)
         return Whole(variant, source, verdict)
 
-    def _note(self, variant: Variant, verdict: Verdict) -> None:
+    def _note(self, variant: Variant, verdict: Verdict, *, is_graph: bool = False) -> None:
         if variant.chosen:
-            self.judged.append(whole_record(variant, verdict))
+            self.judged.append(whole_record(variant, verdict, is_graph=is_graph))
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu:
