@@ -2,6 +2,7 @@
 tests/gpu/test_graphed_cuda.py."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +11,11 @@ from test_settle import FakeJudge, target, variant, verdict
 from kernelwright.core.verdict import Timing
 from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import lower
+from kernelwright.search.describe import Spent
 from kernelwright.search.emit import model_file
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
+from kernelwright.search.optimize import search_target
 from kernelwright.search.wholes import Wholes
 from kernelwright.verify.static import findings
 
@@ -69,6 +72,39 @@ def test_a_graph_that_does_not_win_leaves_the_whole_as_it_was(graphed):
     assert not whole.source.startswith("# graphed")
     assert whole.launched is None
     assert len(judge.asked) == 2
+
+
+def searched(answers, *, with_slower):
+    """A search whose one kernel is right and does not win."""
+    beaten = variant("contiguous", (1.0,))
+    tuned = tuple(replace(each, winner=None, verdicts=(timed(3.0),)) for each in beaten.tuned)
+    search = SimpleNamespace(
+        variants=lambda *_: [replace(beaten, tuned=tuned, chosen=())],
+        spent=lambda: Spent(1.0, 1),
+        failed=[],
+    )
+    as_graph = target(write_graphed=lambda text: f"# graphed\n{text}")
+    judge = TimingJudge(answers)
+    found = search_target(as_graph, search, judge, say=lambda _: None, with_slower=with_slower)
+    return found, judge
+
+
+@pytest.mark.parametrize("with_slower", [False, True])
+def test_a_kernel_that_wins_as_a_graph_alone_is_kept_for_whoever_asks(with_slower):
+    found, _ = searched([timed(2.0, 0.7), timed(3.0, 0.5), timed(0.6)], with_slower=with_slower)
+    assert found.files.keys() == {"optimized.py"}
+    assert found.files["optimized.py"].startswith("# graphed")
+    assert found.result["graph"] == {"replayed_ms": 0.6, "launched_ms": 3.0}
+
+
+def test_where_pytorch_waits_for_no_launches_it_stays():
+    found, judge = searched([timed(2.0, 1.9)], with_slower=False)
+    assert len(judge.asked) == 1
+    assert found.result["graph"] is None
+    answers = [timed(2.0, 1.9), timed(3.0, 0.5), timed(0.6)]
+    found, _ = searched(answers, with_slower=True)
+    assert not found.files["optimized.py"].startswith("# graphed"), "as without"
+    assert found.result["slower"]["graph"]
 
 
 def test_no_graph_is_judged_where_nothing_waits_or_no_time_is_left():

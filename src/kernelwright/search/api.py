@@ -5,7 +5,6 @@ import itertools
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.captured import replay
@@ -46,7 +46,8 @@ def optimize(
     Parameters and buffers are shared with `module`, so loading a state_dict into either serves
     both. Inputs of another signature, the other of train and eval mode, and tensors on a CPU (where
     Triton does not run) take the original forward. The attribute `optimization` holds the result
-    record: verdict, times, what became Triton.
+    record: verdict, times, what became Triton. Where launches are what takes the time, calls replay
+    a CUDA graph (`search.captured`): not from two threads or streams at once.
 
     Args:
         example_inputs: positional arguments of a typical call; shapes are fixed by them.
@@ -87,10 +88,8 @@ def optimize(
         outcome = search_target(target, search, judge, say=lambda _: None)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
-    result, verdict = outcome.result, outcome.verdict
-    if can_be_graphed(lowered) and waits_for_launches(verdict):
-        result |= {"graph": graph_record(verdict.times["candidate_graph"], verdict)}
-    compute = _imported(outcome.files["optimized.py"]) if verdict.accepted else None
+    compute = _imported(outcome.files["optimized.py"]) if outcome.verdict.accepted else None
+    result = outcome.result | {"graph": _graph(lowered, outcome.verdict)}
     return _attach(module, lowered, (args, kwargs), compute, result)
 
 
@@ -103,6 +102,14 @@ def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
     return found
 
 
+def _graph(lowered: Lowered, verdict: Verdict) -> Record | None:
+    """What a CUDA graph of the call saves, by the judge's times of both; None where there is to be
+    none."""
+    if not (verdict.accepted and can_be_graphed(lowered) and waits_for_launches(verdict)):
+        return None
+    return graph_record(verdict.times["candidate_graph"], verdict)
+
+
 def _attach(
     module: torch.nn.Module,
     lowered: Lowered,
@@ -113,31 +120,32 @@ def _attach(
     """A shallow copy of the module, its own class's subclass, whose forward uses `compute`; as a
     CUDA graph where the result says so."""
     kind = type(module)
-    expected, mode = _signature(*example), module.training
-    on_gpu = all(tensor.is_cuda for tensor in _tensors(*example))
+    expected, mode = _signature(*pytree.tree_flatten(example)), module.training
+    on_gpu = all(tensor.is_cuda for tensor in _tensors(pytree.tree_leaves(example)))
 
     def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        tensors = _tensors(leaves)
         if torch.is_grad_enabled() and any(
-            tensor.requires_grad for tensor in (*_tensors(args, kwargs), *self.parameters())
+            tensor.requires_grad for tensor in (*tensors, *self.parameters())
         ):
             raise RuntimeError(
                 f"{kind.__name__} was optimized for inference only: call it under "
                 "torch.no_grad(), or keep the original module for training"
             )
-        is_other = self.training != mode or _signature(args, kwargs) != expected
+        is_other = self.training != mode or _signature(leaves, spec) != expected
         if compute is None or not on_gpu or is_other:
             return kind.forward(self, *args, **kwargs)
-        leaves, spec = pytree.tree_flatten((args, kwargs))
 
-        def run(module: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        def run(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
             left = iter(tensors)
             given = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
             results = compute(*lowered.gather(module, *pytree.tree_unflatten(given, spec)))
             lowered.store(module, results)
             return results
 
-        start = partial(replay, compute=run) if record["graph"] else run
-        return lowered.rebuild(start(self, tuple(_tensors(args, kwargs))))
+        results = replay(self, tensors, run) if record["graph"] else run(self, tensors)
+        return lowered.rebuild(results)
 
     optimized = copy.copy(module)
     optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})
@@ -145,14 +153,12 @@ def _attach(
     return optimized
 
 
-def _tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    leaves = pytree.tree_leaves((args, kwargs))
-    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+def _tensors(leaves: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    return tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
-def _signature(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+def _signature(leaves: Sequence[Any], spec: pytree.TreeSpec) -> tuple[Any, ...]:
     """What the program was specialised to: structure, shapes, dtypes, devices, plain values."""
-    leaves, spec = pytree.tree_flatten((args, kwargs))
     described = [
         (tuple(leaf.shape), leaf.dtype, leaf.device) if isinstance(leaf, torch.Tensor) else leaf
         for leaf in leaves

@@ -26,9 +26,11 @@ from kernelwright.search.describe import (
     tuned_records,
     verdict_record,
 )
+from kernelwright.search.graphed import waits_for_launches
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.search.target import Target, load_target
+from kernelwright.search.variant import Variant, Whole
 from kernelwright.search.wholes import Say, Wholes
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify.judge import Judge
@@ -145,21 +147,36 @@ def search_target(
     searched = search.variants(target.program, target.task)
     variants = wholes.ranked(searched)
     say("judging the whole against the original")
-    whole = wholes.settle(variants, target)
-    slower = None
-    if with_slower and not whole.variant.chosen:
-        slower = wholes.slower(searched, target)
-    if slower is not None and slower.launched is not None and wholes.wins(slower.verdict):
-        whole, slower = slower, None  # it is faster as a CUDA graph
-    files, spent = {"optimized.py": whole.source}, search.spent()
+    whole, slower = _settled(wholes, variants, searched, target, with_slower=with_slower)
+    variant, spent = whole.variant, search.spent()
+    files = {"optimized.py": whole.source}
     result = result_record(target.name, whole, spent)
     result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
     if slower is not None:
         files["slower.py"] = slower.source
         result["slower"] = verdict_record(slower)
-    variant = whole.variant
     records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
     return Outcome(files=files, verdict=whole.verdict, spent=spent, records=records)
+
+
+def _settled(
+    wholes: Wholes,
+    variants: Sequence[Variant],
+    searched: Sequence[Variant],
+    target: Target,
+    *,
+    with_slower: bool,
+) -> tuple[Whole, Whole | None]:
+    """What is kept, and where that is PyTorch alone and it was asked for, what is right all the
+    same. PyTorch that waits for launches may lose to a right kernel in a CUDA graph."""
+    whole = wholes.settle(variants, target)
+    if whole.variant.chosen:
+        return whole, None
+    waits = target.write_graphed is not None and waits_for_launches(whole.verdict)
+    slower = wholes.slower(searched, target) if with_slower or waits else None
+    if waits and slower is not None and slower.launched and wholes.wins(slower.verdict):
+        return slower, None
+    return whole, slower if with_slower else None
 
 
 def _write(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:

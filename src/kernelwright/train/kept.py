@@ -97,17 +97,20 @@ class KeptTrainer:
         """
 
         def fill(folder: Path) -> None:
-            whole = None
             if self.saves_itself:
                 self.save_model(str(folder), _internal_call=True)
-            elif self.is_fsdp_enabled:  # all take part in putting them together
-                whole = self.accelerator.get_state_dict(self.model)
-            if self.args.should_save and not self.saves_itself:
-                plain = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
-                save_model(plain, self.processing_class, folder, whole)
+            else:
+                self._save_whole(folder)
             self._write_standing(folder)
 
         self._write_folder(self.folder / name, fill)
+
+    def _save_whole(self, folder: Path) -> None:
+        """Where weights are sharded all processes take part in putting them together."""
+        whole = self.accelerator.get_state_dict(self.model) if self.is_fsdp_enabled else None
+        if self.args.should_save:
+            plain = self.accelerator.unwrap_model(self.model, keep_torch_compile=False)
+            save_model(plain, self.processing_class, folder, whole)
 
     def _save_checkpoint(self, *_: Any) -> None:
         """Through a folder aside; TRL's own also writes a model card into the run's folder."""
