@@ -12,6 +12,7 @@ from kernelwright.policy.draw import draw
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.rows import Rows
 from kernelwright.policy.slots import GROUPED, SlotCache
+from kernelwright.timing.graphs import capturing
 
 WINDOWED, FULL = "sliding_attention", "full_attention"
 CAPTURING = "captur"
@@ -133,8 +134,7 @@ def _captured(run: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
         RuntimeError: what it does cannot be captured (it asks the device something, say), or fails.
     """
     graph = torch.cuda.CUDAGraph()
-    # A capture that fails does not leave its stream, on which all that follows would run.
-    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, pool=pool):
+    with capturing(graph, pool=pool):
         run()
     return graph
 

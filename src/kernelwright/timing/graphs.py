@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 import torch
 
@@ -34,12 +35,37 @@ def capture(
         for _ in range(_NUM_CAPTURES):
             refresh()
             graph, result = torch.cuda.CUDAGraph(), None
-            with torch.cuda.graph(graph, stream=side, capture_error_mode="thread_local"):
+            with capturing(graph, stream=side):
                 result = call()
     finally:
-        torch.cuda.set_stream(before)  # a capture that fails leaves its own current
         torch.cuda.synchronize()
     return graph, result
+
+
+@contextmanager
+def capturing(
+    graph: torch.cuda.CUDAGraph, *, pool: Any = None, stream: torch.cuda.Stream | None = None
+) -> Iterator[None]:
+    """What the block launches becomes `graph`; other threads may use the GPU meanwhile.
+
+    As `torch.cuda.graph`, but a capture that fails is over. PyTorch leaves its stream current, and
+    allocates for it still: then the end of any `MemPool` ends the process (2.11).
+
+    Args:
+        pool: of another graph, whose memory this one computes in too; None: its own.
+        stream: to capture on; None: PyTorch's own for captures.
+    """
+    pool = pool or torch.cuda.graph_pool_handle()
+    before = torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="thread_local"):
+            yield
+    except BaseException:
+        torch.cuda.set_stream(before)
+        with suppress(RuntimeError):  # one that did end has let go of it
+            torch._C._cuda_endAllocateToPool(before.device_index, pool)
+            torch._C._cuda_releasePool(before.device_index, pool)
+        raise
 
 
 @contextmanager
