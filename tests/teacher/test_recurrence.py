@@ -3,6 +3,7 @@
 import pytest
 from judging import faults
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.extern import RECURRENT
@@ -56,16 +57,22 @@ CASES = {
 }
 
 
+def walked(program: Program, walk: str, **options) -> Candidate:
+    """The first candidate whose programs walk "together" or "alone"."""
+    tile = {"together": "PROGRAMS", "alone": "WEIGHTS"}[walk]
+    return next(c for c in write(program, limit=8, **options) if tile in c.plan[1].tiles)
+
+
+@pytest.mark.parametrize("walk", ["together", "alone"])
 @pytest.mark.parametrize("build", CASES.values(), ids=CASES)
-def test_every_step_of_every_layer_is_right(build):
+def test_every_step_of_every_layer_is_right(build, walk):
     program = build()
-    candidates = write(program, limit=1, seed=0, precision="strict")
-    assert faults(program, candidates) == []
+    assert faults(program, [walked(program, walk, precision="strict")]) == []
 
 
 def test_candidates_hold_at_odd_sizes_they_were_not_written_for():
-    program = layers("aten.lstm.input", width=32, hidden=64, steps=20)
-    candidates = write(program, limit=2, seed=0, precision="strict")
+    program = layers("aten.lstm.input", width=32, hidden=64, steps=20, batch=20)
+    candidates = [walked(program, walk, precision="strict") for walk in ("together", "alone")]
     [variant] = shape_variants(program, 1, seed=2, max_elements=1 << 10)
     assert faults(variant, candidates) == []
 
@@ -79,13 +86,20 @@ def test_candidates_are_distinct_legal_and_repeat_with_the_seed():
         assert all(f.is_hint for f in findings(candidate.source, "pure", "fused_operator"))
 
 
-def test_the_favourite_fits_hopper():
-    program = layers("aten.gru.input", steps=512, batch=10, width=128, hidden=256)
-    [candidate] = write(program, limit=1)
+@pytest.mark.parametrize("walk", ["together", "alone"])
+@pytest.mark.parametrize("op", ["aten.gru.input", "aten.lstm.input", "aten.rnn_tanh.input"])
+def test_favourites_fit_hopper(op, walk):
+    program = layers(op, steps=512, batch=10, width=128, hidden=256)
+    candidate = walked(program, walk)
     given = [meta_tensor(value.type) for value in program.inputs]
     used = compile_check(candidate.source, given).kernels
     assert set(used) == {plan.kernel for plan in candidate.plan}
     assert all(kernel.spills == 0 for kernel in used.values())
+
+
+def test_weights_that_do_not_fit_into_registers_are_walked_along_alone():
+    program = layers("aten.lstm.input", steps=8, batch=64, hidden=1024)
+    assert all("WEIGHTS" in c.plan[1].tiles for c in write(program, limit=40))
 
 
 def test_a_recurrent_call_is_a_fragment_of_its_own():

@@ -1,8 +1,10 @@
 """Recurrent layers (LSTM, GRU, RNN): a product for all steps, then a kernel that walks them.
 
 What a layer takes from its input does not wait for any step and is one product. The walk is one
-launch: a program owns a sample of the batch and keeps its states in memory that only it touches,
-two copies in turn, so that a step reads what the one before wrote while it writes the other copy.
+launch, in one of two ways. Either programs have a part of the weights each and wait for each other
+at every step; or a program owns a sample of the batch and keeps its states in memory that only it
+touches. The states have two copies in turn, so that a step reads what the one before wrote while it
+writes the other.
 """
 
 from functools import partial
@@ -10,8 +12,9 @@ from functools import partial
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.recurrent_kernels import product, walk
-from kernelwright.teacher.recurrent_layers import Layers, Schedule
+from kernelwright.teacher.recurrent_kernels import product, walk_alone
+from kernelwright.teacher.recurrent_layers import Alone, Layers, Schedule, Together
+from kernelwright.teacher.recurrent_together import fits, size_lines, walk_together
 from kernelwright.teacher.source import Kernel, candidate, launch_lines
 from kernelwright.teacher.ways import Way
 
@@ -19,8 +22,8 @@ _MODES = {"strict": ("tf32x3", "ieee"), "tf32": ("tf32", "tf32x3"), "kernelbench
 """Dot precisions of fp32 factors under each policy, the faster first."""
 _TILES = ((64, 64, 32, 4), (128, 64, 32, 8), (32, 64, 32, 4))
 """BLOCK_M, BLOCK_N, BLOCK_K and num_warps of the product."""
-_WALKS = ((4096, 8), (8192, 16), (2048, 4), (8192, 8))
-"""Elements of a gate's weights at a time, and num_warps of the walk: 16 or 32 a thread."""
+_TOGETHER = (Together(64, 4), Together(32, 4), Together(64, 8), Together(128, 4), Together(32, 8))
+_ALONE = (Alone(4096, 8), Alone(8192, 16), Alone(2048, 4), Alone(8192, 8))
 
 
 def classify(program: Program) -> bool:
@@ -35,23 +38,47 @@ def classify(program: Program) -> bool:
 def ways(program: Program, precision: str) -> list[Way]:
     """Every way to write the program, best first."""
     layers = Layers(program)
+    walks: list[Alone | Together] = [*(walk for walk in _TOGETHER if fits(layers, walk)), *_ALONE]
     found = [
-        Schedule(product=tiles, precision=mode, weights=weights, num_warps=warps)
+        Schedule(product=tiles, precision=mode, walk=walk)
         for tiles in _TILES
-        for weights, warps in _WALKS
+        for walk in walks
         for mode in (_MODES[precision] if layers.dtype == "float32" else ("ieee",))
     ]
-    return [Way(one.precision, partial(_candidate, layers, one)) for one in found]
+    return [Way((type(one.walk), one.precision), partial(_candidate, layers, one)) for one in found]
 
 
 def _candidate(layers: Layers, schedule: Schedule) -> Candidate:
     """A product and a walk for each layer and direction."""
-    kernels = [product(layers, schedule), walk(layers, schedule)]
+    walk = schedule.walk
+    if isinstance(walk, Together):
+        precision = schedule.precision if layers.dtype == "float32" else "tf32x3"
+        walks = walk_together(layers, walk, precision)
+        memory = [*size_lines(layers, walk), _copies(layers, "h_all")]
+    else:
+        walks = walk_alone(layers, walk)
+        memory = ["BLOCK_H = triton.next_power_of_2(hidden)"]
+        memory += [_copies(layers, state) for state in layers.kept]
+    kernels = [product(layers, schedule), walks]
     names = [value.name for value in layers.program.inputs]
-    return candidate(names, _wrapper(layers, kernels), kernels)
+    before = ["arrived = arrivals[number]"] if isinstance(walk, Together) else []
+    return candidate(names, _wrapper(layers, kernels, memory, before), kernels)
 
 
-def _wrapper(layers: Layers, kernels: list[Kernel]) -> list[str]:
+def _copies(layers: Layers, name: str) -> str:
+    """The wrapper's line for a state's two copies."""
+    device = f"{layers.args['input'].name}.device"
+    return f"{name} = torch.empty((2, n_samples, hidden), device={device}, dtype=torch.float32)"
+
+
+def _wrapper(
+    layers: Layers, kernels: list[Kernel], memory: list[str], before: list[str]
+) -> list[str]:
+    """
+    Args:
+        memory: lines that allocate what the walk works in.
+        before: lines of its own before each walk.
+    """
     x, first_state = layers.args["input"].name, layers.states[0]
     size = 4 if layers.has_biases else 2
     names = "w_ih, w_hh, b_ih, b_hh" if size == 4 else "w_ih, w_hh"
@@ -67,18 +94,13 @@ def _wrapper(layers: Layers, kernels: list[Kernel]) -> list[str]:
         f"n_steps, n_rows = {x}.shape[{steps}], {x}.shape[0] * {x}.shape[1]",
         f"step_apart, sample_apart = {apart}",
         f"n_gates, y_width = {len(layers.gates)} * hidden, {layers.directions} * hidden",
-        "BLOCK_H = triton.next_power_of_2(hidden)",
         f"gates = torch.empty((n_rows, n_gates), device={x}.device, dtype=torch.float32)",
-        *(
-            f"{state} = torch.empty((2, n_samples, hidden), device={x}.device, "
-            "dtype=torch.float32)"
-            for state in layers.kept
-        ),
+        *memory,
         *(f"{final} = torch.empty_like({given})"
           for final, given in zip(finals, layers.states, strict=True)),
         f"{y} = {x}",
         f"for number, ({names}) in enumerate(cells):",
-        *(f"    {line}" for line in _cell(layers, y, finals)),
+        *(f"    {line}" for line in [*_cell(layers, y, finals), *before]),
     ]  # fmt: skip
     for one in kernels:
         lines += launch_lines(one)

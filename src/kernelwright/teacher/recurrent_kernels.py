@@ -1,7 +1,8 @@
-"""The two kernels of a recurrent layer: a product for all steps, and the walk along them."""
+"""The kernels of a recurrent layer: a product for all steps, and a walk along them by one program a
+sample; `recurrent_together` has the other walk."""
 
 from kernelwright.core.candidate import KernelPlan
-from kernelwright.teacher.recurrent_layers import CELLS, Layers, Schedule
+from kernelwright.teacher.recurrent_layers import CELLS, Alone, Layers, Schedule
 from kernelwright.teacher.source import Kernel, kernel_name
 
 
@@ -46,7 +47,7 @@ def product(layers: Layers, schedule: Schedule) -> Kernel:
     )
 
 
-def walk(layers: Layers, schedule: Schedule) -> Kernel:
+def walk_alone(layers: Layers, walk: Alone) -> Kernel:
     """The steps of a layer in one direction, a sample of the batch a program."""
     body = [
         "sample = tl.program_id(0)",
@@ -70,12 +71,12 @@ def walk(layers: Layers, schedule: Schedule) -> Kernel:
         kernel=kernel_name(layers.program, "walk"),
         fuses=(layers.call.op,),
         loop="sequential",
-        tiles={"WEIGHTS": schedule.weights, "num_warps": schedule.num_warps},
+        tiles={"WEIGHTS": walk.weights, "num_warps": walk.num_warps},
         precision="ieee",
         why="a step needs all of the one before: a program walks all steps of a sample",
     )
     biases = ["b_hh"] if layers.has_biases else []
-    blocks = f"min(BLOCK_H, max(1, {schedule.weights} // BLOCK_H))"
+    blocks = f"min(BLOCK_H, max(1, {walk.weights} // BLOCK_H))"
     given = [f"{state}{end}" for end in ("_0", "", "_n") for state in layers.kept]
     return Kernel(
         plan=plan,

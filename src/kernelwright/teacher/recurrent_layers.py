@@ -32,15 +32,30 @@ CELLS = {
 """Overload -> names of its gates in the weights' order, and lines from gates to new states."""
 
 
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A walk in which a program brings a sample of the batch through all steps."""
+
+    weights: int
+    """Elements of a gate's weights that it loads at a time."""
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A walk in which programs have a part of the state each (`recurrent_together`)."""
+
+    programs: int
+    """At most, of all samples: they run at once."""
+    num_warps: int
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
     product: tuple[int, int, int, int]
     """BLOCK_M, BLOCK_N, BLOCK_K, num_warps."""
     precision: str
-    weights: int
-    """Elements of a gate's weights that the walk loads at a time."""
-    num_warps: int
-    """Of the walk."""
+    walk: Alone | Together
 
 
 class Layers:

@@ -33,6 +33,8 @@ class Kernel:
     """Text of the launch grid, a tuple."""
     constants: Mapping[str, str] = field(default_factory=dict)
     """`tl.constexpr` parameter -> its text at the call."""
+    is_cooperative: bool = False
+    """Its programs wait for each other: the launch fails where they cannot all run at once."""
 
 
 def row_tile(count: str, elements: int) -> dict[str, str]:
@@ -121,6 +123,8 @@ def launch_lines(kernel: Kernel) -> list[str]:
     """The call that launches a kernel, inside the wrapper."""
     given = dict(kernel.constants)
     given |= {k: str(v) for k, v in kernel.plan.tiles.items() if k in ("num_warps", "num_stages")}
+    if kernel.is_cooperative:
+        given["launch_cooperative_grid"] = "True"
     lines = _grouped(
         f"{kernel.plan.kernel}[{kernel.grid}](",
         kernel.pointers,
