@@ -31,7 +31,8 @@ class Wholes:
     def __init__(self, judge: Judge, say: Say, *, end_s: float = math.inf) -> None:
         """
         Args:
-            end_s: on the monotonic clock; no whole is judged after it but the first.
+            end_s: on the monotonic clock; no whole is judged after it but the first, also as a
+                graph.
         """
         self._judge, self._say, self._end_s = judge, say, end_s
         self.judged: list[Record] = []
@@ -124,7 +125,7 @@ class Wholes:
         composed = compose(variant.program, variant.replacements()).source
         whole = self._judged_as(target.write(composed), variant, target)
         write_graphed = target.write_graphed
-        if write_graphed is None or self._is_over() or not waits_for_launches(whole.verdict):
+        if write_graphed is None or not waits_for_launches(whole.verdict):
             return whole
         self._say("it waits for launches: judging it as a CUDA graph")
         graphed = self._judged_as(write_graphed(composed), variant, target, is_graph=True)
