@@ -481,6 +481,18 @@ def test_a_module_for_one_mode_only_is_accepted_with_advice(judge):
     assert any("wrong with eval mode" in text for text in verdict.advice)
 
 
+def test_a_candidate_may_keep_what_the_tasks_file_imports(tmp_path):
+    path = tmp_path / "task.py"
+    task = (ROOT / "tasks" / "linear_model.py").read_text()
+    path.write_text(f"import os, sympy\nfrom packaging.version import Version\n{task}")
+    lent = load_task(path).lent
+    assert lent == {"sympy", "packaging", "torch"}
+    kept = Candidate(source=f"import sympy\n{MODEL}")
+    assert verify(path, kept, mode="hybrid").accepted
+    refused = verify(ROOT / "tasks" / "linear_model.py", kept, mode="hybrid")
+    assert refused.code is Code.FORBIDDEN
+
+
 def test_a_result_kept_under_a_sample_of_its_inputs_is_found_stale(judge, relu):
     sampled = candidate(
         "    key = tuple(x0.flatten()[:: max(1, x0.numel() // 8)].tolist())\n"

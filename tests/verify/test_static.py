@@ -504,6 +504,14 @@ def test_without_a_kernel_there_is_nothing_to_judge(text):
     assert findings(text, "hybrid", "fused_operator")[0].code is Code.NO_KERNEL
 
 
+@pytest.mark.parametrize(
+    ("module", "is_refused"), [("einops", False), ("timm", True), ("ctypes", True)]
+)
+def test_what_the_task_imports_a_candidate_may_import_too(module, is_refused):
+    found = findings(f"import {module}\n{KERNEL}", "pure", "fused_operator", lent={"einops"})
+    assert [f.rule for f in found] == ["foreign_import"] * is_refused
+
+
 def test_library_calls_are_no_news_in_hybrid_mode():
     for text in HINTED["library_compute"]:
         found = findings(KERNEL + text, "hybrid", "fused_operator")

@@ -219,7 +219,7 @@ class Recycled:
         if shapes.variants["base"] is not shapes.task:
             trial.advice.append("judged on smaller sizes: the interpreter is slow")
         with trial.ending():
-            trial.read(shapes.task.entry)
+            trial.read(shapes.task)
             guest = self.compilers.next()
             try:
                 trial.compile(shapes.task, shapes.examples, guest)

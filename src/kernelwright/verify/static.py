@@ -5,7 +5,7 @@ to stop and name their line; what decides is the dynamic probes. A rule refuses 
 kernel needs and no probe can decide. All else is a hint and goes to the verdict's advice.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from kernelwright.core.verdict import Code
@@ -23,15 +23,18 @@ class Finding:
     is_hint: bool = False
 
 
-def findings(text: str, mode: str, entry: str, *, hints: bool = True) -> tuple[Finding, ...]:
+def findings(
+    text: str, mode: str, entry: str, *, hints: bool = True, lent: Set[str] = frozenset()
+) -> tuple[Finding, ...]:
     """What the text alone shows, refusals first, each group by line. Takes any text.
 
     Args:
         entry: the name the candidate must define: "fused_operator" or "ModelNew".
         hints: look for them too; what only wants to know of refusals saves half the time.
+        lent: modules that may be imported beside the usual ones, as `Task.lent`.
     """
     try:
-        return _check(parse(text, entry), mode, hints)
+        return _check(parse(text, entry, lent), mode, hints)
     except SyntaxError as error:
         message, line = f"not Python: {error.msg}", error.lineno or 1
     except (ValueError, RecursionError, MemoryError) as error:

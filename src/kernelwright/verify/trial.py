@@ -64,9 +64,9 @@ class Trial:
     # -- steps
 
     @stage("static rules")
-    def read(self, entry: str) -> None:
+    def read(self, task: Task) -> None:
         """Static rules."""
-        found = findings(self.candidate.source, self.rules.mode, entry)
+        found = findings(self.candidate.source, self.rules.mode, task.entry, lent=task.lent)
         refused = [finding for finding in found if not finding.is_hint]
         self.advice += [f"line {f.line}: {f.message}; {f.remedy}" for f in found if f.is_hint]
         if refused:

@@ -42,6 +42,8 @@ class Source:
     names: Names
     nodes: list[ast.AST] = field(repr=False)
     """All of the tree, in the order of the text's structure."""
+    lent: Set[str] = frozenset()
+    """Modules that the task itself is written with."""
 
     @cached_property
     def _by_kind(self) -> dict[type, list[ast.AST]]:
@@ -179,7 +181,7 @@ class Source:
         return set(self.names.top.bound)
 
 
-def parse(text: str, entry: str) -> Source:
+def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> Source:
     """The source without its `if __name__ == "__main__"` blocks, which never run in a guest.
 
     Raises:
@@ -194,7 +196,7 @@ def parse(text: str, entry: str) -> Source:
         parts = [node.orelse if node in guards else [node] for node in tree.body]
         tree.body = [node for part in parts for node in part]
     nodes, names = read_scopes(tree)
-    return Source(tree, entry, names, nodes)
+    return Source(tree, entry, names, nodes, lent)
 
 
 def starts(name: str, prefixes: Set[str]) -> bool:
