@@ -92,7 +92,7 @@ def test_kernels_and_launchers_come_compiled():
 
 
 def test_a_candidate_that_leaves_something_is_found_and_the_next_is_not_hurt(judge, monkeypatch):
-    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
 
     def leaving(what):
         call = PLAIN.replace("    return [relu(x0)]", f"    {what}\n    return [relu(x0)]")

@@ -21,7 +21,7 @@ def test_a_cheat_is_rejected_at_its_stage_by_its_code(entry, monkeypatch, reques
     if "open" in entry.facts:
         request.applymarker(pytest.mark.xfail(reason=entry.facts["open"], strict=True))
     if "static" not in entry.stages("cpu"):
-        monkeypatch.setattr(trial, "findings", lambda *_: ())
+        monkeypatch.setattr(trial, "findings", lambda *_, **__: ())
     verdict = verify(entry.task, entry.path, device="cpu", mode=entry.mode)
     assert verdict.code.value in entry.codes("cpu"), f"{verdict.code}: {verdict.message}"
     assert verdict.stage.value in entry.stages("cpu"), verdict.message
@@ -81,7 +81,7 @@ def gets_through(monkeypatch):
     """Is the cheat of this name accepted, static rules off, with these parts replaced?"""
 
     def judged(name, *replaced):
-        monkeypatch.setattr(trial, "findings", lambda *_: ())
+        monkeypatch.setattr(trial, "findings", lambda *_, **__: ())
         for where, attribute, value in replaced:
             monkeypatch.setattr(where, attribute, value)
         entry = cheat(name)

@@ -66,7 +66,7 @@ LEFT = {
 def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
     judge, relu, what, code, monkeypatch
 ):
-    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
     guests = judge.recycled.guests
     verdict = judge.verify(relu, leaving(what))
     assert verdict.code is code, verdict.message
@@ -77,14 +77,14 @@ def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
 
 @pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
 def test_a_fresh_guest_is_attested_too(relu, what, code, monkeypatch):
-    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
     with Judge("cpu", limits=Limits(wall_s=20.0), budget_s=0.0) as judge:
         verdict = judge.verify(relu, leaving(what))
     assert verdict.code is code, verdict.message
 
 
 def test_a_changed_setting_is_named_with_both_values(judge, relu, monkeypatch):
-    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_: [])
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
     message = judge.verify(relu, leaving("torch.set_default_dtype(torch.float64)")).message
     assert "default_dtype" in message
     assert "torch.float64" in message
