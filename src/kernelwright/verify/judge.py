@@ -29,7 +29,7 @@ from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further, second_look
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
 from kernelwright.verify.compare import Precision, compare
-from kernelwright.verify.guests import computing, fitting, once_more, server, sharing
+from kernelwright.verify.guests import fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
 from kernelwright.verify.program_task import at_other_shapes, beyond_int32
@@ -160,7 +160,7 @@ class Judge:
     def _with_guest(self, trial: Trial, task: Task) -> Trial:
         """The trial judged; nobody waits for room while its guest starts, which takes seconds
         beside others."""
-        with computing(self.rules.device):
+        with self._sharing():
             guest = server(self.rules.device).guest(self.limits)
         with guest, self.hold():
             return self._verify(trial, task, guest)

@@ -20,7 +20,7 @@ from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify import rounds
 from kernelwright.verify.cases import KEPT_BYTES, Case, Posed, case_of, pose
-from kernelwright.verify.guests import LongLived, computing, fitting, once_more, server, sharing
+from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import Hold
@@ -83,7 +83,7 @@ class Screening:
         is_on_gpu = self._rules.device.type == "cuda"
         guests = _Guests(small, self._guest, self._rules)
         server(self._rules.device).start()  # not while others wait for the GPU
-        with computing(self._rules.device):
+        with sharing(self._rules.device):
             self._guest.begin()  # nor for room
         with self._hold():
             for number in range(NUM_CASES):
