@@ -169,6 +169,38 @@ def test_a_flat_program_becomes_one_kernel(tmp_path):
     assert "def get_inputs" in path.read_text()
 
 
+RECURRENT = """
+import sympy
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(32, int(sympy.Integer(12)), num_layers=2)
+
+    def forward(self, x):
+        _, (state, _) = self.lstm(x)
+        return torch.sort(state).values
+
+
+def get_inputs():
+    return [torch.randn(7, 16, 32)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_recurrent_layer_is_written_and_the_file_keeps_what_it_imports(tmp_path):
+    *_, result = optimized(tmp_path, RECURRENT)
+    assert result["verdict"]["accepted"], result["verdict"]["message"]
+    assert result["operators_triton"] == 1
+    assert result["unknown_operators"] == ["aten.full.default", "aten.sort.default"]
+
+
 def test_nothing_is_written_for_bad_input(tmp_path):
     file = tmp_path / "bad.py"
     file.write_text("def get_inputs(:\n")

@@ -202,7 +202,7 @@ def result_record(name: str, whole: Whole, spent: Spent) -> Record:
         "num_triton": len(chosen),
         "origins": dict(Counter(t.best.origin for t in chosen if t.best)),
         "operators_triton": len(inside),
-        "unknown_operators": sorted({call.op for call in original.calls if call.is_extern}),
+        "unknown_operators": sorted({call.op for call in rest if call.is_extern}),
         "source": whole.source,
         "num_candidates": spent.num_candidates,
         "seconds": spent.seconds,
