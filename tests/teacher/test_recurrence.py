@@ -97,9 +97,38 @@ def test_favourites_fit_hopper(op, walk):
     assert all(kernel.spills == 0 for kernel in used.values())
 
 
-def test_weights_that_do_not_fit_into_registers_are_walked_along_alone():
-    program = layers("aten.lstm.input", steps=8, batch=64, hidden=1024)
+@pytest.mark.parametrize("sizes", [{"batch": 64, "hidden": 1024}, {"batch": 2200, "hidden": 8}])
+def test_what_does_not_fit_beside_each_other_is_walked_along_alone(sizes):
+    program = layers("aten.lstm.input", **sizes)
     assert all("WEIGHTS" in c.plan[1].tiles for c in write(program, limit=40))
+
+
+class Launched:
+    """In place of a kernel: keeps its grids."""
+
+    def __init__(self):
+        self.grids = []
+
+    def __getitem__(self, grid):
+        self.grids.append(grid)
+        return lambda *_, **__: None
+
+
+@pytest.mark.parametrize("hidden", [5, 40, 145, 256])
+@pytest.mark.parametrize("batch", [1, 10, 100, 700])
+def test_programs_that_wait_for_each_other_are_no_more_than_is_said(batch, hidden):
+    """They would wait without end for those that cannot begin; the launch says so instead."""
+    program = layers("aten.lstm.input", batch=batch, hidden=hidden)
+    together = [c for c in write(program, limit=60) if "PROGRAMS" in c.plan[1].tiles]
+    assert bool(together) == (batch * hidden < 100_000)
+    for each in together:
+        walk, made = each.plan[1], {}
+        exec(each.source.replace("@triton.jit\n", ""), made)
+        made |= {plan.kernel: Launched() for plan in each.plan}
+        made["fused_operator"](*(meta_tensor(value.type) for value in program.inputs))
+        for programs, groups in made[walk.kernel].grids:
+            assert programs * groups <= walk.tiles["PROGRAMS"]
+        assert each.source.count("launch_cooperative_grid=True") == 1
 
 
 def test_a_recurrent_call_is_a_fragment_of_its_own():

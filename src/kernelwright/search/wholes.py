@@ -31,8 +31,8 @@ class Wholes:
     def __init__(self, judge: Judge, say: Say, *, end_s: float = math.inf) -> None:
         """
         Args:
-            end_s: on the monotonic clock; no whole is judged after it but the first, also as a
-                graph.
+            end_s: on the monotonic clock; no whole is begun after it but the first. One that was
+                begun is judged as a graph all the same.
         """
         self._judge, self._say, self._end_s = judge, say, end_s
         self.judged: list[Record] = []

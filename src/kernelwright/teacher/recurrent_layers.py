@@ -46,7 +46,7 @@ class Together:
     """A walk in which programs have a part of the state each (`recurrent_together`)."""
 
     programs: int
-    """At most, of all samples: they run at once."""
+    """At most, of all groups of samples: they run at once."""
     num_warps: int
 
 

@@ -1,58 +1,62 @@
 """The walk of a recurrent layer by programs that wait for each other at every step.
 
-Each holds the weights of a few units of the state for all steps, in registers, and brings these
-units a step on for a group of samples; then all programs of the group read what the others made.
-They have to run at once: the launch is cooperative, and an interpreter, which runs one program
-after the other, is given one program that has all units.
+Each keeps the weights of a few units of the state at hand for all steps, in shared memory, and
+brings these units a step on for a group of samples; then all programs of the group read what the
+others made. They have to run at once: the launch is cooperative, and an interpreter, which runs one
+program after the other, is given one for each group, that has all units.
 """
 
 from kernelwright.core.candidate import KernelPlan
 from kernelwright.teacher.recurrent_layers import CELLS, Layers, Together
 from kernelwright.teacher.source import Kernel, kernel_name
+from kernelwright.teacher.tile_schedules import power_of_two
 
-BLOCK_S = 16
+_BLOCK_S = 16
 """Samples of a group: the rows of the smallest product of tensor cores."""
-MIN_ROWS = 16
-"""Of weights that a program holds: that product's columns."""
-WEIGHTS_A_WARP = 2048
-"""Elements that registers and shared memory have room for, beside the states."""
+_MIN_ROWS = 16
+"""Of weights that a program has: that product's columns."""
+_PLACE = 4
+"""int32 from one counter to the next: 16 bytes, to which Triton likes pointers to be aligned."""
+_WEIGHTS_A_WARP = 2048
+"""Elements that a warp multiplies in a step with next to no spilling. In tf32x3 they take 16 KiB of
+shared memory, so that eight warps leave room for the states."""
 
 
-def gate_slots(layers: Layers) -> int:
+def fits(layers: Layers, walk: Together) -> bool:
+    """Whether the programs are few enough to run at once, and each has room for its weights."""
+    _, n_samples, hidden = layers.program.type_of(layers.states[0]).shape
+    n_groups = -(-n_samples // _BLOCK_S)
+    if n_groups > walk.programs:
+        return False
+    needed = power_of_two(-(-hidden // (walk.programs // n_groups)))
+    rows = max(_MIN_ROWS, _slots(layers) * needed)
+    longest = max(power_of_two(hidden), 16 * walk.num_warps)
+    return rows * longest <= _WEIGHTS_A_WARP * walk.num_warps
+
+
+def _slots(layers: Layers) -> int:
     """Rows of weights a unit, a power of two: three gates have an empty one."""
     return 1 if len(layers.gates) == 1 else 4
 
 
-def fits(layers: Layers, walk: Together) -> bool:
-    """Whether a program's weights fit into registers."""
-    (_, n_samples, hidden) = layers.program.type_of(layers.states[0]).shape
-    units = _power_of_two(-(-hidden * -(-n_samples // BLOCK_S) // walk.programs))
-    rows = max(units * gate_slots(layers), MIN_ROWS)
-    longest = max(_power_of_two(hidden), 16 * walk.num_warps)
-    return rows * longest <= WEIGHTS_A_WARP * walk.num_warps
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
-
-
 def size_lines(layers: Layers, walk: Together) -> list[str]:
-    """Wrapper lines before the layers: what a program holds, and who has arrived at a step."""
-    x, slots, warps = layers.args["input"].name, gate_slots(layers), walk.num_warps
-    needed = "triton.next_power_of_2(triton.cdiv(hidden * n_groups, n_programs))"
+    """Wrapper lines before the layers: what a program has, and who has arrived at a step."""
+    x, warps = layers.args["input"].name, walk.num_warps
+    needed = "triton.next_power_of_2(triton.cdiv(hidden, n_programs))"
+    counters = f"(len(cells), n_groups, {_PLACE})"
     return [
-        f"n_groups = triton.cdiv(n_samples, {BLOCK_S})",
-        "# Programs that wait for each other run at once: an interpreter has but one.",
-        f'n_programs = 1 if {x}.device.type == "cpu" else {walk.programs}',
-        f"UNITS = max({MIN_ROWS // slots}, {needed})",
+        f"n_groups = triton.cdiv(n_samples, {_BLOCK_S})",
+        "# Programs of a group wait for each other, which an interpreter's cannot: it has one.",
+        f'n_programs = 1 if {x}.device.type == "cpu" else {walk.programs} // n_groups',
+        f"UNITS = max({_MIN_ROWS // _slots(layers)}, {needed})",
         f"BLOCK_K = max(16, triton.next_power_of_2(hidden) // {warps})",
-        f"arrivals = torch.zeros((len(cells), n_groups), device={x}.device, dtype=torch.int32)",
+        f"arrivals = torch.zeros({counters}, device={x}.device, dtype=torch.int32)",
     ]
 
 
 def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
     """The steps of a layer in one direction."""
-    slots = gate_slots(layers)
+    slots = _slots(layers)
     body = [
         *_own_units(layers),
         *_own_weights(layers, slots),
@@ -64,9 +68,9 @@ def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
         kernel=kernel_name(layers.program, "walk"),
         fuses=(layers.call.op,),
         loop="sequential",
-        tiles={"PROGRAMS": walk.programs, "BLOCK_S": BLOCK_S, "num_warps": walk.num_warps},
+        tiles={"PROGRAMS": walk.programs, "BLOCK_S": _BLOCK_S, "num_warps": walk.num_warps},
         precision=precision,
-        why="programs hold the weights of a few units each and wait for each other at every step",
+        why="programs have the weights of a few units each and wait for each other at every step",
     )
     biases = ["b_hh"] if layers.has_biases else []
     given = [*(f"{state}_0" for state in layers.kept), "h_all"]
@@ -78,7 +82,7 @@ def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
                "toward", "y_width", "y_start"),
         body=tuple(body),
         grid="(triton.cdiv(hidden, UNITS), n_groups)",
-        constants={"BLOCK_S": str(BLOCK_S), "UNITS": "UNITS", "BLOCK_K": "BLOCK_K",
+        constants={"BLOCK_S": str(_BLOCK_S), "UNITS": "UNITS", "BLOCK_K": "BLOCK_K",
                    "SPLIT": str(walk.num_warps)},
         is_cooperative=True,
     )  # fmt: skip
@@ -135,12 +139,12 @@ def _step(layers: Layers, slots: int, precision: str) -> list[str]:
         "old_ptr = h_all_ptr + at % 2 * n_samples * hidden",
         "tl.store(old_ptr + own, h, mask=inside)",
         "tl.debug_barrier()",
-        'tl.atomic_add(arrived_ptr + group, 1, sem="release")',
+        f'tl.atomic_add(arrived_ptr + {_PLACE} * group, 1, sem="release")',
         "line = ((first + at * toward) * step_apart + s * sample_apart).to(tl.int64)[:, None]",
         f"x_at = line * {n_gates} * hidden + row[None, :]",
         "x = tl.load(gates_ptr + x_at, mask=x_mask, other=0.0)",
         "goal = (at + 1) * tl.num_programs(0)",
-        'while tl.atomic_add(arrived_ptr + group, 0, sem="acquire") < goal:',
+        f'while tl.atomic_add(arrived_ptr + {_PLACE} * group, 0, sem="acquire") < goal:',
         "    pass",
         "h_old = tl.load(old_ptr + h_at, mask=h_mask, other=0.0)",
         f'dots = tl.sum(tl.dot(h_old, w, input_precision="{precision}"), 0){bias} + {taken}',

@@ -46,10 +46,11 @@ def capture(
 def capturing(
     graph: torch.cuda.CUDAGraph, *, pool: Any = None, stream: torch.cuda.Stream | None = None
 ) -> Iterator[None]:
-    """What the block launches becomes `graph`; other threads may use the GPU meanwhile.
+    """What the block launches becomes `graph`; what other threads launch meanwhile does not.
 
-    As `torch.cuda.graph`, but a capture that fails is over. PyTorch leaves its stream current, and
-    allocates for it still: then the end of any `MemPool` ends the process (2.11).
+    As `torch.cuda.graph`, but after a capture that fails PyTorch is as it was before. By itself it
+    leaves the capture's stream current, its pool open, and the generator of random numbers waiting
+    for its end (2.11): draws fail then, and the end of any `MemPool` ends the process.
 
     Args:
         pool: of another graph, whose memory this one computes in too; None: its own.
@@ -62,10 +63,29 @@ def capturing(
             yield
     except BaseException:
         torch.cuda.set_stream(before)
-        with suppress(RuntimeError):  # one that did end has let go of it
-            torch._C._cuda_endAllocateToPool(before.device_index, pool)
-            torch._C._cuda_releasePool(before.device_index, pool)
+        if not _has_ended(graph):
+            _give_up(pool, before.device_index)
         raise
+
+
+def _has_ended(graph: torch.cuda.CUDAGraph) -> bool:
+    """Whether its capture came to a good end, whatever was raised on the way."""
+    try:
+        graph.pool()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _give_up(pool: Any, device_index: int) -> None:
+    """Undo what PyTorch leaves of a capture that failed."""
+    # Where PyTorch has ended it (2.13), or it had not begun, the first call raises. What was taken
+    # from the pool stays reserved then: better than to give back what another graph uses.
+    with suppress(RuntimeError):
+        torch._C._cuda_endAllocateToPool(device_index, pool)
+        torch._C._cuda_releasePool(device_index, pool)
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
+        torch.zeros(1, device="cuda")  # one that succeeds lets go of the generator
 
 
 @contextmanager

@@ -31,7 +31,7 @@ def findings(
     Args:
         entry: the name the candidate must define: "fused_operator" or "ModelNew".
         hints: look for them too; what only wants to know of refusals saves half the time.
-        lent: modules that may be imported beside the usual ones, as `Task.lent`.
+        lent: modules that may be imported beside the usual ones (`rules.outside.lent_by`).
     """
     try:
         return _check(parse(text, entry, lent), mode, hints)

@@ -3,10 +3,8 @@
 Reference code is the user's and trusted: it runs in the host's process, natively and in fp64.
 """
 
-import ast
-import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -51,12 +49,8 @@ class Task(ABC):
     name: str
     entry: str
     """What the candidate must define: "fused_operator" or "ModelNew"."""
-
-    @property
-    def lent(self) -> Set[str]:
-        """Modules of other people that the task is written with, which a candidate may import too:
-        it may keep what of the task's file it does not compute with."""
-        return frozenset()
+    text: str = ""
+    """Source of the task's file, where it is one."""
 
     @abstractmethod
     def draw(self, seed: int, device: torch.device) -> list[Any]:
@@ -251,20 +245,6 @@ class ModuleTask(Task):
                 redraw_constants(module, derive(self.seed, "redraw"))
             self._modules[device] = module
         return self._modules[device]
-
-    @property
-    def lent(self) -> Set[str]:
-        tree = ast.parse(self.text)
-        names = [
-            a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
-        ]
-        names += [
-            node.module or ""
-            for node in ast.walk(tree)
-            if isinstance(node, ast.ImportFrom) and not node.level
-        ]
-        known = sys.stdlib_module_names | {"kernelwright"}  # the judge is nobody's tool
-        return {name.split(".")[0] for name in names} - known
 
     @property
     def training(self) -> bool:

@@ -19,6 +19,7 @@ from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
 from kernelwright.verify.compare import Comparison, Precision, compare, compare_all, worse
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
+from kernelwright.verify.rules.outside import lent_by
 from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
 from kernelwright.verify.task import ModuleTask, Task
@@ -66,7 +67,10 @@ class Trial:
     @stage("static rules")
     def read(self, task: Task) -> None:
         """Static rules."""
-        found = findings(self.candidate.source, self.rules.mode, task.entry, lent=task.lent)
+        mode = self.rules.mode
+        # What other people's kernels compute would pass for the candidate's own in pure mode.
+        lent = lent_by(task.text) if mode == "hybrid" else frozenset()
+        found = findings(self.candidate.source, mode, task.entry, lent=lent)
         refused = [finding for finding in found if not finding.is_hint]
         self.advice += [f"line {f.line}: {f.message}; {f.remedy}" for f in found if f.is_hint]
         if refused:

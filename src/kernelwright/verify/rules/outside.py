@@ -1,11 +1,13 @@
 """Rules that refuse: code and data from elsewhere than the file and the arguments."""
 
 import ast
+import sys
 from collections.abc import Iterator
+from functools import lru_cache
 
 from kernelwright.verify.rules.rule import refuse, uses
 from kernelwright.verify.rules.scopes import IMPORTERS
-from kernelwright.verify.rules.source import Source, starts
+from kernelwright.verify.rules.source import Source, parse, starts
 
 PLAIN = {
     "torch", "triton", "numpy", "__future__", "abc", "bisect", "cmath", "collections",
@@ -64,23 +66,38 @@ def dynamic_code(source: Source) -> Iterator[tuple[int, str]]:
 
 
 @refuse(
-    "use torch, triton, Python's pure modules, or what the task imports",
+    "use torch, triton, Python's pure modules, or in hybrid mode others that the task imports",
     "E03 E07 E23 E32 E37 E52 E59 E60 E62",
 )
 def foreign_import(source: Source) -> Iterator[tuple[int, str]]:
     """Other modules bring processes, files, threads, or kernels of other people."""
-    imported: list[tuple[int, str]] = []
-    for plain in source.all(ast.Import):
-        imported += [(plain.lineno, alias.name) for alias in plain.names]
-    for node in source.all(ast.ImportFrom):
-        imported.append((node.lineno, "." * node.level + (node.module or "")))
-    for call in source.all(ast.Call):
-        if source.dotted(call.func) in IMPORTERS:
-            imported.append((call.lineno, source.dotted(call) or "a computed name"))
-    for line, module in imported:
+    for line, module in _imported(source):
         if module.split(".")[0] not in PLAIN | PARTLY.keys() | source.lent:
             yield line, f"imports {module}"
+    for node in source.all(ast.ImportFrom):
+        if node.module in PARTLY and any(alias.name == "*" for alias in node.names):
+            yield node.lineno, f"imports all of {node.module}"
     yield from uses(source, HIDDEN)
+
+
+@lru_cache(16)
+def lent_by(text: str) -> frozenset[str]:
+    """Modules of other people that a task's file is written with: a candidate for it may keep what
+    of the file it does not compute with."""
+    modules = {module.split(".")[0] for _, module in _imported(parse(text, ""))}
+    return frozenset(modules - sys.stdlib_module_names - {"", "kernelwright"})
+
+
+def _imported(source: Source) -> Iterator[tuple[int, str]]:
+    """(line, module)."""
+    for plain in source.all(ast.Import):
+        for alias in plain.names:
+            yield plain.lineno, alias.name
+    for node in source.all(ast.ImportFrom):
+        yield node.lineno, "." * node.level + (node.module or "")
+    for call in source.all(ast.Call):
+        if source.dotted(call.func) in IMPORTERS:
+            yield call.lineno, source.dotted(call) or "a computed name"
 
 
 @refuse("take everything from the arguments", "E30 E38 E47 E52 E54 E55 E59 E60 E62")

@@ -43,7 +43,7 @@ class Source:
     nodes: list[ast.AST] = field(repr=False)
     """All of the tree, in the order of the text's structure."""
     lent: Set[str] = frozenset()
-    """Modules that the task itself is written with."""
+    """Modules that may be imported beside the usual ones."""
 
     @cached_property
     def _by_kind(self) -> dict[type, list[ast.AST]]:
