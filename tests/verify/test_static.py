@@ -59,6 +59,9 @@ REFUSED = {
     ],
     "foreign_import": [
         "from torch import *\nfrom os import *\nsystem('true')",
+        "torch.serialization.io.open('answer.pt')",
+        "torch.serialization.tarfile.open('answer.tar')",
+        "torch.serialization.pathlib.Path('answer.pt').read_bytes()",
         "import subprocess",
         "import builtins\nbuiltins.exec('1')",
         "from ctypes import CDLL",

@@ -30,7 +30,10 @@ PARTLY = {
     "traceback": {"print_exc", "format_exc"},
 }  # fmt: skip
 """Modules that may be imported -> all that may be used of them."""
-HIDDEN = {"ctypes", "subprocess", "multiprocessing", "socket", "atexit", "mmap"}
+HIDDEN = {
+    "ctypes", "subprocess", "multiprocessing", "socket", "atexit", "mmap", "shutil", "tempfile",
+    "pathlib", "io", "tarfile", "zipfile", "glob",
+}  # fmt: skip
 """Modules that PyTorch's own modules import, and that one can get hold of there."""
 WATCHERS = {"gc", "inspect", "traceback"}
 """Those of them that look at other code's objects."""

@@ -14,7 +14,7 @@ IMPORTERS = {"__import__", "importlib.import_module"}
 SYSTEM = {
     "os", "sys", "builtins", "ctypes", "subprocess", "gc", "inspect", "importlib", "threading",
     "multiprocessing", "socket", "pickle", "marshal", "shutil", "tempfile", "pathlib", "io",
-    "atexit", "mmap", "traceback",
+    "atexit", "mmap", "traceback", "tarfile", "zipfile", "glob",
 }  # fmt: skip
 """Modules that other modules import: `torch.os` is `os`."""
 BUILTINS = frozenset(dir(builtins))
