@@ -47,7 +47,7 @@ def size_lines(layers: Layers, walk: Together) -> list[str]:
     return [
         f"n_groups = triton.cdiv(n_samples, {_BLOCK_S})",
         "# Programs of a group wait for each other, which an interpreter's cannot: it has one.",
-        f'n_programs = 1 if {x}.device.type == "cpu" else {walk.programs} // n_groups',
+        f'n_programs = 1 if {x}.device.type == "cpu" else max(1, {walk.programs} // n_groups)',
         f"UNITS = max({_MIN_ROWS // _slots(layers)}, {needed})",
         f"BLOCK_K = max(16, triton.next_power_of_2(hidden) // {warps})",
         f"arrivals = torch.zeros({counters}, device={x}.device, dtype=torch.int32)",

@@ -84,8 +84,10 @@ def _give_up(pool: Any, device_index: int) -> None:
     with suppress(RuntimeError):
         torch._C._cuda_endAllocateToPool(device_index, pool)
         torch._C._cuda_releasePool(device_index, pool)
-    with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local"):
-        torch.zeros(1, device="cuda")  # one that succeeds lets go of the generator
+    # One that succeeds lets go of the generator; where none does, what was raised first says why.
+    again = torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode="thread_local")
+    with suppress(RuntimeError), again:
+        torch.zeros(1, device="cuda")
 
 
 @contextmanager
