@@ -35,6 +35,7 @@ class ProgramTask(Task):
     name: str
     program: Program
     entry: str = "fused_operator"
+    text: str = ""
 
     def example(self, device: torch.device) -> list[Any]:  # noqa: ARG002
         return [meta_tensor(value.type) for value in self.program.inputs]

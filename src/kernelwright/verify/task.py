@@ -49,8 +49,8 @@ class Task(ABC):
     name: str
     entry: str
     """What the candidate must define: "fused_operator" or "ModelNew"."""
-    text: str = ""
-    """Source of the task's file, where it is one."""
+    text: str
+    """Source of the task's file; "" where there is none."""
 
     @abstractmethod
     def draw(self, seed: int, device: torch.device) -> list[Any]:
@@ -202,7 +202,6 @@ class FunctionTask(Task):
     get_inputs: Callable[[], list[Any]]
     function: Call
     text: str = ""
-    """Source of the file it comes from, where it does."""
     entry: str = "fused_operator"
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
