@@ -20,7 +20,8 @@ from kernelwright.verify.plausible import check_wall
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
-from kernelwright.verify.sides import GuestCalls, HostCalls
+from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays
+from kernelwright.verify.task import ModuleTask
 from kernelwright.verify.trial import Trial
 
 ROWS, COLUMNS = 8192, 4096
@@ -341,6 +342,25 @@ def test_the_host_can_capture_again_after_a_reference_that_cannot_be(rules):
         "candidate_graph",
         "reference_graph",
     }
+
+
+def test_a_reference_in_training_mode_is_replayed_with_weights_of_its_own(rules):
+    task = ModuleTask(
+        name="task",
+        text="",
+        build=lambda: torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)),
+        get_inputs=lambda: [torch.randn(32, 64)],
+    )
+    inputs = task.inputs(1, "plain", rules.device)
+    replays = HostReplays(task, rules, inputs)
+    torch.cuda.empty_cache()
+    others = [torch.full((64, width), 7.0, device="cuda") for width in (1, 64) for _ in range(40)]
+    expected = task.expected(inputs, 1, rules.device).outputs.native[0]
+    for _ in range(3):
+        replays.prepare(inputs, 1)
+        replays.time()
+        torch.testing.assert_close(replays.outputs[0], expected)
+    assert all(bool((other == 7.0).all()) for other in others)
 
 
 def test_the_timing_of_a_small_kernel_takes_a_few_seconds_at_most(rules):

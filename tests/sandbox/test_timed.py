@@ -1,6 +1,8 @@
 """The guest's timer without a GPU: a stopwatch that counts calls stands for the real one."""
 
+import gc
 import threading
+import weakref
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.sandbox import timed
-from kernelwright.sandbox.timed import Timer, covered, own_share
+from kernelwright.sandbox.timed import Replays, Timer, covered, own_share
 
 
 class Graph:
@@ -99,6 +101,19 @@ def test_a_replay_follows_new_values(timer):
     timer.time(is_idle=False, repeats=1)
     assert torch.equal(timer.result[0], second * 2)
     assert torch.equal(timer.inputs[0], second)
+
+
+def test_weights_that_a_graph_reads_live_as_long_as_its_replays(monkeypatch):
+    monkeypatch.setattr(timed, "capture", lambda *_: (object(), None))
+    module, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    weight = weakref.ref(module.weight)
+    replays = Replays(module, [x], [x])
+    del module
+    gc.collect()
+    assert weight() is not None
+    del replays
+    gc.collect()
+    assert weight() is None
 
 
 def test_why_a_call_cannot_be_captured_is_said(timer, monkeypatch):

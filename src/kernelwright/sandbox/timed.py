@@ -90,6 +90,7 @@ class Replays:
 
     def __init__(self, function: Callable[..., object], inputs: list[Any], kept: list[Any]) -> None:
         self.inputs = inputs
+        self._function = function  # a graph has its weights' addresses, and does not keep them
         self._graph, self._result = capture(lambda: function(*inputs), lambda: self.refill(kept))
 
     def refill(self, kept: list[Any]) -> None:
