@@ -97,6 +97,7 @@ def test_a_step_s_record_accounts_for_every_answer(whole):
         names = ("decode", "judge_wait", "learn", "lock_wait", "other")
         parts = sum(spent[name] for name in names)
         assert parts == pytest.approx(spent["step"])
+        assert line["judging_s"] == {"judges": {"compile": 0.5}, "clock": {}}
     assert list((whole / "tensorboard").iterdir())
 
 

@@ -35,7 +35,8 @@ class Fake:
         for name, data in jobs:
             self.seen.append([each["source"] for each in data["candidates"]])
             found = [{"id": each["id"], **self.find(each["source"])} for each in data["candidates"]]
-            yield Done(name, {"found": found, "stages": {}, "worker": "w"})
+            stages = {"compile": 2.0, "run": 1.0}
+            yield Done(name, {"found": found, "stages": stages, "worker": "w"})
 
 
 def accepted(_):
@@ -98,6 +99,16 @@ def test_what_is_accepted_is_timed_by_the_clock_owner():
     assert good.verdict.speedup == 2.0
     assert bad.verdict.speedup is None
     assert clock.seen == [["good"]]
+
+
+def test_what_workers_did_is_told_once():
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(accepted), clock)) as judges:
+        results([*judges.judge("p", ["one"]), *judges.judge("q", ["two"])])
+        taken = judges.take_stages()
+        assert taken["judges"] == {"compile": 4.0, "run": 2.0}
+        assert taken["clock"].keys() == {"compile", "run"}
+        assert judges.take_stages() == {"judges": {}, "clock": {}}
 
 
 def test_nothing_is_timed_while_the_caller_computes():

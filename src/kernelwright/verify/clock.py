@@ -23,12 +23,13 @@ from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, summarize
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import KEPT_BYTES
-from kernelwright.verify.compare import Precision, strangeness
+from kernelwright.verify.compare import strangeness
 from kernelwright.verify.plausible import check_floor, check_wall, leaves_inputs_unread
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays, HostSide, same_bits
 from kernelwright.verify.task import Task
+from kernelwright.verify.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
 BUDGET_S, GRAPH_BUDGET_S = 10.0, 3.0
@@ -64,6 +65,7 @@ class PairTimer:
     seed: int
     reference: HostSide
     candidate: GuestCalls
+    answers: TimedAnswers = field(default_factory=TimedAnswers)
     drawn: list[Kept] = field(default_factory=list)
     strangest: list[Kept] = field(default_factory=list)
     last: Ran | None = None
@@ -110,7 +112,7 @@ class PairTimer:
         if sum(output.nbytes for output in kept.ran.outputs) > KEPT_BYTES:
             self.last = None
             self.reference.prepare([], kept.seed)  # it lets go of its own
-            check_outputs(self.task, self.trial, kept)
+            check_outputs(self.task, self.trial, kept, self.answers)
         elif is_drawn:
             self.drawn.append(kept)
         else:
@@ -129,23 +131,29 @@ def time_trial(
     """
     index = trial.rules.device.index or 0
     with gpu_lock(index):
-        timer, pairs = _timed(session, task, trial, seed, budget_s)
+        timer, pairs = _timed(session, task, trial, seed, budget_s, TimedAnswers())
     with gpu_lock(index, shared=True):
         _conclude(timer, pairs)
 
 
 @stage("take times")
-def time_alone(session: Session, task: Task, trial: Trial, seed: int, budget_s: float) -> None:
-    """As `time_trial`, for a caller that has the GPU alone already."""
-    _conclude(*_timed(session, task, trial, seed, budget_s))
+def time_alone(
+    session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
+) -> None:
+    """As `time_trial`, for a caller that has the GPU alone already.
+
+    Args:
+        answers: of the reference, which calls for the same `seed` share.
+    """
+    _conclude(*_timed(session, task, trial, seed, budget_s, answers))
 
 
 def _timed(
-    session: Session, task: Task, trial: Trial, seed: int, budget_s: float
+    session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
 ) -> tuple[PairTimer, Pairs]:
     session.restart(trial.name)
     reference, candidate = HostCalls(task, trial.rules), GuestCalls(session, trial.name)
-    timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate)
+    timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate, answers)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     for _ in range(NUM_BURSTS):
         candidate.burst(calls_in_burst(pairs))
@@ -157,7 +165,7 @@ def _conclude(timer: PairTimer, pairs: Pairs) -> None:
     task, trial = timer.task, timer.trial
     outputs = check_times(timer, pairs)
     for kept in (*timer.strangest, *timer.drawn):
-        check_outputs(task, trial, kept)
+        check_outputs(task, trial, kept, timer.answers)
     trial.times |= {
         "reference": summarize(pairs.reference_ms),
         "candidate": summarize(pairs.candidate_ms),
@@ -210,7 +218,7 @@ def time_graphs(
     with gpu_lock(trial.rules.device.index or 0, shared=True):
         for kept in (*reversed(timer.strangest), *timer.drawn):
             try:
-                check_outputs(task, trial, kept)
+                check_outputs(task, trial, kept, timer.answers)
             except Rejected as wrong:
                 if kept.is_stale:
                     message = f"its CUDA graph does not follow its inputs: {wrong.message}"
@@ -258,17 +266,15 @@ def check_times(timer: PairTimer, pairs: Pairs) -> tuple[torch.Tensor, ...]:
     return outputs
 
 
-def check_outputs(task: Task, trial: Trial, kept: Kept) -> None:
+def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -> None:
     """What a timed call returned must be as right as in the other cases.
 
     Where the reference draws random numbers, calls in a row differ by design and are not compared.
     """
     rules = trial.rules
-    inputs = task.inputs(kept.seed, "plain", rules.device)
-    if task.is_random(inputs, rules.device):
+    answer = answers.of(task, kept.seed, rules)
+    if answer is None:
         return
-    tf32 = rules.precision is Precision.TF32
-    answer = task.expected(inputs, kept.seed, rules.device, tf32=tf32)
     try:
         checks.check_structure(kept.ran, answer)
         try:

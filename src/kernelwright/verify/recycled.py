@@ -55,6 +55,7 @@ from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import META, ModuleTask, Task
+from kernelwright.verify.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
 MAX_CANDIDATES = 128
@@ -148,6 +149,7 @@ class Recycled:
         self.compilers = LongLived(partial(shared("compile").guest, limits), MAX_CANDIDATES)
         self._shapes_of: OrderedDict[Task, Shapes] = OrderedDict()
         self._cases_of: OrderedDict[Task, SharedCases] = OrderedDict()
+        self._answers = TimedAnswers(MAX_POSED_BYTES[rules.device.type])
         self._num_drawn = 0
 
     def close(self) -> None:
@@ -260,7 +262,8 @@ class Recycled:
             trial.errors = errors
             session = Session(prepared.shapes.task, guest, self.rules.device)
             trial.load(session)
-            time_alone(session, session.tasks[trial.name], trial, self.seed, budget_s)
+            task = session.tasks[trial.name]
+            time_alone(session, task, trial, self.seed, budget_s, self._answers)
 
         return self._concluded(prepared, look, nullcontext)
 

@@ -9,7 +9,7 @@ and never remembered.
 import queue
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -84,6 +84,7 @@ class StandingJudges:
         """Those that clock owners have."""
         self._batches: dict[str, list[str]] = {}
         self._num_batches = 0
+        self._stages: dict[str, Counter[str]] = {"judges": Counter(), "clock": Counter()}
         self._threads: list[threading.Thread] = []
         self._stack = ExitStack()
         self._is_closed = False
@@ -146,6 +147,16 @@ class StandingJudges:
             with self._lock:
                 self._is_held = False
                 self._hand_to_clocks()
+
+    def take_stages(self) -> dict[str, Record]:
+        """Seconds of all judges, and of all clock owners, by stage, since this was asked last."""
+        with self._lock:
+            taken: dict[str, Record] = {
+                name: dict(spent.most_common()) for name, spent in self._stages.items()
+            }
+            for spent in self._stages.values():
+                spent.clear()
+        return taken
 
     def _forget(self) -> None:
         """What was asked least lately, beyond `memory`; not what is being judged."""
@@ -212,6 +223,8 @@ class StandingJudges:
             for content in contents:
                 self._failed(content, done.failure)
             return
+        with self._lock:
+            self._stages["judges"].update(done.answer["stages"])
         accepted = []
         for finding in done.answer["found"]:
             content = finding["id"]
@@ -246,6 +259,8 @@ class StandingJudges:
             timed = [{"id": content, "infra": done.failure} for content in contents]
         else:
             timed = done.answer["found"]
+            with self._lock:
+                self._stages["clock"].update(done.answer["stages"])
         for finding in timed:
             judged = self._open[finding["id"]].judged
             self._found(finding["id"], with_times(judged, finding))

@@ -42,6 +42,12 @@ class Answer:
     is_finite: bool = True
     """The fp64 outputs are."""
 
+    @property
+    def num_bytes(self) -> int:
+        states = (self.outputs, *self.state.values())
+        groups = [group for s in states for group in (s.native, s.oracle, *s.tolerated)]
+        return sum(tensor.nbytes for group in groups for tensor in group)
+
 
 class Task(ABC):
     """One computation with its inputs. Make one with `load_task` or `program_task`."""

@@ -5,6 +5,7 @@ One process of a run does this, the one that speaks for all.
 
 import random
 import time
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class Batch:
     """From then on, until the last verdict was there."""
     wait_s: float = 0.0
     """Spent on waiting for verdicts alone."""
+    stages_s: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """What judges and clock owners did in the meantime, over all of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -122,6 +125,8 @@ class Practice:
         began = time.monotonic()
         findings = [rollout.finding() for rollout in batch.rollouts]
         batch.wait_s += time.monotonic() - began
+        for workers, spent in self._judges.take_stages().items():
+            batch.stages_s[workers].update(spent)
         last = max((each.at_s for each in findings if each is not None), default=0.0)
         batch.judge_s += max(0.0, last - batch.handed_in_s)
         verdicts: list[Verdict | None] = []

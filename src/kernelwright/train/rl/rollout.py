@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
+from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.policy.answer import Answer, Malformed, read_answer
 from kernelwright.policy.decode import Written
@@ -45,6 +46,8 @@ class Judges(Protocol):
     def judge(self, reference: str, sources: Sequence[str]) -> "list[Future[Finding]]": ...
 
     def undisturbed(self) -> AbstractContextManager[None]: ...
+
+    def take_stages(self) -> dict[str, Record]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
