@@ -11,6 +11,9 @@ from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.task import Answer, Task
 
+MAX_ANSWERS = 4096
+"""That are kept, however small."""
+
 
 class TimedAnswers:
     def __init__(self, max_bytes: int = 0) -> None:
@@ -37,7 +40,7 @@ class TimedAnswers:
                 return answer
             self._kept[key] = answer
             self._num_bytes += _bytes_of(answer)
-            while self._num_bytes > self._max_bytes:
+            while self._num_bytes > self._max_bytes or len(self._kept) > MAX_ANSWERS:
                 self._num_bytes -= _bytes_of(self._kept.popitem(last=False)[1])
             return answer
         self._kept.move_to_end(key)
