@@ -149,9 +149,36 @@ def test_a_timed_call_looks_like_every_other_one():
     timed_trial(session)
     assert session.requests[0] == "restart"
     assert session.requests[-1] == "release"
-    *calls, idle, burst = session.requests[1 : -1 - 2 * (clock.NUM_BURSTS - 1)]
+    *calls, idle, burst = session.requests[1:-1]
     assert calls == ["prepare", "idle", "time", "timed"] * (len(calls) // 4)
     assert (idle, burst) == ("idle burst", "time burst")
+
+
+class Hiccups(FakeSession):
+    """Its first `num` bursts take a while longer than the guest says."""
+
+    def __init__(self, num):
+        super().__init__()
+        self.num = num
+
+    def time(self, *, is_idle=False, repeats=1):
+        timed = super().time(is_idle=is_idle, repeats=repeats)
+        if is_idle or repeats == 1 or not self.num:
+            return timed
+        self.num -= 1
+        return Timed(time_ms=timed.time_ms, wall_ms=timed.wall_ms + 30.0 * repeats)
+
+
+@pytest.mark.parametrize(("hiccups", "bursts"), [(0, 1), (1, 3)])
+def test_a_burst_that_looks_odd_is_followed_by_others(hiccups, bursts):
+    session = Hiccups(hiccups)
+    assert timed_trial(session).times
+    assert session.requests.count("time burst") == bursts
+
+
+def test_bursts_that_look_odd_more_often_than_not_are_refused():
+    with pytest.raises(Rejected, match="on the host's clock"):
+        timed_trial(Hiccups(2))
 
 
 def test_reference_and_candidate_go_first_in_turn(monkeypatch):

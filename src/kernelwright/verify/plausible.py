@@ -59,6 +59,15 @@ def check_wall(believed: Believed, num_outputs: int) -> None:
         raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
 
 
+def clocks_agree(believed: Believed, num_outputs: int) -> bool:
+    """Whether `check_wall` has nothing to say."""
+    try:
+        check_wall(believed, num_outputs)
+    except Rejected:
+        return False
+    return True
+
+
 def _check_hidden(claimed_ms: float, hidden_ms: float, slack_ms: float) -> None:
     if hidden_ms > max(WALL_SHARE * claimed_ms, slack_ms):
         message = (
