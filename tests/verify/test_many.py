@@ -53,8 +53,9 @@ class Fake:
         for job_id, data in jobs:
             if self.ends_after == len(self.batches):
                 raise InfraError("the machine went down")
-            self.batches.append([c["source"] for c in data["candidates"]])
-            found = [self.finding(c) for c in data["candidates"]]
+            candidates = [c for b in data.get("batches", [data]) for c in b["candidates"]]
+            self.batches.append([c["source"] for c in candidates])
+            found = [self.finding(c) for c in candidates]
             if None in found:
                 yield Done(job_id, None, "lost 3 workers")
             else:
@@ -289,7 +290,9 @@ def test_a_clock_owner_compiles_only_what_no_judge_has_compiled(compiled, monkey
     common = {"source": GOOD, "errors": None}
     known = common | {"id": "known", "kernels": str(tmp_path / "known")}
     gone = common | {"id": "gone", "kernels": str(tmp_path / "gone")}
-    job = {"reference": RELU, "candidates": [known, gone, common | {"id": "new", "kernels": None}]}
+    new = common | {"id": "new", "kernels": None}
+    batches = [{"reference": RELU, "candidates": [known, gone]}]
+    job = {"batches": [*batches, {"reference": RELU + "\n", "candidates": [new]}]}
     worker.begin(job)
     found = worker.run(job)["found"]
     worker.close()

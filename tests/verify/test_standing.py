@@ -10,6 +10,7 @@ from corpus import ROOT
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code, Timing
 from kernelwright.sandbox.executor import Done
+from kernelwright.verify import standing
 from kernelwright.verify.pools import Pools, local_pools
 from kernelwright.verify.recipe import Recipe
 from kernelwright.verify.standing import StandingJudges
@@ -33,8 +34,9 @@ class Fake:
 
     def run(self, jobs):
         for name, data in jobs:
-            self.seen.append([each["source"] for each in data["candidates"]])
-            found = [{"id": each["id"], **self.find(each["source"])} for each in data["candidates"]]
+            candidates = [c for b in data.get("batches", [data]) for c in b["candidates"]]
+            self.seen.append([each["source"] for each in candidates])
+            found = [{"id": each["id"], **self.find(each["source"])} for each in candidates]
             stages = {"compile": 2.0, "run": 1.0}
             yield Done(name, {"found": found, "stages": stages, "worker": "w"})
 
@@ -123,8 +125,9 @@ def test_nothing_is_timed_while_the_caller_computes():
         assert [each.verdict.speedup for each in results([early, late])] == [2.0, 2.0]
 
 
-def test_what_waits_to_be_timed_is_held_back_again():
-    """A clock owner has a batch or two: the rest waits where it can be kept."""
+def test_what_waits_to_be_timed_is_held_back_again(monkeypatch):
+    """A clock owner has a row or two: the rest waits where it can be kept."""
+    monkeypatch.setattr(standing, "TOGETHER", 2)
     go, begun = Semaphore(0), Semaphore(0)
 
     def find(_):
@@ -150,6 +153,38 @@ def test_what_waits_to_be_timed_is_held_back_again():
         found = results([each for some in futures for each in some])
     assert [each.verdict.speedup for each in found] == [2.0] * 10
     assert clock.seen == [["x", "y"]] * 5
+
+
+def test_what_is_accepted_is_timed_in_rows_and_what_is_left_when_all_is_judged(monkeypatch):
+    monkeypatch.setattr(standing, "TOGETHER", 4)
+    go, last = Event(), Event()
+
+    def find(source):
+        last.wait(WAIT_S) if source == "last" else go.wait(WAIT_S)
+        return accepted(source)
+
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(find), clock)) as judges:
+        row = [judges.judge(f"p{number}", ["x", "y"]) for number in range(2)]
+        rest = judges.judge("p", ["z"])
+        final = judges.judge("q", ["last"])
+        go.set()
+        results([each for some in row for each in some])
+        assert clock.seen == [["x", "y", "x", "y"]]
+        assert not rest[0].done()
+        last.set()
+        assert [each.verdict.speedup for each in results(rest + final)] == [2.0, 2.0]
+    assert clock.seen[1:] == [["z", "last"]]
+
+
+def test_what_is_left_is_timed_when_the_last_candidate_is_refused():
+    def find(source):
+        return accepted(source) if source == "good" else {"verdict": verdict(Code.DECOY).to_json()}
+
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(find), clock)) as judges:
+        found = results([*judges.judge("p", ["good"]), *judges.judge("q", ["bad"])])
+    assert found[0].verdict.speedup == 2.0
 
 
 def test_a_batch_that_cannot_be_timed_is_a_failure_of_ours():

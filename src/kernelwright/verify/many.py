@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -250,19 +250,19 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
             yield group[first : first + size]
 
 
-def timing_job(judged: Sequence[tuple[Job, Record]]) -> Record:
-    """Of candidates for one reference, with what was found of each. Their kernels are the clock
-    owner's from then on."""
-    candidates = [
-        {
+def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
+    """Of candidates with what was found of each. Their kernels are the clock owner's from then
+    on."""
+    batches: dict[str, list[Record]] = defaultdict(list)
+    for job, found in judged:
+        candidate = {
             "id": job.content,
             "source": job.candidate,
             "errors": found["verdict"]["errors"],
             "kernels": found.pop("kernels", None),
         }
-        for job, found in judged
-    ]
-    return {"reference": judged[0][0].reference, "candidates": candidates}
+        batches[job.reference].append(candidate)
+    return {"batches": [{"reference": r, "candidates": each} for r, each in batches.items()]}
 
 
 def with_times(judged: Record, timed: Record) -> Record:

@@ -1,10 +1,11 @@
-"""The workers of `verify.many`: they judge batches of candidates of one task, or time one.
+"""The workers of `verify.many`: they judge batches of candidates of one task, or time several.
 
-A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}, to be timed with the
-"errors" of the verdict, and the folder of its "kernels"; so is what is found:
-{"found": [...], "stages": {...}, "worker": ...}. Each finding has the candidate's id and one of
-"verdict", "usage" (the task cannot be judged by) and "infra" (our side broke). What is accepted and
-to be timed has its "kernels" beside the verdict: to compile them takes longer than to time them.
+A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}. A clock owner is given
+{"batches": [...]} at once, each candidate with the "errors" of its verdict and the folder of its
+"kernels". What is found is JSON too: {"found": [...], "stages": {...}, "worker": ...}. Each finding
+has the candidate's id and one of "verdict", "usage" (the task cannot be judged by) and "infra" (our
+side broke). What is accepted and to be timed has its "kernels" beside the verdict: to compile them
+takes longer than to time them.
 """
 
 import os
@@ -14,6 +15,7 @@ import time
 import traceback
 from collections import OrderedDict, deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +80,18 @@ class JudgeWorker:
             self._arrived.append(job)
 
     def run(self, job: Record) -> Record:
+        return _answer(self._findings(job))
+
+    def _findings(self, batch: Record) -> list[Record]:
         found = []
-        for candidate in job["candidates"]:
+        for candidate in batch["candidates"]:
             begin_s = time.time()
             self._prepare_arrived()
-            finding = self._finding(job["reference"], candidate)
+            finding = self._finding(batch["reference"], candidate)
             found.append(finding | {"begin_s": begin_s, "end_s": time.time()})
             if "infra" in finding:
                 self._renew()
-        worker = f"{socket.gethostname()}:{os.getpid()}"
-        return {"found": found, "stages": take_spent(), "worker": worker}
+        return found
 
     def close(self) -> None:
         self._compiling.shutdown(cancel_futures=True)
@@ -179,6 +183,11 @@ def _kernels_of(candidate: Record) -> Path | None:
     return Path(kernels) if kernels and Path(kernels).is_dir() else None
 
 
+def _answer(found: list[Record]) -> Record:
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    return {"found": found, "stages": take_spent(), "worker": worker}
+
+
 def candidate_of(values: Record) -> Candidate:
     return Candidate(source=values["source"], origin="file")
 
@@ -186,17 +195,22 @@ def candidate_of(values: Record) -> Candidate:
 class ClockWorker(JudgeWorker):
     """Times what others found right; it is alone on the GPU while it does."""
 
+    def begin(self, job: Record) -> None:
+        for batch in job["batches"]:
+            super().begin(batch)
+
     def run(self, job: Record) -> Record:
-        """Candidates of the grade `recycled` have the GPU for all of a batch: whoever waits for it
+        """Candidates of the grade `recycled` have the GPU for all of a job: whoever waits for it
         waits for the slowest of the judges."""
-        if self.recipe.grade != "recycled":
-            return super().run(job)
-        self._prepare_arrived()
-        ids = (each["id"] for each in job["candidates"])
-        wait([self._prepared[name] for name in ids if name in self._prepared])
-        self.judge.recycled.guests.begin()
-        with gpu_lock(self.judge.rules.device.index or 0):
-            return super().run(job)
+        with ExitStack() as alone:
+            if self.recipe.grade == "recycled":
+                self._prepare_arrived()
+                ids = [each["id"] for batch in job["batches"] for each in batch["candidates"]]
+                wait([self._prepared[name] for name in ids if name in self._prepared])
+                self.judge.recycled.guests.begin()
+                alone.enter_context(gpu_lock(self.judge.rules.device.index or 0))
+            found = [finding for batch in job["batches"] for finding in self._findings(batch)]
+        return _answer(found)
 
     def look(self, task: Task, candidate: Record) -> Record:
         """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that

@@ -28,8 +28,11 @@ from kernelwright.verify.pools import Pools
 
 MEMORY = 1 << 14
 """Candidates whose findings are remembered."""
+TOGETHER = 32
+"""Candidates that a clock owner times in a row, alone on the GPU: before, it waits until all judges
+have let go, and they wait until it has done. Fewer go where nothing more is being judged."""
 AHEAD = 2
-"""Batches that a clock owner has: one is timed while the next one compiles."""
+"""Rows of them that a clock owner has: the next one is there when the last is timed."""
 END_S = 5.0
 """What is being judged when a run ends has so long; then its workers are ended."""
 
@@ -81,7 +84,7 @@ class StandingJudges:
         self._accepted: deque[list[str]] = deque()
         """Contents, by batch, that wait for a clock owner."""
         self._timing: dict[str, list[str]] = {}
-        """Those that clock owners have."""
+        """Those that clock owners have, by job."""
         self._batches: dict[str, list[str]] = {}
         self._num_batches = 0
         self._stages: dict[str, Counter[str]] = {"judges": Counter(), "clock": Counter()}
@@ -235,26 +238,36 @@ class StandingJudges:
                 accepted.append(content)
             else:
                 self._found(content, finding)
-        if accepted:
-            with self._lock:
+        with self._lock:
+            if accepted:
                 self._accepted.append(accepted)
-                self._hand_to_clocks()
+            self._hand_to_clocks()
 
     def _hand_to_clocks(self) -> None:
         """As much as keeps them busy, and no more: what they have cannot be held back. Under the
         lock."""
         clock = self._pools.clock
-        while clock is not None and self._accepted and not self._is_held:
-            if len(self._timing) >= AHEAD * clock.num_workers:
+        while clock is not None and not self._is_held:
+            if len(self._timing) >= AHEAD * clock.num_workers or not self._is_worth_timing():
                 return
-            contents = self._accepted.popleft()
+            contents: list[str] = []
+            while self._accepted and len(contents) < TOGETHER:
+                contents += self._accepted.popleft()
             judged = [(one.job, one.judged) for one in map(self._open.__getitem__, contents)]
             name = f"times of {contents[0]}"
             self._timing[name] = contents
             self._to_time.put((name, timing_job(judged)))
 
+    def _is_worth_timing(self) -> bool:
+        """A row waits, or all that will be there for now."""
+        num_waiting = sum(map(len, self._accepted))
+        num_timing = sum(map(len, self._timing.values()))
+        is_all = num_waiting + num_timing >= len(self._open)
+        return num_waiting >= TOGETHER or (num_waiting > 0 and is_all)
+
     def _timed(self, done: Done) -> None:
-        contents = self._timing[done.id]
+        with self._lock:
+            contents = self._timing.pop(done.id)
         if done.answer is None:
             timed = [{"id": content, "infra": done.failure} for content in contents]
         else:
@@ -265,7 +278,6 @@ class StandingJudges:
             judged = self._open[finding["id"]].judged
             self._found(finding["id"], with_times(judged, finding))
         with self._lock:
-            del self._timing[done.id]
             self._hand_to_clocks()
 
     def _failed(self, content: str, failure: str) -> None:
