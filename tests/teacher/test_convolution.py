@@ -254,6 +254,18 @@ def test_favourites_of_three_products_spill_no_registers():
         assert usage.spills == 0
 
 
+def test_of_few_channels_both_forms_come_early_and_spill_no_registers():
+    program = conv((128, 8, 64, 64), (64, 8, 3, 3))
+    early = convolution.ways(program, "strict")[:6]
+    assert [isinstance(way.write.args[0], Direct) for way in early] == [False] * 3 + [True] * 3
+    sources = [way.write().source for way in early[3:]]
+    assert all("held_m = offs_m % M" in source for source in sources)
+    usages = [one for way in early[3:] for one in compiled(program, way.write())]
+    assert all(usage.spills == 0 for usage in usages)
+    depthwise = convolution.ways(conv((8, 64, 64, 64), (64, 1, 3, 3), groups=64), "strict")
+    assert "held_m" not in depthwise[0].write().source
+
+
 # What surrounds a convolution
 
 
@@ -354,9 +366,15 @@ def test_what_surrounds_a_convolution_is_fused_and_padding_stays_zero(build):
         lambda: conv((2, 3, 4, 5), (4, 3, 3, 3), padding=(1, 1)),
         lambda: conv((2, 4, 4, 5), (6, 2, 3, 3), layout=LAST, padding=(1, 1), groups=2),
         lambda: conv((2, 4, 3, 3), (4, 3, 3, 3), output_padding=(0, 0), stride=(2, 2), groups=2),
+        lambda: conv((2, 3, 5, 5), (19, 3, 3, 2), stride=(2, 1)),
+        lambda: conv((1, 2, 3, 4, 3), (17, 2, 2, 2, 3), padding=(1, 0, 1)),
+        lambda: conv((2, 3, 3, 3), (3, 18, 3, 3), output_padding=(0, 0), stride=(2, 2)),
     ],
-    ids=["one group", "two groups", "two groups transposed"],
-)
+    ids=[
+        "one group", "two groups", "two groups transposed", "more than a tile makes",
+        "more than a tile makes in 3d", "more than a tile makes transposed",
+    ],
+)  # fmt: skip
 def test_groups_of_few_channels_can_be_summed_directly(build):
     program = build()
     candidates = [written(find(program, Direct, pixels)) for pixels in "nm"]

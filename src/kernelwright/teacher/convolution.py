@@ -48,10 +48,19 @@ _DIRECT_CHANNELS = (
     (32, 32, 4), (128, 8, 4), (64, 16, 4), (32, 64, 8), (64, 32, 8), (32, 16, 4), (128, 16, 8),
     (16, 32, 4),
 )  # fmt: skip
+# The same for one group that makes many: what a thread loads serves a tile of registers
+_DENSE_PIXELS = (
+    (32, 256, 4), (64, 128, 8), (64, 128, 4), (32, 128, 4), (16, 512, 4), (16, 256, 4),
+    (64, 256, 8),
+)  # fmt: skip
+_OF_A_FORM = 3
+"""Ways of the form thought slower that come early: estimates of two forms compare badly."""
 _MAX_DIRECT = 8
 """Channels a group takes, at most, for a direct sum."""
 _L1_BYTES_PER_S = 20e12
 """What loads that hit L1 bring on an H200, all SMs together."""
+_FMA_PER_S = 25e12
+"""Products that CUDA cores add on an H200, at three quarters of what they could."""
 _COPY_BYTES_PER_S = 1.9e12
 """Read and written, by PyTorch's conversion to channels-last on an H200."""
 _CROOKED = 4.0
@@ -104,6 +113,10 @@ def ways(program: Program, precision: str) -> list[Way]:
     if first is not None:
         ranked.remove(first)
         ranked.insert(0, first)
+    slower = [item for item in ranked if type(item.product) is not type(ranked[0].product)]
+    for place, item in enumerate(slower[:_OF_A_FORM], start=_OF_A_FORM):
+        ranked.remove(item)
+        ranked.insert(place, item)
     return [Way(item.kind, partial(item.write, item.product, item.schedule)) for item in ranked]
 
 
@@ -198,17 +211,26 @@ def _unspilled(tile: Schedule) -> Schedule:
 
 def _direct_items(product: Convolution) -> Iterator[_Item]:
     has_pixel_columns = product.pixels == "n"
+    why = "few channels a group: no product to share loads, L1 serves overlapping windows"
     for channels, pixels, warps in _DIRECT_PIXELS if has_pixel_columns else _DIRECT_CHANNELS:
         block_m, block_n = (channels, pixels) if has_pixel_columns else (pixels, channels)
-        schedule = Schedule(
-            block_m=block_m,
-            block_n=block_n,
-            block_k=0,
-            num_warps=warps,
-            num_stages=1,
-            why="few channels a group: no product to share loads, L1 serves overlapping windows",
-        )
-        yield _Item(tiled, product, schedule)
+        yield _direct_item(product, block_m, block_n, warps, why)
+    counts = product.counts
+    if not has_pixel_columns or counts.groups > 1:
+        return
+    why = "few channels in: a tile of registers shares what is loaded, in full fp32"
+    for block_m, block_n, warps in _DENSE_PIXELS:
+        if block_m < 2 * counts.made:
+            yield _direct_item(product, block_m, block_n, warps, why)
+
+
+def _direct_item(
+    product: Convolution, block_m: int, block_n: int, num_warps: int, why: str
+) -> _Item:
+    schedule = Schedule(
+        block_m=block_m, block_n=block_n, block_k=0, num_warps=num_warps, num_stages=1, why=why
+    )
+    return _Item(tiled, product, schedule)
 
 
 # Ranking
@@ -239,9 +261,8 @@ def _estimate_s(item: _Item) -> float:
     num_taps = prod(sweep.kernel for sweep in product.sweeps)
     if isinstance(product, Direct):
         products = product.out.numel * product.counts.taken * num_taps
-        return LAUNCH_S + scattered * max(
-            memory_s, products * product.element_bytes / _L1_BYTES_PER_S
-        )
+        loaded_s = _loads_a_product(schedule) * products * product.element_bytes / _L1_BYTES_PER_S
+        return LAUNCH_S + scattered * max(memory_s, loaded_s, products / _FMA_PER_S)
     along = product.lengths["k"] if schedule.order == "flat" else product.counts.taken
     padding = ceil(along / schedule.block_k) * schedule.block_k / along
     if schedule.order != "flat" and num_taps > 1 and lays is Layout.CONTIGUOUS:
@@ -252,3 +273,11 @@ def _estimate_s(item: _Item) -> float:
     elif num_taps > 1 and made[0].layout is Layout.CONTIGUOUS:
         scattered *= _CROOKED
     return copying_s + scattered * padding * estimate_s(product, schedule, memory_s)
+
+
+def _loads_a_product(schedule: Schedule) -> float:
+    """Of a direct sum: what a thread loads of the image and of the weights serves the columns and
+    rows of its part of the tile."""
+    rows = max(schedule.block_m // schedule.num_warps, 1)
+    columns = schedule.block_m * schedule.block_n / (rows * 32 * schedule.num_warps)
+    return 1 / rows + 1 / columns

@@ -1,7 +1,9 @@
 """A convolution summed tap by tap on the CUDA cores: depthwise, and groups of few channels.
 
-Nothing is shared between channels there, so there is no product of matrices: a program owns a tile
-of channels and pixels, and every tap adds one tile of the image times a weight a channel.
+A program owns a tile of channels and pixels, and every tap adds one tile of the image times a
+weight a channel. Between groups nothing is shared, so there is no product of matrices. One group of
+few channels that makes many is one, with hardly anything to sum over: there a thread holds a tile
+of registers, and what it loads serves rows or columns of them.
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from kernelwright.teacher.window_walk import Sum, Walk
 
 _MAX_UNROLLED = 32
 """Windows of more taps are unrolled along the innermost dimension only."""
+_DENSE = 16
+"""From so many channels in a tile on, registers are what there is to save."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +46,9 @@ class Direct(Convolution):
     def loop(self, _: Schedule) -> str:
         return "direct"
 
+    def is_dense(self, schedule: Schedule) -> bool:
+        return self.pixels == "n" and self.counts.groups == 1 and schedule.block_m >= _DENSE
+
     def accumulate(self, schedule: Schedule) -> list[str]:
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
         channel = {"c": AxisText("c")} if self.counts.taken > 1 else {}
@@ -52,21 +59,27 @@ class Direct(Convolution):
             dims={},
             is_narrow=False,
         )
-        walk = Walk(self, self.view(), over)
+        view, held = dict(self.view()), list[str]()
+        if self.is_dense(schedule):  # a mask for each row would take more registers than its weight
+            rows = view[self.channels]
+            held = [f"held_{self.channels} = {rows.name} % {rows.bound}"]
+            view[self.channels] = AxisText(f"held_{self.channels}", rows.suffix)
+        walk = Walk(self, view, over)
         image, weights = walk.image(), walk.weights()
         add = f"acc += {image.name} * {weights.name}"
+        lines = [*parts(channel), *walk.place(), *image.lines, *weights.lines, add]
         return [
-            *walk.head(self.position(schedule)),
+            *walk.head([*self.position(schedule), *held]),
             *image.before,
             *weights.before,
             "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
-            *self._nested([*parts(channel), *walk.place(), *image.lines, *weights.lines, add]),
+            *self._nested(lines, is_dense=bool(held)),
         ]
 
-    def _nested(self, lines: list[str]) -> list[str]:
+    def _nested(self, lines: list[str], *, is_dense: bool) -> list[str]:
         """The lines inside loops over channels and taps."""
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
-        is_short = prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
+        is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
         headers = ["for c in range(C):"] if self.counts.taken > 1 else []
         for sweep in moving:
             is_unrolled = sweep.num_phases == 1 and (is_short or sweep is moving[-1])
