@@ -120,6 +120,28 @@ def test_norms_over_images_are_right_in_every_form(op, layout):
     assert faults(program, candidates(program)) == []
 
 
+def test_batch_statistics_of_large_means_are_as_exact_in_every_form():
+    def make(builder: Builder, x: Ref, weight: Ref, bias: Ref, mean: Ref, var: Ref):
+        return builder.call(
+            "batch_norm_train", input=x, weight=weight, bias=bias, running_mean=mean,
+            running_var=var, training=True, momentum=0.1, eps=1e-5,
+        )  # fmt: skip
+
+    program = built(make, TensorType((10, 8, 28, 28)), CHANNEL, CHANNEL, CHANNEL, VARIANCE)
+    inputs = reference.make_inputs(program, 1)
+    inputs[0] += 100.0
+    wanted = reference.run(program, inputs, dtype=torch.float64)[0]
+    errors = {}
+    with shared("cpu").guest(LIMITS) as guest:
+        for candidate in candidates(program):
+            guest.load(candidate.source)
+            made = guest.run("candidate", inputs, seed=0).outputs[0].double()
+            loop = candidate.plan[0].loop
+            errors[loop] = max(errors.get(loop, 0.0), float((made - wanted).square().mean().sqrt()))
+    assert errors.keys() >= {"one_pass", "looped"}
+    assert max(errors.values()) < 1.5 * min(errors.values()), errors
+
+
 LONG = {
     "sum": (of("sum"), TensorType((3, 9001))),
     "softmax": (of("softmax", dim=-1), TensorType((2, 17000))),

@@ -19,6 +19,10 @@ def multiply(a, b):
 _LOWEST = "-3.4028235e38"
 """Finite, so that a lane that has seen nothing rescales by exp(0), not by exp(inf - inf)."""
 
+_MEANS_ARE_KEPT = ("batch_norm_train",)
+"""Operators whose means are results: a sum rounds as the mean is large, what it left over rounds as
+the deviations are, and a network adds up over its layers what means are off by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -180,8 +184,8 @@ class Accumulator:
         return [f"{into[0]} = {tile.reduced(self.kind, names[0])}{divided}"]
 
 
-def one_pass(node: Node, tile: Tile, mask: str, count: str, *, is_clean: bool) -> str:
-    """The line that reduces a whole row held in one tile.
+def one_pass(node: Node, tile: Tile, mask: str, count: str, *, is_clean: bool) -> list[str]:
+    """The lines that reduce a whole row held in one tile.
 
     Args:
         is_clean: positions beyond the row hold zeros already.
@@ -192,7 +196,11 @@ def one_pass(node: Node, tile: Tile, mask: str, count: str, *, is_clean: bool) -
     start = neutral(kind, dtype)
     masked = value if is_clean and start in ("0", "0.0") else f"tl.where({mask}, {value}, {start})"
     divided = f" / {count}" if kind == "mean" else ""
-    return f"{node.name} = {tile.reduced(node.reduce, masked)}{divided}  # {node.op}"
+    lines = [f"{node.name} = {tile.reduced(node.reduce, masked)}{divided}"]
+    if kind == "mean" and node.op in _MEANS_ARE_KEPT:
+        drift = f"tl.where({mask}, {value} - {node.name}, 0.0)"
+        lines.append(f"{node.name} += {tile.reduced('sum', drift)} / {count}")
+    return [f"{line}  # {node.op}" for line in lines]
 
 
 def neutral(kind: str, dtype: str) -> str:

@@ -29,7 +29,7 @@ def write_one_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) 
         if node.reduce:
             clean = body.is_clean(node.args[0])
             count = body.count if node.reduce == "mean" else ""
-            inner.append(one_pass(node, body.tile, "mask", count, is_clean=clean))
+            inner += one_pass(node, body.tile, "mask", count, is_clean=clean)
         else:
             inner += body.assign([name])
     inner += [body.writer.store(tensor) for tensor in stage.outputs]
