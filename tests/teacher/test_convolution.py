@@ -262,8 +262,24 @@ def test_of_few_channels_both_forms_come_early_and_spill_no_registers():
     assert all("held_m = offs_m % M" in source for source in sources)
     usages = [one for way in early[3:] for one in compiled(program, way.write())]
     assert all(usage.spills == 0 for usage in usages)
-    depthwise = convolution.ways(conv((8, 64, 64, 64), (64, 1, 3, 3), groups=64), "strict")
-    assert "held_m" not in depthwise[0].write().source
+    loops = [one.plan[0].loop for one in write(program, limit=12, seed=0, precision="strict")]
+    assert loops.count("direct") >= 3
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: conv((8, 64, 64, 64), (64, 1, 3, 3), groups=64),
+        lambda: conv((8, 64, 64, 64), (64, 4, 3, 3), groups=16),
+        lambda: conv((8, 8, 64, 64), (2, 8, 3, 3)),
+    ],
+    ids=["depthwise", "groups", "few made"],
+)
+def test_what_shares_no_image_is_summed_along_pixels(build):
+    first, *_ = convolution.ways(build(), "strict")
+    schedule = first.write.args[1]
+    assert (schedule.block_m, schedule.block_n) == (1, 512)
+    assert "held_m" not in first.write().source
 
 
 # What surrounds a convolution
@@ -379,6 +395,18 @@ def test_groups_of_few_channels_can_be_summed_directly(build):
     program = build()
     candidates = [written(find(program, Direct, pixels)) for pixels in "nm"]
     assert faults(program, candidates) == []
+
+
+@pytest.mark.parametrize("before", ["relu", "neg"])
+@pytest.mark.parametrize("taps", [(1, 1), (3, 3)])
+def test_weights_that_are_made_on_the_way_are_summed_in_dense_tiles_too(before, taps):
+    b = Builder()
+    image, weights = b.input(TensorType((2, 3, 5, 5))), b.input(TensorType((19, 3, *taps)))
+    (made,) = b.call(before, input=weights)
+    program = b.program(b.call("conv2d", input=image, weight=made))
+    direct = written(find(program, Direct, "n"))
+    assert "held_m" in direct.source
+    assert faults(program, [direct]) == []
 
 
 def test_slices_of_k_take_the_epilogue_along():

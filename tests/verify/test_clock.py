@@ -155,15 +155,15 @@ def test_a_timed_call_looks_like_every_other_one():
 
 
 class Hiccups(FakeSession):
-    """Its first `num` bursts take a while longer than the guest says."""
+    """Its first `num` bursts, of calls or idle, take a while longer than the guest says."""
 
-    def __init__(self, num):
-        super().__init__()
-        self.num = num
+    def __init__(self, num, *, is_idle=False, hidden_ms=0.0):
+        super().__init__(hidden_ms=hidden_ms)
+        self.num, self.is_idle = num, is_idle
 
     def time(self, *, is_idle=False, repeats=1):
         timed = super().time(is_idle=is_idle, repeats=repeats)
-        if is_idle or repeats == 1 or not self.num:
+        if is_idle != self.is_idle or repeats == 1 or not self.num:
             return timed
         self.num -= 1
         return Timed(time_ms=timed.time_ms, wall_ms=timed.wall_ms + 30.0 * repeats)
@@ -179,6 +179,14 @@ def test_a_burst_that_looks_odd_is_followed_by_others(hiccups, bursts):
 def test_bursts_that_look_odd_more_often_than_not_are_refused():
     with pytest.raises(Rejected, match="on the host's clock"):
         timed_trial(Hiccups(2))
+
+
+def test_an_idle_burst_that_is_late_hides_nothing():
+    session = Hiccups(1, is_idle=True)
+    assert timed_trial(session).times
+    assert session.requests.count("time burst") == 3
+    with pytest.raises(Rejected, match="on the host's clock"):
+        timed_trial(Hiccups(1, is_idle=True, hidden_ms=0.5))
 
 
 def test_reference_and_candidate_go_first_in_turn(monkeypatch):

@@ -1,7 +1,9 @@
 """Many judgements: one record a job, resumed, never under another recipe, failures never scored."""
 
 import json
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -300,6 +302,45 @@ def test_a_clock_owner_compiles_only_what_no_judge_has_compiled(compiled, monkey
     assert times == [tmp_path / "known", *compiled]
     assert len(compiled) == 2
     assert not any(folder.exists() for folder in times)
+
+
+def test_a_failure_of_ours_leaves_the_gpu_before_judges_are_made_anew(
+    compiled, monkeypatch, tmp_path
+):
+    held, events = [], []
+
+    @contextmanager
+    def lock(_index):
+        held.append("held")
+        yield
+        held.pop()
+
+    def time_it(_recycled, prepared, _errors, _budget_s):
+        assert held
+        if "doomed" in prepared.trial.candidate.source:
+            raise RuntimeError("the context was lost")
+        return verdict()
+
+    def renew(_worker):
+        events.append(("renew", list(held)))
+
+    monkeypatch.setattr(many_worker, "gpu_lock", lock)
+    monkeypatch.setattr(Recycled, "time", time_it)
+    monkeypatch.setattr(ClockWorker, "_renew", renew)
+    worker = ClockWorker(replace(RECIPE, grade="recycled"))
+    monkeypatch.setattr(worker.judge.recycled.guests, "begin", lambda: None)
+    names = ["first", "doomed", "last"]
+    row = [
+        {"id": n, "source": f"{GOOD}\n# {n}\n", "errors": None, "kernels": str(tmp_path / n)}
+        for n in names
+    ]
+    for each in row:
+        Path(each["kernels"]).mkdir()
+    found = worker.run({"batches": [{"reference": RELU, "candidates": row}]})["found"]
+    worker.close()
+    assert [each["id"] for each in found] == names
+    assert ["infra" in each for each in found] == [False, True, False]
+    assert events == [("renew", [])]
 
 
 @pytest.mark.parametrize("grade", ["fresh", "recycled"])

@@ -164,6 +164,7 @@ def test_what_is_accepted_is_timed_in_rows_and_what_is_left_when_all_is_judged(m
         return accepted(source)
 
     clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    clock.num_workers = 1
     with StandingJudges(Pools(Fake(find), clock)) as judges:
         row = [judges.judge(f"p{number}", ["x", "y"]) for number in range(2)]
         rest = judges.judge("p", ["z"])
@@ -177,25 +178,53 @@ def test_what_is_accepted_is_timed_in_rows_and_what_is_left_when_all_is_judged(m
     assert clock.seen[1:] == [["z", "last"]]
 
 
-def test_what_is_left_is_timed_when_the_last_candidate_is_refused():
-    def find(source):
-        return accepted(source) if source == "good" else {"verdict": verdict(Code.DECOY).to_json()}
+class Losing(Fake):
+    """Its workers are lost with whatever has the source "bad" in it."""
 
+    def run(self, jobs):
+        for name, data in jobs:
+            (done,) = super().run([(name, data)])
+            yield Done(name, None, "lost 3 workers") if "bad" in self.seen[-1] else done
+
+
+def refused(_):
+    return {"verdict": verdict(Code.DECOY).to_json()}
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [Fake(lambda source: (refused if source == "bad" else accepted)(source)), Losing(accepted)],
+    ids=["refused", "lost"],
+)
+def test_what_is_left_is_timed_whatever_becomes_of_the_last_candidate(judge):
     clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
-    with StandingJudges(Pools(Fake(find), clock)) as judges:
+    with StandingJudges(Pools(judge, clock)) as judges:
         found = results([*judges.judge("p", ["good"]), *judges.judge("q", ["bad"])])
     assert found[0].verdict.speedup == 2.0
 
 
-def test_a_batch_that_cannot_be_timed_is_a_failure_of_ours():
-    class Lost(Fake):
-        def run(self, jobs):
-            for name, _ in jobs:
-                yield Done(name, None, "the clock owner was lost")
+def test_rows_are_shared_out_to_the_clock_owners():
+    go = Event()
 
-    with StandingJudges(Pools(Fake(accepted), Lost(None))) as judges:
-        found = results(judges.judge("p", ["x", "y"]))
-    assert [each.failure for each in found] == ["the clock owner was lost"] * 2
+    def find(source):
+        go.wait(WAIT_S)
+        return accepted(source)
+
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(find), clock)) as judges:
+        futures = [judges.judge(f"p{number}", ["x", "y"])[0] for number in range(4)]
+        go.set()
+        results(futures)
+    assert sorted(clock.seen) == [["x", "y"]] * 2 + [["x", "y", "x", "y"]]
+
+
+def test_candidates_whose_row_was_lost_are_timed_one_by_one():
+    clock = Losing(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    with StandingJudges(Pools(Fake(accepted), clock)) as judges:
+        good, bad, other = results(judges.judge("p", ["good", "bad", "other"]))
+    assert [good.verdict.speedup, other.verdict.speedup] == [2.0, 2.0]
+    assert (bad.verdict, bad.failure) == (None, "lost 3 workers")
+    assert clock.seen == [["good", "bad", "other"], ["good"], ["bad"], ["other"]]
 
 
 def speed(ratio):

@@ -31,7 +31,7 @@ class CapturedCall:
                 compute(module, self.given)
         before.wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        # On a stream of its own: a graph that ends takes cuBLAS's workspaces of its stream along.
+        # A graph that ends takes cuBLAS's workspaces of its stream along: not on one for all.
         with torch.cuda.graph(self.graph, stream=side, capture_error_mode="thread_local"):
             self.results = compute(module, self.given)
         for each, value in buffers:  # two calls have moved them

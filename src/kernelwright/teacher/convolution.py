@@ -54,7 +54,8 @@ _DENSE_PIXELS = (
     (64, 256, 8),
 )  # fmt: skip
 _OF_A_FORM = 3
-"""Ways of the form thought slower that come early: estimates of two forms compare badly."""
+"""Ways of each form that come first where sums may be dense: how estimates of tensor cores compare
+with those of CUDA cores there is not known."""
 _MAX_DIRECT = 8
 """Channels a group takes, at most, for a direct sum."""
 _L1_BYTES_PER_S = 20e12
@@ -88,6 +89,10 @@ class _Item:
     """Image and weights are copied in channels-last first."""
 
     @property
+    def is_dense(self) -> bool:
+        return isinstance(self.product, Direct) and self.product.is_dense(self.schedule)
+
+    @property
     def kind(self) -> tuple[object, ...]:
         schedule = self.schedule
         is_split = schedule.split_k > 1
@@ -113,10 +118,11 @@ def ways(program: Program, precision: str) -> list[Way]:
     if first is not None:
         ranked.remove(first)
         ranked.insert(0, first)
-    slower = [item for item in ranked if type(item.product) is not type(ranked[0].product)]
-    for place, item in enumerate(slower[:_OF_A_FORM], start=_OF_A_FORM):
-        ranked.remove(item)
-        ranked.insert(place, item)
+    if any(item.is_dense for item in ranked):
+        form = type(ranked[0].product)
+        others = [at for at, item in enumerate(ranked) if type(item.product) is not form]
+        for place, at in enumerate(others[:_OF_A_FORM], start=_OF_A_FORM):
+            ranked.insert(min(place, at), ranked.pop(at))
     return [Way(item.kind, partial(item.write, item.product, item.schedule)) for item in ranked]
 
 
@@ -260,9 +266,7 @@ def _estimate_s(item: _Item) -> float:
     scattered = 1.0 if wanted is lays else 1.2
     num_taps = prod(sweep.kernel for sweep in product.sweeps)
     if isinstance(product, Direct):
-        products = product.out.numel * product.counts.taken * num_taps
-        loaded_s = _loads_a_product(schedule) * products * product.element_bytes / _L1_BYTES_PER_S
-        return LAUNCH_S + scattered * max(memory_s, loaded_s, products / _FMA_PER_S)
+        return LAUNCH_S + scattered * max(memory_s, _direct_s(product, schedule, num_taps))
     along = product.lengths["k"] if schedule.order == "flat" else product.counts.taken
     padding = ceil(along / schedule.block_k) * schedule.block_k / along
     if schedule.order != "flat" and num_taps > 1 and lays is Layout.CONTIGUOUS:
@@ -275,9 +279,15 @@ def _estimate_s(item: _Item) -> float:
     return copying_s + scattered * padding * estimate_s(product, schedule, memory_s)
 
 
-def _loads_a_product(schedule: Schedule) -> float:
-    """Of a direct sum: what a thread loads of the image and of the weights serves the columns and
-    rows of its part of the tile."""
-    rows = max(schedule.block_m // schedule.num_warps, 1)
-    columns = schedule.block_m * schedule.block_n / (rows * 32 * schedule.num_warps)
-    return 1 / rows + 1 / columns
+def _direct_s(product: Direct, schedule: Schedule, num_taps: int) -> float:
+    """Of loads from L1, and where a tile is dense of adding products: what a thread loads there
+    serves the rows and columns of its part of the tile."""
+    made, loads = product.counts.made, 1.0
+    products = float(product.out.numel * product.counts.taken * num_taps)
+    if product.is_dense(schedule):
+        products *= ceil(made / schedule.block_m) * schedule.block_m / made
+        rows = max(schedule.block_m // schedule.num_warps, 1)
+        columns = schedule.block_m * schedule.block_n / (rows * 32 * schedule.num_warps)
+        loads = 1 / rows + 1 / columns
+    loaded_s = loads * products * product.element_bytes / _L1_BYTES_PER_S
+    return max(loaded_s, products / _FMA_PER_S) if product.is_dense(schedule) else loaded_s

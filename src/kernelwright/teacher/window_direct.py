@@ -1,9 +1,9 @@
 """A convolution summed tap by tap on the CUDA cores: depthwise, and groups of few channels.
 
 A program owns a tile of channels and pixels, and every tap adds one tile of the image times a
-weight a channel. Between groups nothing is shared, so there is no product of matrices. One group of
-few channels that makes many is one, with hardly anything to sum over: there a thread holds a tile
-of registers, and what it loads serves rows or columns of them.
+weight a channel. Groups share nothing, so there is no product of matrices. Where one group of few
+channels makes many there is, but a sum of a few dozen terms does not fill tensor cores: a thread
+holds a tile of registers, and each value it loads serves a row or a column of them.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ from kernelwright.teacher.window_conv import Channels, Convolution, Counts
 from kernelwright.teacher.window_walk import Sum, Walk
 
 _MAX_UNROLLED = 32
-"""Windows of more taps are unrolled along the innermost dimension only."""
+"""Windows of more taps, and those of dense tiles, are unrolled along the innermost dimension
+only."""
 _DENSE = 16
 """From so many channels in a tile on, registers are what there is to save."""
 

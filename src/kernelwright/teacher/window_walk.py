@@ -93,8 +93,9 @@ class Walk:
         loaded = text = body.value(side.value, index)
         slices = parts(view, [sweep.at for sweep in product.sweeps if sweep.at in view])
         if not is_plain:
-            # What fused code makes of the zeros outside need not be zero.
-            text = f"tl.where({mask(list(view), view)}, {text}, 0.0)"
+            if is_valid := mask(list(view), view):
+                # What fused code makes of the zeros outside need not be zero.
+                text = f"tl.where({is_valid}, {text}, 0.0)"
             if self.over.is_narrow and product.dtype != "float32":
                 text += f".to(tl.{product.dtype})"
         if self._is_rounded:

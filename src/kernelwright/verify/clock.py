@@ -43,9 +43,9 @@ WARMUP = 3
 """Calls before the timed ones: compilation, autotuning, the allocator's first blocks."""
 SLOW_DRAW_S = 0.05
 """Inputs that take longer to draw are drawn for one warm-up only. Values are never used twice."""
-MAX_BURSTS, BURST_MS = 3, 100.0
-"""Requests for several calls, and the time one may take: small lies about the time add up. Where
-the clocks agree over the first it is enough; else it may have been a hiccup."""
+FURTHER_BURSTS, BURST_MS = 2, 100.0
+"""Requests for several calls beyond the first, and the time one may take: small lies about the time
+add up. Where the clocks agree over the first it is enough; else the median of three decides."""
 MIN_BURST, MAX_BURST = 2, 20
 """Calls in one."""
 MAX_STRANGE = 2
@@ -72,7 +72,7 @@ class PairTimer:
     seed: int
     reference: HostSide
     candidate: GuestCalls
-    answers: TimedAnswers = field(default_factory=TimedAnswers)
+    answers: TimedAnswers
     drawn: list[Kept] = field(default_factory=list)
     strangest: list[Kept] = field(default_factory=list)
     last: Ran | None = None
@@ -138,7 +138,8 @@ def time_trial(
     """
     index = trial.rules.device.index or 0
     with gpu_lock(index):
-        timer, pairs = _timed(session, task, trial, seed, budget_s, TimedAnswers())
+        answers = TimedAnswers(trial.rules)
+        timer, pairs = _timed(session, task, trial, seed, budget_s, answers)
     with gpu_lock(index, shared=True):
         _conclude(timer, pairs)
 
@@ -150,7 +151,7 @@ def time_alone(
     """As `time_trial`, for a caller that has the GPU alone already.
 
     Args:
-        answers: of the reference, which calls for the same `seed` share.
+        answers: the reference's to the inputs of timed calls; those under one `seed` share them.
     """
     _conclude(*_timed(session, task, trial, seed, budget_s, answers))
 
@@ -163,10 +164,10 @@ def _timed(
     timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate, answers)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     assert timer.last is not None
-    for _ in range(MAX_BURSTS):
-        candidate.burst(calls_in_burst(pairs))
-        if clocks_agree(candidate.believed, len(timer.last.outputs)):
-            break
+    candidate.burst(calls_in_burst(pairs))
+    if not clocks_agree(candidate.believed, len(timer.last.outputs)):
+        for _ in range(FURTHER_BURSTS):
+            candidate.burst(calls_in_burst(pairs))
     session.release()
     return timer, pairs
 
@@ -214,7 +215,8 @@ def time_graphs(
                 return
             reference = _captured(task, trial, seed)
             candidate = GuestCalls(session, trial.name, is_replay=True)
-            timer = PairTimer(task, trial, seed, reference, candidate)
+            answers = TimedAnswers(trial.rules)
+            timer = PairTimer(task, trial, seed, reference, candidate, answers)
             pairs = take_pairs(timer.measure, min(budget_s, GRAPH_BUDGET_S), timer.warm_up())
         except Rejected as rejected:
             if rejected.stage is Stage.TIMING:
@@ -282,7 +284,7 @@ def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -
     Where the reference draws random numbers, calls in a row differ by design and are not compared.
     """
     rules = trial.rules
-    answer = answers.of(task, kept.seed, rules)
+    answer = answers.of(task, kept.seed)
     if answer is None:
         return
     try:

@@ -251,8 +251,8 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
 
 
 def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
-    """Of candidates with what was found of each. Their kernels are the clock owner's from then
-    on."""
+    """Of a row of candidates, with what was found of each. Their kernels are the clock owner's
+    from then on."""
     batches: dict[str, list[Record]] = defaultdict(list)
     for job, found in judged:
         candidate = {

@@ -1,7 +1,7 @@
 """The workers of `verify.many`: they judge batches of candidates of one task, or time several.
 
-A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}. A clock owner is given
-{"batches": [...]} at once, each candidate with the "errors" of its verdict and the folder of its
+A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}. A clock owner is given a row
+of them, {"batches": [...]}, each candidate with the "errors" of its verdict and the folder of its
 "kernels". What is found is JSON too: {"found": [...], "stages": {...}, "worker": ...}. Each finding
 has the candidate's id and one of "verdict", "usage" (the task cannot be judged by) and "infra" (our
 side broke). What is accepted and to be timed has its "kernels" beside the verdict: to compile them
@@ -80,18 +80,13 @@ class JudgeWorker:
             self._arrived.append(job)
 
     def run(self, job: Record) -> Record:
-        return _answer(self._findings(job))
-
-    def _findings(self, batch: Record) -> list[Record]:
         found = []
-        for candidate in batch["candidates"]:
-            begin_s = time.time()
+        for candidate in job["candidates"]:
             self._prepare_arrived()
-            finding = self._finding(batch["reference"], candidate)
-            found.append(finding | {"begin_s": begin_s, "end_s": time.time()})
-            if "infra" in finding:
+            found.append(self._finding(job["reference"], candidate))
+            if "infra" in found[-1]:
                 self._renew()
-        return found
+        return _answer(found)
 
     def close(self) -> None:
         self._compiling.shutdown(cancel_futures=True)
@@ -99,13 +94,14 @@ class JudgeWorker:
         self._folder.cleanup()
 
     def _finding(self, reference: str, candidate: Record) -> Record:
+        begin_s = time.time()
         try:
             found = self.look(self._task(reference), candidate)
         except UsageError as error:
-            return {"id": candidate["id"], "usage": str(error)}
+            found = {"usage": str(error)}
         except Exception as error:  # ours, whatever it is; it is recorded and tried again
-            return {"id": candidate["id"], "infra": "".join(traceback.format_exception(error))}
-        return {"id": candidate["id"], **found}
+            found = {"infra": "".join(traceback.format_exception(error))}
+        return {"id": candidate["id"], **found, "begin_s": begin_s, "end_s": time.time()}
 
     def look(self, task: Task, candidate: Record) -> Record:
         if self.recipe.grade != "recycled":
@@ -200,17 +196,31 @@ class ClockWorker(JudgeWorker):
             super().begin(batch)
 
     def run(self, job: Record) -> Record:
-        """Candidates of the grade `recycled` have the GPU for all of a job: whoever waits for it
+        """Candidates of the grade `recycled` have the GPU for all of a row: whoever waits for it
         waits for the slowest of the judges."""
+        row = [(b["reference"], each) for b in job["batches"] for each in b["candidates"]]
+        self._prepare_arrived()
+        ids = [candidate["id"] for _, candidate in row]
+        wait([self._prepared[name] for name in ids if name in self._prepared])
+        found: list[Record] = []
+        while len(found) < len(row):
+            found += self._times(row[len(found) :])
+            if "infra" in found[-1]:
+                self._renew()  # while others have the GPU
+        return _answer(found)
+
+    def _times(self, row: list[tuple[str, Record]]) -> list[Record]:
+        """Of a row, up to the first failure of ours."""
+        found: list[Record] = []
         with ExitStack() as alone:
             if self.recipe.grade == "recycled":
-                self._prepare_arrived()
-                ids = [each["id"] for batch in job["batches"] for each in batch["candidates"]]
-                wait([self._prepared[name] for name in ids if name in self._prepared])
                 self.judge.recycled.guests.begin()
                 alone.enter_context(gpu_lock(self.judge.rules.device.index or 0))
-            found = [finding for batch in job["batches"] for finding in self._findings(batch)]
-        return _answer(found)
+            for reference, candidate in row:
+                found.append(self._finding(reference, candidate))
+                if "infra" in found[-1]:
+                    break
+        return found
 
     def look(self, task: Task, candidate: Record) -> Record:
         """The verdict on the timed calls alone: times, or what is wrong with them. Outputs that

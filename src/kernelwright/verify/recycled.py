@@ -149,7 +149,7 @@ class Recycled:
         self.compilers = LongLived(partial(shared("compile").guest, limits), MAX_CANDIDATES)
         self._shapes_of: OrderedDict[Task, Shapes] = OrderedDict()
         self._cases_of: OrderedDict[Task, SharedCases] = OrderedDict()
-        self._answers = TimedAnswers(MAX_POSED_BYTES[rules.device.type])
+        self._answers = TimedAnswers(rules, MAX_POSED_BYTES[rules.device.type])
         self._num_drawn = 0
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ texts are judged once, also when they come again much later; failures of ours ar
 and never remembered.
 """
 
+import math
 import queue
 import threading
 import time
@@ -32,7 +33,7 @@ TOGETHER = 32
 """Candidates that a clock owner times in a row, alone on the GPU: before, it waits until all judges
 have let go, and they wait until it has done. Fewer go where nothing more is being judged."""
 AHEAD = 2
-"""Rows of them that a clock owner has: the next one is there when the last is timed."""
+"""Rows that a clock owner has: it finds the next one there when it is through with one."""
 END_S = 5.0
 """What is being judged when a run ends has so long; then its workers are ended."""
 
@@ -83,8 +84,10 @@ class StandingJudges:
         """The caller is not to be disturbed."""
         self._accepted: deque[list[str]] = deque()
         """Contents, by batch, that wait for a clock owner."""
+        self._alone: deque[str] = deque()
+        """Those whose row was lost: each is timed by itself."""
         self._timing: dict[str, list[str]] = {}
-        """Those that clock owners have, by job."""
+        """Rows that clock owners have, by job."""
         self._batches: dict[str, list[str]] = {}
         self._num_batches = 0
         self._stages: dict[str, Counter[str]] = {"judges": Counter(), "clock": Counter()}
@@ -219,17 +222,27 @@ class StandingJudges:
             one.future.set_exception(error)
         self._open.clear()
         self._accepted.clear()
+        self._alone.clear()
 
     def _settle(self, done: Done) -> None:
         contents = self._batches.pop(done.id)
+        accepted = []
         if done.answer is None:
             for content in contents:
                 self._failed(content, done.failure)
-            return
+        else:
+            accepted = self._judged(done.answer)
         with self._lock:
-            self._stages["judges"].update(done.answer["stages"])
+            if accepted:
+                self._accepted.append(accepted)
+            self._hand_to_clocks()
+
+    def _judged(self, answer: Record) -> list[str]:
+        """Settle what was found; what is accepted and waits to be timed is given."""
+        with self._lock:
+            self._stages["judges"].update(answer["stages"])
         accepted = []
-        for finding in done.answer["found"]:
+        for finding in answer["found"]:
             content = finding["id"]
             if "infra" in finding:
                 self._failed(content, finding["infra"])
@@ -238,38 +251,44 @@ class StandingJudges:
                 accepted.append(content)
             else:
                 self._found(content, finding)
-        with self._lock:
-            if accepted:
-                self._accepted.append(accepted)
-            self._hand_to_clocks()
+        return accepted
 
     def _hand_to_clocks(self) -> None:
         """As much as keeps them busy, and no more: what they have cannot be held back. Under the
         lock."""
         clock = self._pools.clock
         while clock is not None and not self._is_held:
-            if len(self._timing) >= AHEAD * clock.num_workers or not self._is_worth_timing():
+            if len(self._timing) >= AHEAD * clock.num_workers:
                 return
-            contents: list[str] = []
-            while self._accepted and len(contents) < TOGETHER:
-                contents += self._accepted.popleft()
-            judged = [(one.job, one.judged) for one in map(self._open.__getitem__, contents)]
-            name = f"times of {contents[0]}"
-            self._timing[name] = contents
+            row = [self._alone.popleft()] if self._alone else self._row(clock.num_workers)
+            if not row:
+                return
+            judged = [(one.job, one.judged) for one in map(self._open.__getitem__, row)]
+            name = f"times of {row[0]}"
+            self._timing[name] = row
             self._to_time.put((name, timing_job(judged)))
 
-    def _is_worth_timing(self) -> bool:
-        """A row waits, or all that will be there for now."""
+    def _row(self, num_clocks: int) -> list[str]:
+        """Whole batches to time in a row; none while there are few and more are being judged."""
         num_waiting = sum(map(len, self._accepted))
         num_timing = sum(map(len, self._timing.values()))
-        is_all = num_waiting + num_timing >= len(self._open)
-        return num_waiting >= TOGETHER or (num_waiting > 0 and is_all)
+        if num_waiting < TOGETHER * num_clocks and num_waiting + num_timing < len(self._open):
+            return []
+        most = min(TOGETHER, math.ceil(num_waiting / num_clocks))
+        row: list[str] = []
+        while self._accepted and (not row or len(row) + len(self._accepted[0]) <= most):
+            row += self._accepted.popleft()
+        return row
 
     def _timed(self, done: Done) -> None:
         with self._lock:
-            contents = self._timing.pop(done.id)
+            row = self._timing.pop(done.id)
+            if done.answer is None and len(row) > 1:  # one of them may be to blame
+                self._alone += row
+                self._hand_to_clocks()
+                return
         if done.answer is None:
-            timed = [{"id": content, "infra": done.failure} for content in contents]
+            timed = [{"id": content, "infra": done.failure} for content in row]
         else:
             timed = done.answer["found"]
             with self._lock:

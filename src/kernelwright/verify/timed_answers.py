@@ -16,17 +16,17 @@ MAX_ANSWERS = 4096
 
 
 class TimedAnswers:
-    def __init__(self, max_bytes: int = 0) -> None:
+    def __init__(self, rules: Rules, max_bytes: int = 0) -> None:
         """
         Args:
             max_bytes: of answers that are kept; 0: of none.
         """
-        self._max_bytes = max_bytes
+        self._rules, self._max_bytes = rules, max_bytes
         self._kept: OrderedDict[tuple[Task, int], Answer | None] = OrderedDict()
         self._num_bytes = 0
 
     @stage("answer timed calls")
-    def of(self, task: Task, seed: int, rules: Rules) -> Answer | None:
+    def of(self, task: Task, seed: int) -> Answer | None:
         """The answer to the plain inputs that `seed` draws. None where the reference draws random
         numbers: calls in a row differ by design then, and are not compared.
 
@@ -35,8 +35,8 @@ class TimedAnswers:
         """
         key = task, seed
         if key not in self._kept:
-            answer = _answer(task, seed, rules)
-            if not self._max_bytes:
+            answer = _answer(task, seed, self._rules)
+            if not self._max_bytes or _bytes_of(answer) > self._max_bytes:
                 return answer
             self._kept[key] = answer
             self._num_bytes += _bytes_of(answer)
