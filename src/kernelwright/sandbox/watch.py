@@ -57,6 +57,10 @@ class Launches:
         self._captured: Counter[str] | None = None
         self.spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] | None = None
         self._streams: set[int] = set()
+        # Looked up before candidates load, and as Triton asks: `torch.cuda.current_stream` takes
+        # as long as a small kernel. PyTorch for CPUs has neither.
+        self._device = getattr(torch._C, "_cuda_getDevice", None)
+        self._stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def install(self) -> None:
         """Count every launch from here on, interpreted or on a GPU."""
@@ -162,8 +166,9 @@ class Launches:
 
     def _note_stream(self) -> None:
         if self._captured is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            # As Triton asks: by `torch.cuda.current_stream` it costs as much as a small kernel.
-            self._streams.add(torch._C._cuda_getCurrentRawStream(torch._C._cuda_getDevice()))
+            assert self._device is not None
+            assert self._stream_of is not None
+            self._streams.add(self._stream_of(self._device()))
 
     def unfinished(self) -> int:
         """Streams that kernels were launched on and that still have work once the current one is
