@@ -59,8 +59,8 @@ class Launches:
         self._streams: set[int] = set()
         # Looked up before candidates load, and as Triton asks: `torch.cuda.current_stream` takes
         # as long as a small kernel. PyTorch for CPUs has neither.
-        self._device = getattr(torch._C, "_cuda_getDevice", None)
-        self._stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self._device: Any = getattr(torch._C, "_cuda_getDevice", None)
+        self._stream_of: Any = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def install(self) -> None:
         """Count every launch from here on, interpreted or on a GPU."""
@@ -166,8 +166,6 @@ class Launches:
 
     def _note_stream(self) -> None:
         if self._captured is None and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            assert self._device is not None
-            assert self._stream_of is not None
             self._streams.add(self._stream_of(self._device()))
 
     def unfinished(self) -> int:

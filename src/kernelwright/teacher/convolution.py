@@ -282,12 +282,12 @@ def _estimate_s(item: _Item) -> float:
 def _direct_s(product: Direct, schedule: Schedule, num_taps: int) -> float:
     """Of loads from L1, and where a tile is dense of adding products: what a thread loads there
     serves the rows and columns of its part of the tile."""
-    made, loads = product.counts.made, 1.0
     products = float(product.out.numel * product.counts.taken * num_taps)
-    if product.is_dense(schedule):
-        products *= ceil(made / schedule.block_m) * schedule.block_m / made
-        rows = max(schedule.block_m // schedule.num_warps, 1)
-        columns = schedule.block_m * schedule.block_n / (rows * 32 * schedule.num_warps)
-        loads = 1 / rows + 1 / columns
-    loaded_s = loads * products * product.element_bytes / _L1_BYTES_PER_S
-    return max(loaded_s, products / _FMA_PER_S) if product.is_dense(schedule) else loaded_s
+    loaded_s = products * product.element_bytes / _L1_BYTES_PER_S
+    if not product.is_dense(schedule):
+        return loaded_s
+    made = product.counts.made
+    padding = ceil(made / schedule.block_m) * schedule.block_m / made
+    rows = schedule.block_m / schedule.num_warps
+    columns = schedule.block_n / 32
+    return padding * max(loaded_s / rows + loaded_s / columns, products / _FMA_PER_S)

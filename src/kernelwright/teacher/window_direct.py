@@ -60,7 +60,8 @@ class Direct(Convolution):
             dims={},
             is_narrow=False,
         )
-        view, held = dict(self.view()), list[str]()
+        view = dict(self.view())
+        held: list[str] = []
         if self.is_dense(schedule):  # a mask for each row would take more registers than its weight
             rows = view[self.channels]
             held = [f"held_{self.channels} = {rows.name} % {rows.bound}"]

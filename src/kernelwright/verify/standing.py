@@ -90,7 +90,7 @@ class StandingJudges:
         """Rows that clock owners have, by job."""
         self._batches: dict[str, list[str]] = {}
         self._num_batches = 0
-        self._stages: dict[str, Counter[str]] = {"judges": Counter(), "clock": Counter()}
+        self._stages = _no_stages()
         self._threads: list[threading.Thread] = []
         self._stack = ExitStack()
         self._is_closed = False
@@ -154,14 +154,10 @@ class StandingJudges:
                 self._is_held = False
                 self._hand_to_clocks()
 
-    def take_stages(self) -> dict[str, Record]:
+    def take_stages(self) -> dict[str, Counter[str]]:
         """Seconds of all judges, and of all clock owners, by stage, since this was asked last."""
         with self._lock:
-            taken: dict[str, Record] = {
-                name: dict(spent.most_common()) for name, spent in self._stages.items()
-            }
-            for spent in self._stages.values():
-                spent.clear()
+            taken, self._stages = self._stages, _no_stages()
         return taken
 
     def _forget(self) -> None:
@@ -319,3 +315,7 @@ class StandingJudges:
                 if not is_usage:
                     self._known.pop(content, None)
         one.future.set_result(made)
+
+
+def _no_stages() -> dict[str, Counter[str]]:
+    return {"judges": Counter(), "clock": Counter()}

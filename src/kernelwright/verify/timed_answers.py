@@ -19,7 +19,7 @@ class TimedAnswers:
     def __init__(self, rules: Rules, max_bytes: int = 0) -> None:
         """
         Args:
-            max_bytes: of answers that are kept; 0: of none.
+            max_bytes: of answers that are kept.
         """
         self._rules, self._max_bytes = rules, max_bytes
         self._kept: OrderedDict[tuple[Task, int], Answer | None] = OrderedDict()
@@ -36,7 +36,7 @@ class TimedAnswers:
         key = task, seed
         if key not in self._kept:
             answer = _answer(task, seed, self._rules)
-            if not self._max_bytes or _bytes_of(answer) > self._max_bytes:
+            if _bytes_of(answer) > self._max_bytes:
                 return answer
             self._kept[key] = answer
             self._num_bytes += _bytes_of(answer)

@@ -28,7 +28,7 @@ def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]
         **_reached(settled.outcomes),
         "infra": sum(outcome is None for outcome in settled.outcomes),
         "judged": batch.judged,
-        "judging_s": {workers: dict(spent) for workers, spent in batch.stages_s.items()},
+        "judging_s": {who: dict(spent.most_common()) for who, spent in batch.stages_s.items()},
         "reward": {
             "mean": fmean(known) if known else None,
             "std": pstdev(known) if known else None,

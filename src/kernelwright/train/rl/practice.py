@@ -125,8 +125,8 @@ class Practice:
         began = time.monotonic()
         findings = [rollout.finding() for rollout in batch.rollouts]
         batch.wait_s += time.monotonic() - began
-        for workers, spent in self._judges.take_stages().items():
-            batch.stages_s[workers].update(spent)
+        for who, spent in self._judges.take_stages().items():
+            batch.stages_s[who].update(spent)
         last = max((each.at_s for each in findings if each is not None), default=0.0)
         batch.judge_s += max(0.0, last - batch.handed_in_s)
         verdicts: list[Verdict | None] = []

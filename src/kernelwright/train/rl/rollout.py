@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.policy.answer import Answer, Malformed, read_answer
 from kernelwright.policy.decode import Written
@@ -47,7 +46,7 @@ class Judges(Protocol):
 
     def undisturbed(self) -> AbstractContextManager[None]: ...
 
-    def take_stages(self) -> dict[str, Record]: ...
+    def take_stages(self) -> dict[str, Counter[str]]: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
