@@ -1,5 +1,6 @@
 """Times that can be trusted: honest kernels get sane ones, and no trick with the clock pays."""
 
+import time
 from statistics import median
 
 import pytest
@@ -10,6 +11,7 @@ from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.cuda_timer import PAUSE_MS, stopwatch
 from kernelwright.timing.stats import ratio_interval
 from kernelwright.verify import clock
 from kernelwright.verify.cases import Cases
@@ -369,3 +371,41 @@ def test_the_timing_of_a_small_kernel_takes_a_few_seconds_at_most(rules):
     begin_s = time.monotonic()
     take(HONEST, rules)
     assert time.monotonic() - begin_s < 20.0
+
+
+BUSY_S = 3e-4
+"""What a process takes for its first launches after it was waiting, and more."""
+
+
+def launched_late(x):
+    until = time.perf_counter() + BUSY_S
+    while time.perf_counter() < until:
+        pass
+    return torch.relu(x)
+
+
+def test_launches_do_not_count_where_a_call_is_queued():
+    x, time_cold = torch.randn(1 << 20, device="cuda"), stopwatch()
+    with gpu_lock(0):
+        queued, idle = (
+            median(time_cold(lambda: launched_late(x), pause_ms)[0] for _ in range(9))
+            for pause_ms in (PAUSE_MS, None)
+        )
+    assert queued < 0.03
+    assert idle > 1e3 * BUSY_S
+
+
+def test_a_head_start_on_a_stream_of_its_own_is_not_given():
+    heavy, time_cold = torch.randn(4096, 4096, device="cuda"), stopwatch()
+    side = torch.cuda.Stream()
+
+    def ahead():
+        with torch.cuda.stream(side):
+            result = heavy @ heavy
+        torch.cuda.current_stream().wait_stream(side)
+        return result
+
+    with gpu_lock(0):
+        plain_ms = median(time_cold(lambda: heavy @ heavy, None)[0] for _ in range(9))
+        ahead_ms = median(time_cold(ahead, None)[0] for _ in range(9))
+    assert ahead_ms > 0.9 * plain_ms

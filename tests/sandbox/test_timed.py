@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from kernelwright.sandbox import timed
 from kernelwright.sandbox.timed import Replays, Timer, covered, own_share
+from kernelwright.timing.cuda_timer import PAUSE_MS
 
 
 class Graph:
@@ -32,9 +33,17 @@ def capture(call, refresh):
 
 @pytest.fixture
 def timer(monkeypatch):
-    monkeypatch.setattr(timed, "stopwatch", lambda: lambda call: (1.0, call()))
+    pauses_ms = []
+
+    def time_cold(call, pause_ms):
+        pauses_ms.append(pause_ms)
+        return 1.0, call()
+
+    monkeypatch.setattr(timed, "stopwatch", lambda: time_cold)
     monkeypatch.setattr(timed, "capture", capture)
-    return Timer()
+    timer = Timer()
+    timer.pauses_ms = pauses_ms
+    return timer
 
 
 def double(x):
@@ -44,7 +53,7 @@ def double(x):
 def test_what_was_made_ready_is_called_and_described(timer):
     x = torch.randn(5)
     timer.ready(double, [x])
-    assert timer.time(is_idle=False, repeats=1) == 1.0
+    assert timer.time(is_idle=False, repeats=1, is_queued=True) == 1.0
     assert torch.equal(timer.result[0], x * 2)
     assert timer.inputs[0] is x
     assert not timer.has_changed(timer.result)
@@ -53,20 +62,28 @@ def test_what_was_made_ready_is_called_and_described(timer):
 def test_an_idle_call_calls_nothing(timer):
     calls = []
     timer.ready(lambda: calls.append(1), [])
-    timer.time(is_idle=True, repeats=1)
+    timer.time(is_idle=True, repeats=1, is_queued=True)
     assert calls == []
 
 
 def test_several_calls_add_up(timer):
     calls = []
     timer.ready(lambda: calls.append(1), [])
-    assert timer.time(is_idle=False, repeats=4) == 4.0
+    assert timer.time(is_idle=False, repeats=4, is_queued=True) == 4.0
     assert len(calls) == 4
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_calls_are_queued_while_the_device_is_busy_unless_they_may_not(timer, is_idle):
+    timer.ready(double, [torch.ones(3)])
+    timer.time(is_idle=is_idle, repeats=2, is_queued=True)
+    timer.time(is_idle=is_idle, repeats=1, is_queued=False)
+    assert timer.pauses_ms == [PAUSE_MS, PAUSE_MS, None]
 
 
 def test_the_call_before_is_let_go(timer):
     timer.ready(double, [torch.randn(5)])
-    timer.time(is_idle=False, repeats=1)
+    timer.time(is_idle=False, repeats=1, is_queued=True)
     timer.forget()
     assert timer.result is None
     assert timer.inputs == []
@@ -87,7 +104,7 @@ def test_outputs_written_after_the_call_show(timer, dtype):
         return [out]
 
     timer.ready(lazily, [torch.ones(64).to(dtype)])
-    timer.time(is_idle=False, repeats=1)
+    timer.time(is_idle=False, repeats=1, is_queued=True)
     late.set()
     (thread,) = set(threading.enumerate()) - before
     thread.join()
@@ -98,7 +115,7 @@ def test_a_replay_follows_new_values(timer):
     first, second = torch.randn(5), torch.randn(5)
     assert timer.capture(double, [first.clone()], [first]) is None
     timer.ready_to_replay([second])
-    timer.time(is_idle=False, repeats=1)
+    timer.time(is_idle=False, repeats=1, is_queued=True)
     assert torch.equal(timer.result[0], second * 2)
     assert torch.equal(timer.inputs[0], second)
 

@@ -12,6 +12,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox import timed
 from kernelwright.sandbox.contract import Ran, Timed
+from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.pairs import BATCH, USUAL_PAIRS
 from kernelwright.verify import clock, rounds, sides
 from kernelwright.verify.cases import Cases
@@ -30,7 +31,7 @@ class FakeSession:
 
     def __init__(self, call=lambda x: [torch.relu(x)], hidden_ms=0.0, has_changed=False):
         self.call, self.hidden_ms, self.has_changed = call, hidden_ms, has_changed
-        self.refused, self.requests, self.given = "", [], []
+        self.refused, self.requests, self.given, self.queued = "", [], [], set()
         self.rng = random.Random(5)
 
     def restart(self, name):
@@ -47,7 +48,8 @@ class FakeSession:
         self.inputs = [x.clone() for x in inputs]
         self.given.append(self.inputs)
 
-    def time(self, *, is_idle=False, repeats=1):
+    def time(self, *, is_idle=False, repeats=1, is_queued=True):
+        self.queued.add(is_queued)
         kind = "idle" if is_idle else "time"
         self.requests.append(kind if repeats == 1 else f"{kind} burst")
         if is_idle:
@@ -80,10 +82,16 @@ def clocks(monkeypatch):
     rng = random.Random(6)
 
     def stopwatch():
-        return lambda call: (REFERENCE_MS * rng.gauss(1, 0.01), call())
+        def time_cold(call, pause_ms):
+            pauses_ms.add(pause_ms)
+            return REFERENCE_MS * rng.gauss(1, 0.01), call()
 
+        return time_cold
+
+    pauses_ms = set()
     monkeypatch.setattr(sides, "stopwatch", stopwatch)
     monkeypatch.setattr(timed, "capture", capture)
+    return pauses_ms
 
 
 class Graph:
@@ -101,8 +109,8 @@ def capture(call, refresh):
     return Graph(call, result), result
 
 
-def trial_of(task):
-    trial = Trial(RULES, Candidate(source=""))
+def trial_of(task, source=""):
+    trial = Trial(RULES, Candidate(source=source))
     posed = Cases({"base": task}, RULES, 1).first()
     outputs = posed.answer.outputs
     ran = Ran(outputs=outputs.native, structure="[T]", changed_inputs=(), aliases=())
@@ -110,9 +118,9 @@ def trial_of(task):
     return trial
 
 
-def timed_trial(session, task=None, take=clock.time_trial):
+def timed_trial(session, task=None, take=clock.time_trial, source=""):
     task = task or relu_task()
-    trial = trial_of(task)
+    trial = trial_of(task, source)
     take(session, task, trial, seed=3)
     return trial
 
@@ -154,6 +162,26 @@ def test_a_timed_call_looks_like_every_other_one():
     assert (idle, burst) == ("idle burst", "time burst")
 
 
+LOOKED_UP = """\
+import torch
+
+
+def fused_operator(x0):
+    return [getattr(torch, "r" + x0.name)(x0)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "is_queued"),
+    [("", True), ("import torch\nside = torch.cuda.Stream()\n", False), (LOOKED_UP, False)],
+)
+def test_who_has_streams_of_its_own_gets_no_start_before_the_call(clocks, source, is_queued):
+    session = FakeSession()
+    timed_trial(session, source=source)
+    assert session.queued == {is_queued}
+    assert clocks == {PAUSE_MS if is_queued else None}
+
+
 class Hiccups(FakeSession):
     """Its first `num` bursts, of calls or idle, take a while longer than the guest says."""
 
@@ -161,8 +189,8 @@ class Hiccups(FakeSession):
         super().__init__(hidden_ms=hidden_ms)
         self.num, self.is_idle = num, is_idle
 
-    def time(self, *, is_idle=False, repeats=1):
-        timed = super().time(is_idle=is_idle, repeats=repeats)
+    def time(self, *, is_idle=False, repeats=1, is_queued=True):
+        timed = super().time(is_idle=is_idle, repeats=repeats, is_queued=is_queued)
         if is_idle != self.is_idle or repeats == 1 or not self.num:
             return timed
         self.num -= 1
@@ -193,10 +221,10 @@ def test_reference_and_candidate_go_first_in_turn(monkeypatch):
     order = []
 
     class Noted(FakeSession):
-        def time(self, *, is_idle=False, repeats=1):
+        def time(self, *, is_idle=False, repeats=1, is_queued=True):
             if not is_idle:
                 order.append("candidate")
-            return super().time(is_idle=is_idle, repeats=repeats)
+            return super().time(is_idle=is_idle, repeats=repeats, is_queued=is_queued)
 
     timed_trial(Noted(), relu_task(lambda x: order.append("reference") or [torch.relu(x)]))
     pairs = [tuple(order[i : i + 2]) for i in range(1, 40, 2)]  # the first answers for `errors`

@@ -232,14 +232,18 @@ class Guest:
         self._put(inputs)
         self._request("prepare", name=name, seed=seed, poison=repr(poison), is_replay=is_replay)
 
-    def time(self, *, is_idle: bool = False, repeats: int = 1) -> Timed:
+    def time(self, *, is_idle: bool = False, repeats: int = 1, is_queued: bool = True) -> Timed:
         """One cold call of what was prepared (again, if there was one already), or several.
 
         Args:
             is_idle: call nothing, by the same path: what a request itself takes.
+            is_queued: while the device is busy, so that launches do not count; else it is idle when
+                the call begins.
         """
         self._require_gpu()
-        header, wall_ms = self._request("time", is_idle=is_idle, repeats=repeats)
+        header, wall_ms = self._request(
+            "time", is_idle=is_idle, repeats=repeats, is_queued=is_queued
+        )
         time_ms = header.get("time_ms")
         if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
             raise self._malformed()

@@ -304,8 +304,8 @@ class Inside:
 
     def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Cold calls of what is ready, or (is_idle) of nothing at all; usually one."""
-        is_idle, repeats = request["is_idle"], request["repeats"]
-        return {"time_ms": self.timer.time(is_idle=is_idle, repeats=repeats)}, []
+        how = {name: request[name] for name in ("is_idle", "repeats", "is_queued")}
+        return {"time_ms": self.timer.time(**how)}, []
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """What the timed call returned; its outputs can be fetched."""

@@ -12,13 +12,11 @@ from typing import Any
 import torch
 
 from kernelwright.sandbox.tensors import flat_span, flatten
-from kernelwright.timing.cuda_timer import event_pair, stopwatch
+from kernelwright.timing.cuda_timer import CYCLES_PER_MS, PAUSE_MS, event_pair, stopwatch
 from kernelwright.timing.graphs import capture
 
 Call = Callable[[], object]
 
-_CYCLES_PER_MS = 2_000_000
-"""Of the GPU's clock, at most: a pause is no shorter than it should be."""
 _MIN_PAUSE_MS, _MAX_PAUSE_MS = 20.0, 2_000.0
 _PAUSE_FACTOR = 3.0
 """A pause is this many times what the host took to launch the call before."""
@@ -62,19 +60,22 @@ class Timer:
             return f"{type(error).__name__}: {error}"[:300]
         return None
 
-    def time(self, *, is_idle: bool, repeats: int) -> float:
+    def time(self, *, is_idle: bool, repeats: int, is_queued: bool) -> float:
         """Milliseconds of `repeats` calls in all, or of no calls at all by the same path.
+
+        Each is queued while the device is busy or, unless it `is_queued`, begins on an idle one.
 
         Sums over the outputs are queued at once, and compared when the outputs have been handed
         over: what is written after the call has ended shows in them.
         """
+        pause_ms = PAUSE_MS if is_queued else None
         if is_idle:
-            return sum(self._time(_nothing)[0] for _ in range(repeats))
+            return sum(self._time(_nothing, pause_ms)[0] for _ in range(repeats))
         total_ms = 0.0
         with torch.no_grad():
             for _ in range(repeats):
                 self.result = None  # its memory serves the next call, as it does in use
-                time_ms, self.result = self._time(self._call)
+                time_ms, self.result = self._time(self._call, pause_ms)
                 total_ms += time_ms
             self._marks = _sums(flatten(self.result)[1])
         return total_ms
@@ -148,7 +149,7 @@ def own_share(call: Call, watch_spans: Callable[[], Spans]) -> float | None:
         torch.cuda.synchronize()
         spans = watch_spans()
         pause_ms = min(max(_PAUSE_FACTOR * launch_ms, _MIN_PAUSE_MS), _MAX_PAUSE_MS)
-        torch.cuda._sleep(int(pause_ms * _CYCLES_PER_MS))  # type: ignore[no-untyped-call]
+        torch.cuda._sleep(int(pause_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
         begin.record()
         call()
         end.record()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 
@@ -11,15 +12,32 @@ _SETTLED_MS = 0.05
 """A device-wide wait after the end event that takes longer found work on another stream; an idle
 device answers in some 0.01 ms."""
 
-Stopwatch = Callable[[Callable[[], object]], tuple[float, object]]
-"""call -> (ms it took, what it returned)."""
+CYCLES_PER_MS = 2_000_000
+"""Of the GPU's clock, at most: a pause is no shorter than it should be."""
+PAUSE_MS = 0.4
+"""Before calls that a request asks for: a process that was waiting takes 0.1 ms and more to launch
+its first kernel, one that is at it 0.02 ms."""
+
+
+class Stopwatch(Protocol):
+    def __call__(
+        self, call: Callable[[], object], pause_ms: float | None = 0.0
+    ) -> tuple[float, object]:
+        """Milliseconds that the call took, and what it returned.
+
+        Args:
+            pause_ms: of the device before the flush, while the call is queued. None: nothing is
+                queued when the call begins, for code that launches on streams of its own, which
+                wait for nothing: its launches count.
+        """
 
 
 def stopwatch() -> Stopwatch:
     """Times one call on the current stream, from an idle device with nothing of use in L2.
 
-    The call is queued behind the flush, so that a short one is not made longer by its own launch.
-    What it leaves running on other streams or starts from other threads is waited for, and added.
+    The call is queued behind the flush (some 0.1 ms), so that a short one is not made longer by its
+    own launch. What it leaves running on other streams or starts from other threads is waited for,
+    and added.
 
     Make it before any code loads that is not trusted: the functions it uses are looked up here,
     most of them in C, and replacing them in torch or `time` later changes nothing.
@@ -28,11 +46,15 @@ def stopwatch() -> Stopwatch:
     base = torch._C._CudaEventBase
     record, wait_for, elapsed_ms = base.record, base.synchronize, base.elapsed_time
     synchronize, now_s = torch._C._cuda_synchronize, time.perf_counter
-    stream, flush = torch.cuda.current_stream(), l2_flush()
+    stream, flush, wait = torch.cuda.current_stream(), l2_flush(), torch.cuda._sleep
 
-    def time_cold(call: Callable[[], object]) -> tuple[float, object]:
+    def time_cold(call: Callable[[], object], pause_ms: float | None = 0.0) -> tuple[float, object]:
         synchronize()
+        if pause_ms:
+            wait(int(pause_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
         flush()
+        if pause_ms is None:
+            synchronize()
         record(begin, stream)
         result = call()
         record(end, stream)

@@ -33,6 +33,7 @@ from kernelwright.verify.plausible import (
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays, HostSide, same_bits
+from kernelwright.verify.static import may_have_streams
 from kernelwright.verify.task import Task
 from kernelwright.verify.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
@@ -160,7 +161,9 @@ def _timed(
     session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
 ) -> tuple[PairTimer, Pairs]:
     session.restart(trial.name)
-    reference, candidate = HostCalls(task, trial.rules), GuestCalls(session, trial.name)
+    is_queued = not may_have_streams(trial.candidate.source, task.entry)
+    reference = HostCalls(task, trial.rules, is_queued=is_queued)
+    candidate = GuestCalls(session, trial.name, is_queued=is_queued)
     timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate, answers)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     assert timer.last is not None

@@ -6,6 +6,7 @@ Each takes its inputs first, then one call, cold, is timed.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -14,7 +15,7 @@ from kernelwright.core.errors import infra
 from kernelwright.sandbox.guest import Ran
 from kernelwright.sandbox.tensors import TensorMeta, flat_span, fresh_copy
 from kernelwright.sandbox.timed import Replays
-from kernelwright.timing.cuda_timer import stopwatch
+from kernelwright.timing.cuda_timer import PAUSE_MS, stopwatch
 from kernelwright.verify.cases import poison
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
@@ -36,8 +37,13 @@ class HostSide(Protocol):
 class HostCalls:
     """The reference, called."""
 
-    def __init__(self, task: Task, rules: Rules) -> None:
+    def __init__(self, task: Task, rules: Rules, *, is_queued: bool = True) -> None:
+        """
+        Args:
+            is_queued: as of `GuestCalls`: both sides begin alike.
+        """
         self._rules = rules
+        self._pause_ms = PAUSE_MS if is_queued else None
         self._inputs: list[Any] = []
         self._seed = 0
         self.outputs: tuple[torch.Tensor, ...] = ()
@@ -51,7 +57,7 @@ class HostCalls:
     def time(self) -> float:
         with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
             torch.manual_seed(self._seed)
-            time_ms, result = self._stopwatch(lambda: self._call(*self._inputs))
+            time_ms, result = self._stopwatch(lambda: self._call(*self._inputs), self._pause_ms)
             self.outputs = tensors_of(result)
         return time_ms
 
@@ -76,7 +82,7 @@ class HostReplays:
 
     def time(self) -> float:
         with infra("timing the reference"):
-            time_ms, result = self._stopwatch(self._replays)
+            time_ms, result = self._stopwatch(self._replays, PAUSE_MS)
             self.outputs = tensors_of(result)
         return time_ms
 
@@ -108,8 +114,16 @@ class Believed:
 class GuestCalls:
     """The candidate, called, or replayed as the graph the guest has captured."""
 
-    def __init__(self, session: Session, name: str, *, is_replay: bool = False) -> None:
+    def __init__(
+        self, session: Session, name: str, *, is_replay: bool = False, is_queued: bool = True
+    ) -> None:
+        """
+        Args:
+            is_queued: the call is queued while the device is busy, so that launches do not count.
+                Not for code with streams of its own, which could begin before the call does.
+        """
         self._session, self._name, self._is_replay = session, name, is_replay
+        self._time = partial(session.time, is_queued=is_queued)
         self.believed = Believed()
 
     def prepare(self, inputs: list[Any], seed: int) -> None:
@@ -117,7 +131,7 @@ class GuestCalls:
         self._session.prepare(self._name, inputs, seed, filler, is_replay=self._is_replay)
 
     def time(self) -> float:
-        idle, timed = self._session.time(is_idle=True), self._session.time()
+        idle, timed = self._time(is_idle=True), self._time()
         self.believed.idles_ms.append(idle.wall_ms - idle.time_ms)
         self.believed.times_ms.append(timed.time_ms)
         self.believed.walls_ms.append(timed.wall_ms)
@@ -125,8 +139,8 @@ class GuestCalls:
 
     def burst(self, num: int) -> None:
         """Time `num` calls more, on the inputs at hand, to see whether the clocks agree."""
-        idle = self._session.time(is_idle=True, repeats=num)
-        timed = self._session.time(repeats=num)
+        idle = self._time(is_idle=True, repeats=num)
+        timed = self._time(repeats=num)
         beyond_ms = (timed.wall_ms - timed.time_ms) - (idle.wall_ms - idle.time_ms)
         self.believed.bursts.append(Burst(num, timed.time_ms, beyond_ms))
 
