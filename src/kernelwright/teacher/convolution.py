@@ -48,10 +48,17 @@ _DIRECT_CHANNELS = (
     (32, 32, 4), (128, 8, 4), (64, 16, 4), (32, 64, 8), (64, 32, 8), (32, 16, 4), (128, 16, 8),
     (16, 32, 4),
 )  # fmt: skip
-# The same for one group that makes many: what a thread loads serves a tile of registers
+# The same for one group that makes many: what a thread loads serves a tile of registers. The first
+# four took an H200 0.66 to 0.90 ms for 8 to 64 channels, 3 x 3, more warps for as many pixels 1.3
+# to 1.8 ms (cuDNN in fp32 0.67).
 _DENSE_PIXELS = (
-    (32, 256, 4), (64, 128, 8), (64, 128, 4), (32, 128, 4), (16, 512, 4), (16, 256, 4),
-    (64, 256, 8),
+    (32, 128, 1), (64, 128, 2), (16, 128, 1), (32, 128, 2), (16, 256, 4),
+)  # fmt: skip
+# Channels, pixels, BLOCK_K, num_warps of products over few channels: 0.56, 0.65 and 0.66 ms for the
+# same convolution with the first three, in tf32x3 and unrolled, where registers spill.
+_FEW_TILES = (
+    (64, 64, 16, 2), (64, 128, 16, 4), (64, 256, 16, 8), (32, 64, 16, 2), (32, 128, 16, 4),
+    (16, 128, 16, 4),
 )  # fmt: skip
 _OF_A_FORM = 3
 """Ways of each form that come first where sums may be dense: how estimates of tensor cores compare
@@ -67,6 +74,9 @@ _COPY_BYTES_PER_S = 1.9e12
 _CROOKED = 4.0
 """Time of windows that move over a contiguous image, whose rows start anywhere, over that in
 channels-last: 5.8 was measured at 3 x 3 taps of 64 channels."""
+_KNOWN_PLACES = 0.3
+"""Time of windows whose places are known when the kernel is compiled, over that of others: 0.7 and
+3.1 ms were measured in tiles of 128 x 64."""
 _FEW_CHANNELS, _REFUSED = 8, 1.5
 """Of a contiguous image that cuDNN sums in fp32 whatever it may round to; how much dearer a kernel
 is thought to be that is hardly ever accepted there."""
@@ -195,6 +205,8 @@ def _items(products: Iterable[Convolution], modes: tuple[str, ...]) -> Iterator[
 
 
 def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]:
+    for schedule in _few_schedules(product, mode) if order == "flat" else ():
+        yield _Item(tiled, product, schedule)
     tiles = (
         replace(_unspilled(tile), order=order, why=f"{tile.why}; {_ORDERS[order]}")
         for tile in tile_schedules(product, mode)
@@ -206,6 +218,26 @@ def _gemm_items(product: ImplicitGemm, mode: str, order: str) -> Iterator[_Item]
             yield _Item(tiled, product, walking)
         for slices in sliced(product, schedule):
             yield _Item(split_k, product, slices)
+
+
+def _few_schedules(product: ImplicitGemm, mode: str) -> Iterator[Schedule]:
+    """Over few channels: no pipeline, since what few steps load is in L1 mostly."""
+    made = product.lengths[product.channels]
+    for channels, pixels, block_k, warps in _FEW_TILES:
+        blocks = (channels, pixels) if product.pixels == "n" else (pixels, channels)
+        schedule = Schedule(
+            block_m=blocks[0],
+            block_n=blocks[1],
+            block_k=block_k,
+            num_warps=warps,
+            num_stages=1,
+            precision=mode,
+            order="flat",
+            why="few channels: neighbours in a window's rows are loaded together",
+        )
+        is_wasteful = channels >= 2 * max(made, 16) or channels < min(made, 64)
+        if product.has_known_places(schedule) and not is_wasteful:
+            yield schedule
 
 
 def _unspilled(tile: Schedule) -> Schedule:
@@ -276,6 +308,9 @@ def _estimate_s(item: _Item) -> float:
         copying_s = 2 * LAUNCH_S + 2 * sum(each.num_bytes for each in made) / _COPY_BYTES_PER_S
     elif num_taps > 1 and made[0].layout is Layout.CONTIGUOUS:
         scattered *= _CROOKED
+    assert isinstance(product, ImplicitGemm)
+    if product.has_known_places(schedule):
+        scattered *= _KNOWN_PLACES
     return copying_s + scattered * padding * estimate_s(product, schedule, memory_s)
 
 

@@ -25,6 +25,10 @@ from kernelwright.teacher.tile_parts import Product, Schedule
 from kernelwright.teacher.tile_views import Side
 from kernelwright.teacher.window_sweep import Sweep
 
+FEW_CHANNELS = 16
+"""Up to so many that a group takes, kernels are made for their number: where an element of a window
+lies is then known when it is compiled, and neighbours are loaded together."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Channels:
@@ -47,6 +51,10 @@ class Counts:
     made_text: str
     total_text: str
     """Of all output channels."""
+
+    @property
+    def are_few(self) -> bool:
+        return 1 < self.taken <= FEW_CHANNELS
 
 
 @dataclass(frozen=True, kw_only=True)

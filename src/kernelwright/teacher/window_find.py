@@ -136,7 +136,7 @@ class _Reading:
             lengths=lengths,
             batch_size=batch_size,
             batch_position=batch_position,
-            constants={name: name for name in self.taps},
+            constants={name: name for name in [*self.taps, *(["C"] if counts.are_few else [])]},
             image=Side(self.image, self.image_index(pixel_index, channels)),
             weights=Side(self.weights, self.weight_index(channels)),
             sweeps=self.window,

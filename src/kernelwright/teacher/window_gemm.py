@@ -65,6 +65,10 @@ class ImplicitGemm(Convolution):
         """Of the tiles in each order of the loop, rounded or not."""
         return {}
 
+    def has_known_places(self, schedule: Schedule) -> bool:
+        """Where elements of a window lie is known when the kernel is compiled."""
+        return schedule.order == "flat" and self.counts.are_few and not self.phased
+
     def accumulate(self, schedule: Schedule) -> list[str]:
         steps = _Steps(self, schedule.order)
         walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
