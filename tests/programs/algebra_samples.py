@@ -57,6 +57,8 @@ REWRITTEN: list[tuple[str, Program]] = [
     ("nested_clamp", program(lambda c, x: c.clamp(
         input=c.clamp(input=x, min=-1.0, max=2.0), min=-2.0, max=0.5), M)),
     ("nested_clamp", program(lambda c, x: c.relu6(input=c.clamp(input=x, max=3.0)), M)),
+    ("settled_clamp", program(lambda c, x: c.clamp(input=c.exp(input=x), min=0.0, max=0.0), M)),
+    ("settled_clamp", program(lambda c, x: c.clamp(input=c.exp(input=x), min=2.0, max=0.5), M)),
     ("idle_dropout", program(lambda c, x: c.exp(input=c.dropout(input=x, training=False)), M)),
     ("double_negation", program(lambda c, x: c.exp(input=c.neg(input=c.neg(input=x))), M)),
     ("idle_cast", program(lambda c, x: c.exp(
@@ -176,6 +178,8 @@ UNTOUCHED: list[tuple[str, Program]] = [
         input=c.pow(input=x, exponent=y)), M, M)),
     ("nested_clamp", program(lambda c, x: c.clamp(
         input=c.clamp(input=x, min=2.0, max=1.0), min=0.0), M)),
+    ("settled_clamp", program(lambda c, x: c.clamp(
+        input=c.clamp(input=x, max=0.5), min=0.0, max=1.0), M)),
     ("idle_dropout", program(lambda c, x: c.dropout(input=x, p=0.5), M)),
     ("double_negation", program(lambda c, x: c.neg(input=c.abs(input=c.neg(input=x))), M)),
     ("idle_cast", program(lambda c, x: c.exp(input=c.to_dtype(

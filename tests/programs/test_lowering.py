@@ -319,3 +319,28 @@ def test_inputs_of_unknown_types_are_refused():
     with pytest.raises(UsageError, match="input type") as caught:
         lower(mlp()[0], (object(),))
     assert "pass tensors" in caught.value.remedy
+
+
+class Limited(nn.Module):
+    """Limits as a number that forward makes a tensor of, and as an attribute, which may change."""
+
+    def __init__(self):
+        super().__init__()
+        self.floor = torch.tensor(-1.0)
+
+    def forward(self, x):
+        return torch.max(torch.min(x, torch.tensor(0.5)), self.floor)
+
+
+def test_a_number_that_forward_makes_a_tensor_of_is_a_limit():
+    x = torch.randn(4, 5)
+    module = Limited()
+    lowered = lower(module, (x,))
+    program = lowered.program
+    assert [call.op for call in program.calls] == ["clamp", "maximum"]
+    assert program.calls[0].arg("max") == 0.5
+    assert len(program.inputs) == 2
+    for given in (x, x.int(), x.half()):
+        lowered = lower(module, (given,))
+        result = run(lowered.program, lowered.gather(module, (given,)))[0]
+        assert torch.equal(result, module(given))

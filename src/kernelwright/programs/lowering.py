@@ -17,9 +17,9 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from kernelwright.core.errors import UsageError
 from kernelwright.programs import attributes
 from kernelwright.programs.aten import Translator
-from kernelwright.programs.build import canonical, dead_code
+from kernelwright.programs.build import canonical, dead_code, typed_call
 from kernelwright.programs.initial import choose_inits
-from kernelwright.programs.program import Program, Ref
+from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.tracing import export
 
 _KINDS = {
@@ -28,6 +28,11 @@ _KINDS = {
     InputKind.BUFFER: "buffer",
     InputKind.CONSTANT_TENSOR: "constant",
 }
+
+
+_LIMITS = {"minimum": "max", "maximum": "min"}
+_MADE_IN_FORWARD = "lifted_tensor"
+"""What `torch.export` calls constants that are no attribute of the module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +138,15 @@ def lower(
         if node.op == "call_function":
             translator.translate(node)
     results = _Results.read(translator, exported)
+    numbers = {
+        value.name: number
+        for value, source in zip(translator.builder.inputs, sources, strict=True)
+        if (number := _number(source)) is not None
+    }
     changed = frozenset(name for _, name in results.mutations if name in plain)
     sources = [_of_plain(s, plain, changed) for s in sources]
-    program = dead_code(translator.builder.program(results.outputs))
+    program = translator.builder.program(results.outputs)
+    program = dead_code(_with_limits(program, numbers))
     used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
     kept = [i for i, value in enumerate(program.inputs) if value.name in used]
     sources = [sources[i] for i in kept]
@@ -151,6 +162,32 @@ def lower(
         out_spec=exported.call_spec.out_spec,
         changed_attributes=changed,
     )
+
+
+def _number(source: Source) -> float | None:
+    """The value of a float that `forward` makes a tensor of, as in `torch.tensor(0.5)`."""
+    tensor = source.tensor
+    if source.kind != "constant" or not source.name.startswith(_MADE_IN_FORWARD):
+        return None
+    is_float = tensor is not None and tensor.dim() == 0 and tensor.is_floating_point()
+    return float(tensor) if tensor is not None and is_float and not tensor.is_meta else None
+
+
+def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
+    """Minima and maxima with a tensor that holds one number as clamps, which have it as a limit."""
+
+    def limited(call: Call) -> Call:
+        side = _LIMITS.get(call.op)
+        values = dict(call.args)
+        at = next((n for n, v in values.items() if v.name in numbers), None) if side else None
+        if side is None or at is None:
+            return call
+        [value] = (other for name, other in values.items() if name != at)
+        given = {"input": value, side: numbers[values[at].name]}
+        args, types = typed_call("clamp", given, program.type_of)
+        return replace(call, op="clamp", args=args) if types == call.types else call
+
+    return replace(program, calls=tuple(map(limited, program.calls)))
 
 
 def _of_plain(

@@ -70,6 +70,23 @@ def nested_clamp(site: Site) -> tuple[Ref, ...] | None:
     return (site.emit("clamp", input=first.arg("input"), **given),)
 
 
+def settled_clamp(site: Site) -> tuple[Ref, ...] | None:
+    """A clamp whose limits leave one value. Its shape is told from the first value that has it, so
+    that what lies in between need not be computed."""
+    limits = _limits(site.call)
+    if limits is None or limits[0] < limits[1] or not is_float(site.call.types[0]):
+        return None
+    shaped = site.call.arg("input")
+    while (before := site.maker(shaped)) is not None:
+        given = [value for name in before.refs() if site.is_alike(value := Ref(name), shaped)]
+        if not given:
+            break
+        shaped = given[0]
+    if limits[1] == 0:
+        return (site.emit("zeros_like", input=shaped),)
+    return (site.emit("full_like", input=shaped, fill_value=limits[1]),)
+
+
 def _limits(call: Call) -> tuple[float, float] | None:
     if call.is_extern or call.op not in ("relu", "relu6", "hardtanh", "clamp"):
         return None

@@ -28,6 +28,10 @@ class Site:
     def shape(self, value: Ref) -> tuple[int, ...]:
         return self.type_of(value).shape
 
+    def is_alike(self, value: Ref, other: Ref) -> bool:
+        """Both have one type: shape, dtype and layout."""
+        return self.type_of(value) == self.type_of(other)
+
     def maker(self, value: Any) -> Call | None:
         """The operator call that makes an old value; None for inputs, numbers and externs."""
         index = self.flow.maker(value)

@@ -9,6 +9,7 @@ from kernelwright.programs.algebra.idle import (
     idle_dropout,
     nested_clamp,
     neutral_number,
+    settled_clamp,
     single_element,
 )
 from kernelwright.programs.algebra.movement import (
@@ -31,6 +32,7 @@ RULES: tuple[Rule, ...] = (
     neutral_number,
     idle_activation,
     nested_clamp,
+    settled_clamp,
     idle_dropout,
     double_negation,
     idle_cast,
