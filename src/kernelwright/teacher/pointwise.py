@@ -7,18 +7,20 @@ operands; `rows` gives a program whole rows, so no element is divided; `row_bloc
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Self
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
+from kernelwright.teacher.fixed_sizes import WHY, with_fixed
 from kernelwright.teacher.graph import Stage, is_huge
 from kernelwright.teacher.scope import Group, Scope, group
 from kernelwright.teacher.source import (
     Kernel,
+    given_sizes,
     in_order,
     kernel_name,
     planned,
     row_tile,
-    used_in,
 )
 from kernelwright.teacher.space import Space, collapse
 from kernelwright.teacher.stages import fused_ops, stages_of
@@ -44,6 +46,11 @@ class Schedule:
     """(rows, columns) of the tile; flat forms have 1 row."""
     num_warps: int
     why: str
+    is_fixed: bool = False
+    """Sizes that 16 does not divide are constants of the kernel (`fixed_sizes`)."""
+
+    def fixed(self) -> Self:
+        return replace(self, is_fixed=True, why=f"{self.why}; {WHY}")
 
 
 def classify(program: Program) -> bool:
@@ -60,7 +67,7 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
     def write(schedule: Schedule) -> Candidate:
         return assemble(program, [_write(stage, space, schedule)])
 
-    return [Way(s.form, partial(write, s)) for s in schedules(stage, space)]
+    return [Way(s.form, partial(write, s)) for s in with_fixed(schedules(stage, space), space)]
 
 
 def schedules(stage: Stage, space: Space) -> list[Schedule]:
@@ -145,9 +152,11 @@ def _write(stage: Stage, space: Space, schedule: Schedule) -> Part:
         tiles={**tiles, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
+    fixed = writer.scope.unaligned if schedule.is_fixed else ()
+    given, known = given_sizes(lines, writer.scope.sizes, fixed)
     kernel = Kernel(
-        plan=plan, pointers=in_order(writer.pointers), sizes=used_in(lines, writer.scope.sizes),
-        body=tuple(lines), grid=grid, constants=constants,
+        plan=plan, pointers=in_order(writer.pointers), sizes=given, body=tuple(lines), grid=grid,
+        constants=constants | known,
     )  # fmt: skip
     return Part(stage=stage, kernels=[kernel], sizes=sizes)
 

@@ -10,11 +10,11 @@ from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_
 from kernelwright.teacher.reduce_plan import Schedule
 from kernelwright.teacher.source import (
     Kernel,
+    given_sizes,
     in_order,
     kernel_name,
     planned,
     row_tile,
-    used_in,
 )
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.stages import fused_ops
@@ -82,13 +82,15 @@ def _finish(
         why=schedule.why,
     )
     whole = (*body.head(), *lines)
+    fixed = body.scope.unaligned if schedule.is_fixed else ()
+    given, known = given_sizes(whole, body.scope.sizes, fixed)
     kernel = Kernel(
         plan=plan,
         pointers=in_order(body.writer.pointers),
-        sizes=used_in(whole, body.scope.sizes),
+        sizes=given,
         body=whole,
         grid=grid,
-        constants=constants,
+        constants=constants | known,
     )
     extra = MULTIPLY if any("multiply" in line for line in lines) else ""
     return Part(stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra)

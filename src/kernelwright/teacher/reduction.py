@@ -5,6 +5,7 @@ from functools import partial
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.fixed_sizes import with_fixed
 from kernelwright.teacher.reduce_plan import Schedule, schedules
 from kernelwright.teacher.reduce_rows import write_looped, write_one_pass
 from kernelwright.teacher.reduce_split import write_two_pass
@@ -47,5 +48,6 @@ def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
         rest = [part(at, schedules(collapse(stage))[0]) for at, stage in enumerate(later, 1)]
         return assemble(program, [part(0, schedule), *rest])
 
-    found = dict.fromkeys(schedules(collapse(first)))
+    space = collapse(first)
+    found = dict.fromkeys(with_fixed(schedules(space), space))
     return [Way(schedule.form, partial(write, schedule)) for schedule in found]

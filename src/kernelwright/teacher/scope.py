@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
+from kernelwright.teacher.fixed_sizes import ALIGNED
 from kernelwright.teacher.space import Axis, Space
 
 
@@ -38,17 +40,23 @@ class Scope:
         self.groups = tuple(groups)
         self.sizes: dict[str, str] = {}
         """Size arguments used so far -> their text in the wrapper."""
+        self.unaligned: set[str] = set()
+        """Those of them that kernels with fixed sizes have as constants."""
         self.derived: dict[str, dict[str, str]] = {group.var: {} for group in groups}
         """Index variable -> variables computed from it, in order of first use."""
 
     def count(self, group: Group) -> str:
         """The group's size argument, recorded as used."""
-        self.sizes[group.count] = group.runtime
-        return group.count
+        return self._used(group.count, group.runtime, prod(axis.size for axis in group.axes))
 
     def axis_count(self, axis: Axis) -> str:
-        self.sizes[axis.count] = axis.runtime
-        return axis.count
+        return self._used(axis.count, axis.runtime, axis.size)
+
+    def _used(self, name: str, text: str, length: int) -> str:
+        self.sizes[name] = text
+        if length % ALIGNED:
+            self.unaligned.add(name)
+        return name
 
     def offset(self, order: Sequence[str]) -> str:
         """Offset, in elements, of the tile in a dense tensor whose axes lie in this order."""

@@ -14,9 +14,9 @@ from kernelwright.teacher.tile_parts import Schedule
 from kernelwright.teacher.window_conv import Channels, Convolution, Counts
 from kernelwright.teacher.window_walk import Sum, Walk
 
-_MAX_UNROLLED, _MAX_DENSE_UNROLLED = 32, 9
-"""Windows of more taps, where each adds one value a thread or a tile of them, are unrolled along
-the innermost dimension only."""
+_MAX_UNROLLED = 32
+"""Windows of more taps, and those of dense tiles, are unrolled along the innermost dimension
+only."""
 _DENSE = 16
 """From so many channels in a tile on, registers are what there is to save."""
 
@@ -81,8 +81,7 @@ class Direct(Convolution):
     def _nested(self, lines: list[str], *, is_dense: bool) -> list[str]:
         """The lines inside loops over channels and taps."""
         moving = [sweep for sweep in self.sweeps if sweep.is_moving]
-        limit = _MAX_DENSE_UNROLLED if is_dense else _MAX_UNROLLED
-        is_short = prod(sweep.kernel for sweep in moving) <= limit
+        is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
         headers = ["for c in range(C):"] if self.counts.taken > 1 else []
         for sweep in moving:
             is_unrolled = sweep.num_phases == 1 and (is_short or sweep is moving[-1])

@@ -6,6 +6,7 @@ from typing import TypeVar
 from kernelwright.programs.program import Call, Program
 from kernelwright.teacher.axis_sizes import measure
 from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.fixed_sizes import matters
 from kernelwright.teacher.pull_rules import COPIES
 from kernelwright.teacher.tile_index import Index, Term, axes_of, flat_axis, times
 from kernelwright.teacher.tile_views import Side, is_view
@@ -136,7 +137,7 @@ class _Reading:
             lengths=lengths,
             batch_size=batch_size,
             batch_position=batch_position,
-            constants={name: name for name in [*self.taps, *(["C"] if counts.are_few else [])]},
+            constants={name: name for name in [*self.taps, *self.known(counts)]},
             image=Side(self.image, self.image_index(pixel_index, channels)),
             weights=Side(self.weights, self.weight_index(channels)),
             sweeps=self.window,
@@ -149,6 +150,16 @@ class _Reading:
     def taps(self) -> list[str]:
         """Symbols of the kernel's sizes that texts need."""
         return [f"K{sweep.symbol}" for sweep in self.window if sweep.is_moving]
+
+    def known(self, counts: Counts) -> list[str]:
+        """Symbols of sizes that kernels over few channels have as constants: in memory these take
+        longer to move than to sum."""
+        if not counts.are_few:
+            return []
+        made = prod(self.out_shape[-len(self.window) :])
+        is_made_for = matters([prod(self.out_shape) // made, made])
+        sides = [name for sweep in self.window for name in (sweep.symbol, sweep.out)]
+        return ["C", *(sides if is_made_for else [])]
 
     def pixel_index(self, pixels: str) -> Index:
         lengths = [
