@@ -29,7 +29,7 @@ from kernelwright.verify.pools import Pools
 
 MEMORY = 1 << 14
 """Candidates whose findings are remembered."""
-TOGETHER = 32
+TOGETHER = 64
 """Candidates that a clock owner times in a row, alone on the GPU: before, it waits until all judges
 have let go, and they wait until it has done. Fewer go where nothing more is being judged."""
 AHEAD = 2
