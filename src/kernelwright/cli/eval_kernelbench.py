@@ -52,6 +52,8 @@ from kernelwright.report.suite_page import (
 from kernelwright.report.task_sets import SETS, task_sets
 
 LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0
+LINT_JOBS = 8
+"""Processes that lint at once, where there are cores, however few run cases."""
 
 RootOption = Annotated[Path, typer.Option(help="A checkout of KernelBench.")]
 LevelsOption = Annotated[str, typer.Option(help="E.g. 1,2,3.")]
@@ -115,7 +117,7 @@ def command(
     if cross_check:
         _need_gpu()
     with progress("kernelbench") as say:
-        tasks = _of_subset(tasks, subset, folder / LINT, device, say)
+        tasks = _of_subset(tasks, subset, folder / LINT, device, jobs, say)
         cases = tasks if is_search else with_samples(tasks, Path(policy))
         run_suite(run, cases, say)
         write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
@@ -153,7 +155,9 @@ def parse_places(text: str) -> list[Place]:
     return [(int(match[1]), int(match[2])) for match in found if match]
 
 
-def _of_subset(tasks: list[Case], subset: str, lint: Path, device: Device, say: Say) -> list[Case]:
+def _of_subset(
+    tasks: list[Case], subset: str, lint: Path, device: Device, jobs: int, say: Say
+) -> list[Case]:
     """The tasks to run; those without a report of the linter get one first."""
     from kernelwright.verify.lint_files import lint_files
 
@@ -164,7 +168,7 @@ def _of_subset(tasks: list[Case], subset: str, lint: Path, device: Device, say: 
         device=device.value,
         budget_s=LINT_BUDGET_S,
         timeout_s=LINT_TIMEOUT_S,
-        num_workers=min(8, len(os.sched_getaffinity(0))),
+        num_workers=min(max(jobs, LINT_JOBS), len(os.sched_getaffinity(0))),
         out=lint,
         say=say,
     )
