@@ -1,6 +1,7 @@
 """For each rule: programs that it rewrites, and near ones that it must leave alone."""
 
 from collections.abc import Callable
+from math import nan
 from typing import Any
 
 from kernelwright.ops.operator import TensorType
@@ -180,6 +181,7 @@ UNTOUCHED: list[tuple[str, Program]] = [
         input=c.clamp(input=x, min=2.0, max=1.0), min=0.0), M)),
     ("settled_clamp", program(lambda c, x: c.clamp(
         input=c.clamp(input=x, max=0.5), min=0.0, max=1.0), M)),
+    ("settled_clamp", program(lambda c, x: c.clamp(input=x, min=nan, max=1.0), M)),
     ("idle_dropout", program(lambda c, x: c.dropout(input=x, p=0.5), M)),
     ("double_negation", program(lambda c, x: c.neg(input=c.abs(input=c.neg(input=x))), M)),
     ("idle_cast", program(lambda c, x: c.exp(input=c.to_dtype(

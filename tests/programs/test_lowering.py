@@ -321,26 +321,49 @@ def test_inputs_of_unknown_types_are_refused():
     assert "pass tensors" in caught.value.remedy
 
 
+FLOOR = torch.tensor(-1.0)
+
+
 class Limited(nn.Module):
-    """Limits as a number that forward makes a tensor of, and as an attribute, which may change."""
+    """Limits as a number that forward makes a tensor of, and as tensors that may change."""
 
     def __init__(self):
         super().__init__()
         self.floor = torch.tensor(-1.0)
+        self.config = {"floor": torch.tensor(-1.0)}
 
     def forward(self, x):
-        return torch.max(torch.min(x, torch.tensor(0.5)), self.floor)
+        x = torch.max(torch.min(x, torch.tensor(0.5)), self.floor)
+        return torch.max(torch.max(x, FLOOR), self.config["floor"])
 
 
-def test_a_number_that_forward_makes_a_tensor_of_is_a_limit():
-    x = torch.randn(4, 5)
-    module = Limited()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.float16])
+def test_a_number_that_forward_makes_a_tensor_of_is_a_limit(dtype):
+    module, x = Limited(), 3 * torch.randn(4, 5)
+    x = x.to(dtype)
     lowered = lower(module, (x,))
-    program = lowered.program
-    assert [call.op for call in program.calls] == ["clamp", "maximum"]
-    assert program.calls[0].arg("max") == 0.5
-    assert len(program.inputs) == 2
-    for given in (x, x.int(), x.half()):
-        lowered = lower(module, (given,))
-        result = run(lowered.program, lowered.gather(module, (given,)))[0]
-        assert torch.equal(result, module(given))
+    assert [call.op for call in lowered.program.calls] == ["clamp"] + ["maximum"] * 3
+    assert lowered.program.calls[0].arg("max") == 0.5
+    assert torch.equal(run(lowered.program, lowered.gather(module, (x,)))[0], module(x))
+
+
+def test_tensors_that_live_elsewhere_are_followed():
+    module, x = Limited(), 3 * torch.randn(4, 5)
+    lowered = lower(module, (x,))
+    before = FLOOR.item()
+    try:
+        FLOOR.fill_(0.25)
+        module.config["floor"].fill_(0.125)
+        assert torch.equal(run(lowered.program, lowered.gather(module, (x,)))[0], module(x))
+    finally:
+        FLOOR.fill_(before)
+
+
+class Nowhere(nn.Module):
+    def forward(self, x):
+        return torch.max(x, torch.tensor(float("nan")))
+
+
+def test_nan_is_no_limit():
+    lowered = lower(Nowhere(), (torch.randn(3),))
+    assert [call.op for call in lowered.program.calls] == ["maximum"]

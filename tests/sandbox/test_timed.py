@@ -53,7 +53,7 @@ def double(x):
 def test_what_was_made_ready_is_called_and_described(timer):
     x = torch.randn(5)
     timer.ready(double, [x])
-    assert timer.time(is_idle=False, repeats=1, is_queued=True) == 1.0
+    assert timer.time(is_idle=False, repeats=1, pause_ms=0.0) == 1.0
     assert torch.equal(timer.result[0], x * 2)
     assert timer.inputs[0] is x
     assert not timer.has_changed(timer.result)
@@ -62,28 +62,27 @@ def test_what_was_made_ready_is_called_and_described(timer):
 def test_an_idle_call_calls_nothing(timer):
     calls = []
     timer.ready(lambda: calls.append(1), [])
-    timer.time(is_idle=True, repeats=1, is_queued=True)
+    timer.time(is_idle=True, repeats=1, pause_ms=0.0)
     assert calls == []
 
 
 def test_several_calls_add_up(timer):
     calls = []
     timer.ready(lambda: calls.append(1), [])
-    assert timer.time(is_idle=False, repeats=4, is_queued=True) == 4.0
+    assert timer.time(is_idle=False, repeats=4, pause_ms=0.0) == 4.0
     assert len(calls) == 4
 
 
-@pytest.mark.parametrize("is_idle", [False, True])
-def test_calls_are_queued_while_the_device_is_busy_unless_they_may_not(timer, is_idle):
+def test_idle_calls_have_the_same_pause(timer):
     timer.ready(double, [torch.ones(3)])
-    timer.time(is_idle=is_idle, repeats=2, is_queued=True)
-    timer.time(is_idle=is_idle, repeats=1, is_queued=False)
-    assert timer.pauses_ms == [PAUSE_MS, PAUSE_MS, None]
+    for is_idle in (False, True):
+        timer.time(is_idle=is_idle, repeats=2, pause_ms=PAUSE_MS)
+    assert timer.pauses_ms == [PAUSE_MS] * 4
 
 
 def test_the_call_before_is_let_go(timer):
     timer.ready(double, [torch.randn(5)])
-    timer.time(is_idle=False, repeats=1, is_queued=True)
+    timer.time(is_idle=False, repeats=1, pause_ms=0.0)
     timer.forget()
     assert timer.result is None
     assert timer.inputs == []
@@ -104,7 +103,7 @@ def test_outputs_written_after_the_call_show(timer, dtype):
         return [out]
 
     timer.ready(lazily, [torch.ones(64).to(dtype)])
-    timer.time(is_idle=False, repeats=1, is_queued=True)
+    timer.time(is_idle=False, repeats=1, pause_ms=0.0)
     late.set()
     (thread,) = set(threading.enumerate()) - before
     thread.join()
@@ -115,7 +114,7 @@ def test_a_replay_follows_new_values(timer):
     first, second = torch.randn(5), torch.randn(5)
     assert timer.capture(double, [first.clone()], [first]) is None
     timer.ready_to_replay([second])
-    timer.time(is_idle=False, repeats=1, is_queued=True)
+    timer.time(is_idle=False, repeats=1, pause_ms=0.0)
     assert torch.equal(timer.result[0], second * 2)
     assert torch.equal(timer.inputs[0], second)
 

@@ -3,6 +3,7 @@ own, everything else is real."""
 
 import random
 import time
+from functools import partial
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.task import FunctionTask
+from kernelwright.verify.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
 REFERENCE_MS, CANDIDATE_MS = 2.0, 1.0
@@ -31,7 +33,7 @@ class FakeSession:
 
     def __init__(self, call=lambda x: [torch.relu(x)], hidden_ms=0.0, has_changed=False):
         self.call, self.hidden_ms, self.has_changed = call, hidden_ms, has_changed
-        self.refused, self.requests, self.given, self.queued = "", [], [], set()
+        self.refused, self.requests, self.given, self.pauses_ms = "", [], [], set()
         self.rng = random.Random(5)
 
     def restart(self, name):
@@ -48,8 +50,8 @@ class FakeSession:
         self.inputs = [x.clone() for x in inputs]
         self.given.append(self.inputs)
 
-    def time(self, *, is_idle=False, repeats=1, is_queued=True):
-        self.queued.add(is_queued)
+    def time(self, *, is_idle=False, repeats=1, pause_ms=0.0):
+        self.pauses_ms.add(pause_ms)
         kind = "idle" if is_idle else "time"
         self.requests.append(kind if repeats == 1 else f"{kind} burst")
         if is_idle:
@@ -82,7 +84,7 @@ def clocks(monkeypatch):
     rng = random.Random(6)
 
     def stopwatch():
-        def time_cold(call, pause_ms):
+        def time_cold(call, pause_ms=0.0):
             pauses_ms.add(pause_ms)
             return REFERENCE_MS * rng.gauss(1, 0.01), call()
 
@@ -109,8 +111,8 @@ def capture(call, refresh):
     return Graph(call, result), result
 
 
-def trial_of(task, source=""):
-    trial = Trial(RULES, Candidate(source=source))
+def trial_of(task):
+    trial = Trial(RULES, Candidate(source=""))
     posed = Cases({"base": task}, RULES, 1).first()
     outputs = posed.answer.outputs
     ran = Ran(outputs=outputs.native, structure="[T]", changed_inputs=(), aliases=())
@@ -118,9 +120,9 @@ def trial_of(task, source=""):
     return trial
 
 
-def timed_trial(session, task=None, take=clock.time_trial, source=""):
+def timed_trial(session, task=None, take=clock.time_trial):
     task = task or relu_task()
-    trial = trial_of(task, source)
+    trial = trial_of(task)
     take(session, task, trial, seed=3)
     return trial
 
@@ -162,24 +164,18 @@ def test_a_timed_call_looks_like_every_other_one():
     assert (idle, burst) == ("idle burst", "time burst")
 
 
-LOOKED_UP = """\
-import torch
-
-
-def fused_operator(x0):
-    return [getattr(torch, "r" + x0.name)(x0)]
-"""
-
-
-@pytest.mark.parametrize(
-    ("source", "is_queued"),
-    [("", True), ("import torch\nside = torch.cuda.Stream()\n", False), (LOOKED_UP, False)],
-)
-def test_who_has_streams_of_its_own_gets_no_start_before_the_call(clocks, source, is_queued):
+@pytest.mark.parametrize("pause_ms", [0.0, PAUSE_MS])
+def test_both_sides_and_idle_calls_have_the_same_pause(clocks, pause_ms):
     session = FakeSession()
-    timed_trial(session, source=source)
-    assert session.queued == {is_queued}
-    assert clocks == {PAUSE_MS if is_queued else None}
+    timed_trial(session, take=partial(clock.time_trial, pause_ms=pause_ms))
+    assert session.pauses_ms == clocks == {pause_ms}
+
+
+def test_who_has_the_gpu_alone_already_times_no_launches():
+    session = FakeSession()
+    take = partial(clock.time_alone, budget_s=0.1, answers=TimedAnswers(RULES))
+    timed_trial(session, take=take)
+    assert session.pauses_ms == {PAUSE_MS}
 
 
 class Hiccups(FakeSession):
@@ -189,8 +185,8 @@ class Hiccups(FakeSession):
         super().__init__(hidden_ms=hidden_ms)
         self.num, self.is_idle = num, is_idle
 
-    def time(self, *, is_idle=False, repeats=1, is_queued=True):
-        timed = super().time(is_idle=is_idle, repeats=repeats, is_queued=is_queued)
+    def time(self, *, is_idle=False, repeats=1, pause_ms=0.0):
+        timed = super().time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
         if is_idle != self.is_idle or repeats == 1 or not self.num:
             return timed
         self.num -= 1
@@ -221,10 +217,10 @@ def test_reference_and_candidate_go_first_in_turn(monkeypatch):
     order = []
 
     class Noted(FakeSession):
-        def time(self, *, is_idle=False, repeats=1, is_queued=True):
+        def time(self, *, is_idle=False, repeats=1, pause_ms=0.0):
             if not is_idle:
                 order.append("candidate")
-            return super().time(is_idle=is_idle, repeats=repeats, is_queued=is_queued)
+            return super().time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
 
     timed_trial(Noted(), relu_task(lambda x: order.append("reference") or [torch.relu(x)]))
     pairs = [tuple(order[i : i + 2]) for i in range(1, 40, 2)]  # the first answers for `errors`

@@ -7,6 +7,7 @@ an extern call. Modules and inputs may live on the meta device: nothing is alloc
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from typing import Any, Self
 
 import torch
@@ -31,8 +32,7 @@ _KINDS = {
 
 
 _LIMITS = {"minimum": "max", "maximum": "min"}
-_MADE_IN_FORWARD = "lifted_tensor"
-"""What `torch.export` calls constants that are no attribute of the module."""
+"""What a number among the operands is to a clamp."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,9 @@ def lower(
         if node.op == "call_function":
             translator.translate(node)
     results = _Results.read(translator, exported)
-    numbers = {
-        value.name: number
-        for value, source in zip(translator.builder.inputs, sources, strict=True)
-        if (number := _number(source)) is not None
-    }
+    made = _numbers_made(exported)
+    given = zip(translator.builder.inputs, sources, strict=True)
+    numbers = {value.name: made[s.name] for value, s in given if s.name in made}
     changed = frozenset(name for _, name in results.mutations if name in plain)
     sources = [_of_plain(s, plain, changed) for s in sources]
     program = translator.builder.program(results.outputs)
@@ -164,28 +162,41 @@ def lower(
     )
 
 
-def _number(source: Source) -> float | None:
-    """The value of a float that `forward` makes a tensor of, as in `torch.tensor(0.5)`."""
-    tensor = source.tensor
-    if source.kind != "constant" or not source.name.startswith(_MADE_IN_FORWARD):
-        return None
-    is_float = tensor is not None and tensor.dim() == 0 and tensor.is_floating_point()
-    return float(tensor) if tensor is not None and is_float and not tensor.is_meta else None
+def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
+    """Constants that are floats which `forward` makes tensors of, as in `torch.tensor(0.5)`, by
+    name. A tensor that lives elsewhere, a global say, is a constant to `torch.export` as well, but
+    may change."""
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    found = {}
+    for spec in exported.graph_signature.input_specs:
+        value = exported.constants.get(str(spec.target))
+        if spec.kind is not InputKind.CONSTANT_TENSOR or not isinstance(value, torch.Tensor):
+            continue
+        is_number = value.dim() == 0 and value.is_floating_point() and not value.is_meta
+        if is_number and all(map(_is_fresh, nodes[spec.arg.name].users)):
+            found[str(spec.target)] = float(value)
+    return {name: number for name, number in found.items() if not isnan(number)}
+
+
+def _is_fresh(node: torch.fx.Node) -> bool:
+    """The node copies what `forward` wrote down, which nothing else holds."""
+    origins = node.meta.get("from_node", ())
+    return any(str(origin.name).startswith("lift_fresh") for origin in origins)
 
 
 def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
     """Minima and maxima with a tensor that holds one number as clamps, which have it as a limit."""
 
     def limited(call: Call) -> Call:
-        side = _LIMITS.get(call.op)
-        values = dict(call.args)
-        at = next((n for n, v in values.items() if v.name in numbers), None) if side else None
-        if side is None or at is None:
+        if call.op not in _LIMITS:
             return call
-        [value] = (other for name, other in values.items() if name != at)
-        given = {"input": value, side: numbers[values[at].name]}
-        args, types = typed_call("clamp", given, program.type_of)
-        return replace(call, op="clamp", args=args) if types == call.types else call
+        one, other = call.arg("input"), call.arg("other")
+        for value, limit in ((one, other), (other, one)):
+            if limit.name in numbers:
+                given = {"input": value, _LIMITS[call.op]: numbers[limit.name]}
+                args, types = typed_call("clamp", given, program.type_of)
+                return replace(call, op="clamp", args=args) if types == call.types else call
+        return call
 
     return replace(program, calls=tuple(map(limited, program.calls)))
 

@@ -232,18 +232,15 @@ class Guest:
         self._put(inputs)
         self._request("prepare", name=name, seed=seed, poison=repr(poison), is_replay=is_replay)
 
-    def time(self, *, is_idle: bool = False, repeats: int = 1, is_queued: bool = True) -> Timed:
+    def time(self, *, is_idle: bool = False, repeats: int = 1, pause_ms: float = 0.0) -> Timed:
         """One cold call of what was prepared (again, if there was one already), or several.
 
         Args:
             is_idle: call nothing, by the same path: what a request itself takes.
-            is_queued: while the device is busy, so that launches do not count; else it is idle when
-                the call begins.
+            pause_ms: of the device, while each call is queued.
         """
         self._require_gpu()
-        header, wall_ms = self._request(
-            "time", is_idle=is_idle, repeats=repeats, is_queued=is_queued
-        )
+        header, wall_ms = self._request("time", is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
         time_ms = header.get("time_ms")
         if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
             raise self._malformed()

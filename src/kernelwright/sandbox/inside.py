@@ -304,7 +304,7 @@ class Inside:
 
     def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Cold calls of what is ready, or (is_idle) of nothing at all; usually one."""
-        how = {name: request[name] for name in ("is_idle", "repeats", "is_queued")}
+        how = {name: request[name] for name in ("is_idle", "repeats", "pause_ms")}
         return {"time_ms": self.timer.time(**how)}, []
 
     def describe(self, _request: dict[str, Any], _payload: bytearray) -> Answer:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kernelwright.sandbox.tensors import flat_span, flatten
-from kernelwright.timing.cuda_timer import CYCLES_PER_MS, PAUSE_MS, event_pair, stopwatch
+from kernelwright.timing.cuda_timer import CYCLES_PER_MS, event_pair, stopwatch
 from kernelwright.timing.graphs import capture
 
 Call = Callable[[], object]
@@ -60,15 +60,12 @@ class Timer:
             return f"{type(error).__name__}: {error}"[:300]
         return None
 
-    def time(self, *, is_idle: bool, repeats: int, is_queued: bool) -> float:
+    def time(self, *, is_idle: bool, repeats: int, pause_ms: float) -> float:
         """Milliseconds of `repeats` calls in all, or of no calls at all by the same path.
-
-        Each is queued while the device is busy or, unless it `is_queued`, begins on an idle one.
 
         Sums over the outputs are queued at once, and compared when the outputs have been handed
         over: what is written after the call has ended shows in them.
         """
-        pause_ms = PAUSE_MS if is_queued else None
         if is_idle:
             return sum(self._time(_nothing, pause_ms)[0] for _ in range(repeats))
         total_ms = 0.0

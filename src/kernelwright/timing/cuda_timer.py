@@ -13,22 +13,19 @@ _SETTLED_MS = 0.05
 device answers in some 0.01 ms."""
 
 CYCLES_PER_MS = 2_000_000
-"""Of the GPU's clock, at most: a pause is no shorter than it should be."""
-PAUSE_MS = 0.4
-"""Before calls that a request asks for: a process that was waiting takes 0.1 ms and more to launch
-its first kernel, one that is at it 0.02 ms."""
+"""Of an H200's clock, at most: a pause is no shorter than it should be."""
+PAUSE_MS = 0.6
+"""Of the device while a call is queued, where launches are not to count: holding other streams back
+takes some of it, and a process that was waiting for its next request is slow to launch."""
 
 
 class Stopwatch(Protocol):
-    def __call__(
-        self, call: Callable[[], object], pause_ms: float | None = 0.0
-    ) -> tuple[float, object]:
+    def __call__(self, call: Callable[[], object], pause_ms: float = 0.0) -> tuple[float, object]:
         """Milliseconds that the call took, and what it returned.
 
         Args:
-            pause_ms: of the device before the flush, while the call is queued. None: nothing is
-                queued when the call begins, for code that launches on streams of its own, which
-                wait for nothing: its launches count.
+            pause_ms: of the device before the flush, while the call is queued. PyTorch's other
+                streams wait for its end too, so that nothing of the call begins before.
         """
 
 
@@ -46,15 +43,16 @@ def stopwatch() -> Stopwatch:
     base = torch._C._CudaEventBase
     record, wait_for, elapsed_ms = base.record, base.synchronize, base.elapsed_time
     synchronize, now_s = torch._C._cuda_synchronize, time.perf_counter
-    stream, flush, wait = torch.cuda.current_stream(), l2_flush(), torch.cuda._sleep
+    stream, flush, sleep = torch.cuda.current_stream(), l2_flush(), torch.cuda._sleep
+    hold_back = holding_back(stream)
 
-    def time_cold(call: Callable[[], object], pause_ms: float | None = 0.0) -> tuple[float, object]:
+    def time_cold(call: Callable[[], object], pause_ms: float = 0.0) -> tuple[float, object]:
         synchronize()
         if pause_ms:
-            wait(int(pause_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
+            sleep(int(pause_ms * CYCLES_PER_MS))  # type: ignore[no-untyped-call]
         flush()
-        if pause_ms is None:
-            synchronize()
+        if pause_ms:
+            hold_back()
         record(begin, stream)
         result = call()
         record(end, stream)
@@ -66,6 +64,36 @@ def stopwatch() -> Stopwatch:
         return elapsed_ms(begin, end) + (tail_ms if tail_ms > _SETTLED_MS else 0.0), result
 
     return time_cold
+
+
+def holding_back(stream: torch.cuda.Stream) -> Callable[[], None]:
+    """Makes all of PyTorch's other streams wait for what is queued on this one.
+
+    They do not by themselves: what a call launches there would run during its pause. PyTorch hands
+    out no further ones, but for the default streams, which wait for each other.
+    """
+    others, reached = pooled_streams(), torch.cuda.Event()  # type: ignore[no-untyped-call]
+    record, wait = torch._C._CudaEventBase.record, torch._C._CudaEventBase.wait
+
+    def hold_back() -> None:
+        record(reached, stream)
+        for other in others:
+            wait(reached, other)
+
+    return hold_back
+
+
+def pooled_streams() -> list[torch.cuda.Stream]:
+    """Every stream that PyTorch hands out on the current device, of each priority."""
+    found: dict[int, torch.cuda.Stream] = {}
+    least, greatest = torch._C._CudaStreamBase.priority_range()  # type: ignore[call-arg]
+    for priority in range(greatest, least + 1):
+        while True:
+            made = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
+            if made.cuda_stream in found:
+                break
+            found[made.cuda_stream] = made
+    return list(found.values())
 
 
 def event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:

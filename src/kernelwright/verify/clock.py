@@ -18,6 +18,7 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.guest import Ran
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.pairs import USUAL_PAIRS, Pairs, take_pairs
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, summarize
@@ -33,7 +34,6 @@ from kernelwright.verify.plausible import (
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays, HostSide, same_bits
-from kernelwright.verify.static import may_have_streams
 from kernelwright.verify.task import Task
 from kernelwright.verify.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
@@ -47,7 +47,7 @@ SLOW_DRAW_S = 0.05
 FURTHER_BURSTS, BURST_MS = 2, 100.0
 """Requests for several calls beyond the first, and the time one may take: small lies about the time
 add up. Where the clocks agree over the first it is enough; else the median of three decides."""
-MIN_BURST, MAX_BURST = 2, 20
+MIN_BURST, MAX_BURST = 2, 10
 """Calls in one."""
 MAX_STRANGE = 2
 """Timed calls that are judged because they look wrong."""
@@ -130,9 +130,17 @@ class PairTimer:
 
 @stage("take times")
 def time_trial(
-    session: Session, task: Task, trial: Trial, seed: int, budget_s: float = BUDGET_S
+    session: Session,
+    task: Task,
+    trial: Trial,
+    seed: int,
+    budget_s: float = BUDGET_S,
+    pause_ms: float = 0.0,
 ) -> None:
     """Fill in the times of candidate and reference, their ratio's interval and the noise.
+
+    Args:
+        pause_ms: of the device while calls are queued, so that launches do not count.
 
     Raises:
         Rejected: a timed call is wrong, or its time cannot be true.
@@ -140,7 +148,7 @@ def time_trial(
     index = trial.rules.device.index or 0
     with gpu_lock(index):
         answers = TimedAnswers(trial.rules)
-        timer, pairs = _timed(session, task, trial, seed, budget_s, answers)
+        timer, pairs = _timed(session, task, trial, seed, budget_s, answers, pause_ms)
     with gpu_lock(index, shared=True):
         _conclude(timer, pairs)
 
@@ -149,21 +157,26 @@ def time_trial(
 def time_alone(
     session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
 ) -> None:
-    """As `time_trial`, for a caller that has the GPU alone already.
+    """As `time_trial`, for a caller that has the GPU alone already; launches do not count.
 
     Args:
         answers: the reference's to the inputs of timed calls; those under one `seed` share them.
     """
-    _conclude(*_timed(session, task, trial, seed, budget_s, answers))
+    _conclude(*_timed(session, task, trial, seed, budget_s, answers, PAUSE_MS))
 
 
 def _timed(
-    session: Session, task: Task, trial: Trial, seed: int, budget_s: float, answers: TimedAnswers
+    session: Session,
+    task: Task,
+    trial: Trial,
+    seed: int,
+    budget_s: float,
+    answers: TimedAnswers,
+    pause_ms: float,
 ) -> tuple[PairTimer, Pairs]:
     session.restart(trial.name)
-    is_queued = not may_have_streams(trial.candidate.source, task.entry)
-    reference = HostCalls(task, trial.rules, is_queued=is_queued)
-    candidate = GuestCalls(session, trial.name, is_queued=is_queued)
+    reference = HostCalls(task, trial.rules, pause_ms)
+    candidate = GuestCalls(session, trial.name, pause_ms=pause_ms)
     timer = PairTimer(task, trial, derive(seed, "timing"), reference, candidate, answers)
     pairs = take_pairs(timer.measure, min(budget_s, BUDGET_S), timer.warm_up())
     assert timer.last is not None

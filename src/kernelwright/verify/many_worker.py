@@ -28,6 +28,7 @@ from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.stages import take_spent
 from kernelwright.timing.waiting import sleep_while_waiting
 from kernelwright.verify import clock
@@ -247,6 +248,6 @@ class ClockWorker(JudgeWorker):
             with gpu_lock(judge.rules.device.index or 0, shared=True):
                 trial.load(session)
             own_task = session.tasks[trial.name]
-            clock.time_trial(session, own_task, trial, judge.seed, budget_s)
+            clock.time_trial(session, own_task, trial, judge.seed, budget_s, PAUSE_MS)
             clock.time_graphs(session, own_task, trial, judge.seed)
         return trial.verdict()

@@ -16,7 +16,6 @@ from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import HostCalls
-from kernelwright.verify.static import may_have_streams
 from kernelwright.verify.task import Task
 from kernelwright.verify.trial import Trial
 
@@ -49,9 +48,8 @@ def time_screened(
     rules = trials[0].rules
     reference_ms: list[float] = []
     candidate_ms: dict[str, list[float]] = {trial.name: [] for trial in trials}
-    is_queued = not any(may_have_streams(trial.candidate.source, task.entry) for trial in trials)
     with gpu_lock(rules.device.index or 0):
-        reference = HostCalls(task, rules, is_queued=is_queued)
+        reference = HostCalls(task, rules)
         for number in range(NUM_ROUNDS):
             if not (racing := _in_the_race(trials, candidate_ms, reference_ms)):
                 break
@@ -65,8 +63,7 @@ def time_screened(
                     session = provide(trial)
                     session.restart(trial.name)
                     session.prepare(trial.name, inputs, round_seed, FILLER)
-                    guest_ms = partial(_guest_ms, session, is_queued)
-                    candidate_ms[trial.name] += _timed(guest_ms, warmup, repeats)
+                    candidate_ms[trial.name] += _timed(partial(_guest_ms, session), warmup, repeats)
                     session.release()
     for trial in trials:
         if trial.rejection is None:
@@ -89,8 +86,8 @@ def _in_the_race(
     return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]
 
 
-def _guest_ms(session: Session, is_queued: bool) -> float:
-    return session.time(is_queued=is_queued).time_ms
+def _guest_ms(session: Session) -> float:
+    return session.time().time_ms
 
 
 def _timed(call_ms: Callable[[], float], warmup: int, repeats: int) -> list[float]:

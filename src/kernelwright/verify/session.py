@@ -98,9 +98,9 @@ class Session:
                 self.guest.load_state(name, buffers)
             self.guest.prepare(name, inputs, seed, poison, is_replay=is_replay)
 
-    def time(self, *, is_idle: bool = False, repeats: int = 1, is_queued: bool = True) -> Timed:
+    def time(self, *, is_idle: bool = False, repeats: int = 1, pause_ms: float = 0.0) -> Timed:
         with faults():
-            return self.guest.time(is_idle=is_idle, repeats=repeats, is_queued=is_queued)
+            return self.guest.time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
 
     def timed(self) -> Ran:
         with faults():

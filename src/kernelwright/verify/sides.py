@@ -15,7 +15,7 @@ from kernelwright.core.errors import infra
 from kernelwright.sandbox.guest import Ran
 from kernelwright.sandbox.tensors import TensorMeta, flat_span, fresh_copy
 from kernelwright.sandbox.timed import Replays
-from kernelwright.timing.cuda_timer import PAUSE_MS, stopwatch
+from kernelwright.timing.cuda_timer import stopwatch
 from kernelwright.verify.cases import poison
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
@@ -37,13 +37,12 @@ class HostSide(Protocol):
 class HostCalls:
     """The reference, called."""
 
-    def __init__(self, task: Task, rules: Rules, *, is_queued: bool = True) -> None:
+    def __init__(self, task: Task, rules: Rules, pause_ms: float = 0.0) -> None:
         """
         Args:
-            is_queued: as of `GuestCalls`: both sides begin alike.
+            pause_ms: as of `GuestCalls`: both sides begin alike.
         """
-        self._rules = rules
-        self._pause_ms = PAUSE_MS if is_queued else None
+        self._rules, self._pause_ms = rules, pause_ms
         self._inputs: list[Any] = []
         self._seed = 0
         self.outputs: tuple[torch.Tensor, ...] = ()
@@ -82,7 +81,7 @@ class HostReplays:
 
     def time(self) -> float:
         with infra("timing the reference"):
-            time_ms, result = self._stopwatch(self._replays, PAUSE_MS)
+            time_ms, result = self._stopwatch(self._replays)
             self.outputs = tensors_of(result)
         return time_ms
 
@@ -115,15 +114,14 @@ class GuestCalls:
     """The candidate, called, or replayed as the graph the guest has captured."""
 
     def __init__(
-        self, session: Session, name: str, *, is_replay: bool = False, is_queued: bool = True
+        self, session: Session, name: str, *, is_replay: bool = False, pause_ms: float = 0.0
     ) -> None:
         """
         Args:
-            is_queued: the call is queued while the device is busy, so that launches do not count.
-                Not for code with streams of its own, which could begin before the call does.
+            pause_ms: of the device while the call is queued, so that launches do not count.
         """
         self._session, self._name, self._is_replay = session, name, is_replay
-        self._time = partial(session.time, is_queued=is_queued)
+        self._time = partial(session.time, pause_ms=pause_ms)
         self.believed = Believed()
 
     def prepare(self, inputs: list[Any], seed: int) -> None:

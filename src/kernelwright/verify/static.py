@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from kernelwright.core.verdict import Code
 from kernelwright.verify.rules import RULES, Rule, Severity
-from kernelwright.verify.rules.conduct import computed_name, own_stream
 from kernelwright.verify.rules.source import Source, parse
 
 
@@ -42,16 +41,6 @@ def findings(
         message, line = f"cannot be parsed: {error or 'nested too deeply'}", 1
     remedy = "see that the file runs under python -m py_compile"
     return (Finding("syntax", Code.SYNTAX_ERROR, line, message, remedy),)
-
-
-def may_have_streams(text: str, entry: str) -> bool:
-    """Whether a candidate may launch on streams of its own: its text names them, or looks up what
-    cannot be read."""
-    try:
-        source = parse(text, entry, frozenset())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return True
-    return any(True for rule in (own_stream, computed_name) for _ in rule.find(source))
 
 
 def _check(source: Source, mode: str, hints: bool) -> tuple[Finding, ...]:

@@ -74,16 +74,14 @@ def settled_clamp(site: Site) -> tuple[Ref, ...] | None:
     """A clamp whose limits leave one value. Its shape is told from the first value that has it, so
     that what lies in between need not be computed."""
     limits = _limits(site.call)
-    if limits is None or limits[0] < limits[1] or not is_float(site.call.types[0]):
-        return None
+    if limits is None or not limits[0] >= limits[1] or not is_float(site.call.types[0]):
+        return None  # NaN is no limit
     shaped = site.call.arg("input")
     while (before := site.maker(shaped)) is not None:
         given = [value for name in before.refs() if site.is_alike(value := Ref(name), shaped)]
         if not given:
             break
         shaped = given[0]
-    if limits[1] == 0:
-        return (site.emit("zeros_like", input=shaped),)
     return (site.emit("full_like", input=shaped, fill_value=limits[1]),)
 
 
