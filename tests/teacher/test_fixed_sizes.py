@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from judging import faults_here_and_at_other_sizes
+from judging import compiled, faults_here_and_at_other_sizes
 from sketch import Sketch
 
 from kernelwright.ops.operator import Layout, TensorType
@@ -51,12 +51,48 @@ def constants(source: str) -> set[str]:
     return set(re.findall(r"\b(n_\w+): tl\.constexpr", source))
 
 
+def filter_(side: int) -> Program:
+    s = Sketch()
+    return s.program(s.relu(s.conv2d(s.input(2, 3, side, side), s.input(8, 3, 3, 3))))
+
+
+def transposed_filter(side: int) -> Program:
+    s = Sketch()
+    return s.program(s.conv_transpose2d(s.input(2, 4, side, side), s.input(4, 6, 3, 3), stride=2))
+
+
+FILTERS = [filter_, transposed_filter]
+
+
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
 def test_fixed_sizes_come_first_and_every_schedule_without_them_too(build):
     texts = [candidate.source for candidate in written(ways(build(14)))]
-    num = len(texts) // 2
-    assert all(constants(text) for text in texts[:num])
-    assert not any(constants(text) for text in texts[num:])
+    assert all(constants(text) for text in texts[:3])
+    assert not constants(texts[3])
+    assert sum(bool(constants(text)) for text in texts) == len(texts) // 2
+    assert len({re.sub(r"(?m)^#.*", "", text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("shape", [(33, 64), (17,), (3, 5, 16, 16)])
+def test_an_outer_size_is_an_argument(shape):
+    s = Sketch()
+    program = s.program(s.softmax(s.input(*shape), dim=-1))
+    assert not any(constants(each.source) for each in written(ways(program)))
+
+
+@pytest.mark.parametrize("build", FILTERS, ids=lambda build: build.__name__)
+def test_filters_of_few_channels_have_sides_as_constants(build):
+    program = build(14)
+    found = list(written(ways(program)))
+    assert all("OW: tl.constexpr" in each.source for each in found)
+    exact = [each for each in found if each.plan[0].precision in ("ieee", "tf32x3")]
+    assert faults_here_and_at_other_sizes(program, exact[::40]) == []
+
+
+@pytest.mark.parametrize("build", [*PROGRAMS, *FILTERS], ids=lambda build: build.__name__)
+def test_they_compile(build):
+    program = build(14)
+    assert compiled(program, next(iter(written(ways(program)))))
 
 
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)

@@ -16,6 +16,7 @@ ALIGNED = 16
 WHY = "sizes that 16 does not divide are constants: neighbours are loaded together"
 _LARGE = 1 << 20
 """Elements from where on memory is what a kernel waits for."""
+_FIRST = 3
 
 
 class Fixable(Protocol):
@@ -27,12 +28,16 @@ S = TypeVar("S", bound=Fixable)
 
 
 def with_fixed(schedules: Sequence[S], space: Space) -> list[S]:
-    """The schedules; before them the same with fixed sizes, where that can matter."""
-    if not matters([axis.size for axis in space.axes]):
+    """The schedules, and where that can matter the same with fixed sizes. Of these most come first;
+    the best of the others is fourth, so that measuring may say otherwise."""
+    num_elements = prod(axis.size for axis in space.axes)
+    if not matters([axis.size for axis in space.axes[1:]], num_elements):
         return list(schedules)
-    return [*(each.fixed() for each in schedules), *schedules]
+    fixed = [each.fixed() for each in schedules]
+    return [*fixed[:_FIRST], *schedules[:1], *fixed[_FIRST:], *schedules[1:]]
 
 
-def matters(sizes: Sequence[int]) -> bool:
-    """Whether some of the sizes that a kernel walks are better known to the compiler."""
-    return prod(sizes) >= _LARGE and any(size % ALIGNED for size in sizes)
+def matters(strides: Sequence[int], num_elements: int) -> bool:
+    """Whether a compiler had better know some of the sizes that positions are multiplied with and
+    divided by."""
+    return num_elements >= _LARGE and any(size % ALIGNED for size in strides)

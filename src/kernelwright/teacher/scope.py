@@ -41,22 +41,26 @@ class Scope:
         self.sizes: dict[str, str] = {}
         """Size arguments used so far -> their text in the wrapper."""
         self.unaligned: set[str] = set()
-        """Those of them that kernels with fixed sizes have as constants."""
+        """Those of them that kernels with fixed sizes have as constants: what positions of a tile
+        are multiplied with, divided by and held against."""
         self.derived: dict[str, dict[str, str]] = {group.var: {} for group in groups}
         """Index variable -> variables computed from it, in order of first use."""
 
     def count(self, group: Group) -> str:
         """The group's size argument, recorded as used."""
-        return self._used(group.count, group.runtime, prod(axis.size for axis in group.axes))
+        self.sizes[group.count] = group.runtime
+        return group.count
 
     def axis_count(self, axis: Axis) -> str:
-        return self._used(axis.count, axis.runtime, axis.size)
+        self.sizes[axis.count] = axis.runtime
+        if axis.size % ALIGNED:
+            self.unaligned.add(axis.count)
+        return axis.count
 
-    def _used(self, name: str, text: str, length: int) -> str:
-        self.sizes[name] = text
-        if length % ALIGNED:
-            self.unaligned.add(name)
-        return name
+    def _tile_count(self, group: Group) -> str:
+        if prod(axis.size for axis in group.axes) % ALIGNED:
+            self.unaligned.add(group.count)
+        return self.count(group)
 
     def offset(self, order: Sequence[str]) -> str:
         """Offset, in elements, of the tile in a dense tensor whose axes lie in this order."""
@@ -82,7 +86,7 @@ class Scope:
                 last, at = last + 1, at + 1
             run = group.axes[first : last + 1]
             if len(run) == len(names):
-                size = group.count if not runs else self.count(group)
+                size = group.count if not runs else self._tile_count(group)
             else:
                 size = " * ".join(axis.count for axis in run)
                 if runs:
@@ -114,7 +118,7 @@ class Scope:
             for group in self.groups
             if group.is_masked and any(axis.name in axes for axis in group.axes)
         ]
-        tests = [f"{group.var} < {self.count(group)}" for group in masked]
+        tests = [f"{group.var} < {self._tile_count(group)}" for group in masked]
         return tests[0] if len(tests) == 1 else " & ".join(f"({test})" for test in tests)
 
     def indices(self, group: Group) -> list[str]:

@@ -152,12 +152,12 @@ class _Reading:
         return [f"K{sweep.symbol}" for sweep in self.window if sweep.is_moving]
 
     def known(self, counts: Counts) -> list[str]:
-        """Symbols of sizes that kernels over few channels have as constants: in memory these take
-        longer to move than to sum."""
+        """Symbols of sizes that kernels have as constants: of few channels, and where rows of the
+        output are better known to the compiler (`fixed_sizes`), of image and output."""
         if not counts.are_few:
             return []
-        made = prod(self.out_shape[-len(self.window) :])
-        is_made_for = matters([prod(self.out_shape) // made, made])
+        widths = [*self.out_shape[-1:], prod(self.out_shape[-len(self.window) :])]
+        is_made_for = matters(widths, prod(self.out_shape))
         sides = [name for sweep in self.window for name in (sweep.symbol, sweep.out)]
         return ["C", *(sides if is_made_for else [])]
 
