@@ -48,14 +48,14 @@ _DIRECT_CHANNELS = (
     (32, 32, 4), (128, 8, 4), (64, 16, 4), (32, 64, 8), (64, 32, 8), (32, 16, 4), (128, 16, 8),
     (16, 32, 4),
 )  # fmt: skip
-# The same for one group that makes many: what a thread loads serves a tile of registers. By hand the
-# first four took an H200 0.66 to 0.90 ms for 8 to 64 channels, 3 x 3, more warps for as many pixels
-# 1.3 to 1.8 ms (cuDNN in fp32 0.67).
+# The same for one group that makes many: what a thread loads serves a tile of registers. By hand
+# the first four took an H200 0.66 to 0.90 ms for 8 to 64 channels, 3 x 3, more warps for as many
+# pixels 1.3 to 1.8 ms (cuDNN in fp32 0.67).
 _DENSE_PIXELS = (
     (32, 128, 1), (64, 128, 2), (16, 128, 1), (32, 128, 2), (16, 256, 4),
 )  # fmt: skip
-# Channels, pixels, BLOCK_K, num_warps of products over few channels: by hand, in tf32x3, unrolled and
-# spilling registers, the first three took 0.56, 0.65 and 0.66 ms for the same convolution.
+# Channels, pixels, BLOCK_K, num_warps of products over few channels: by hand, in tf32x3, unrolled
+# and spilling registers, the first three took 0.56, 0.65 and 0.66 ms for the same convolution.
 _FEW_TILES = (
     (64, 64, 16, 2), (64, 128, 16, 4), (64, 256, 16, 8), (32, 64, 16, 2), (32, 128, 16, 4),
     (16, 128, 16, 4),
