@@ -113,13 +113,22 @@ def test_summary_and_readme_are_rebuilt_from_the_records(place):
         "of": 2,
         "ci": None,
         "records": ["l2.jsonl", "l2_more.jsonl"],
-        "commit": "abc123",
+        "commits": ["abc123"],
     }
     assert list(summary) == sorted(summary)
     text = readme.read_text()
     assert "old" not in text
     assert text.startswith(f"before\n{BEGIN}\n| suite |")
     assert "| kernelbench L2 | teacher, hybrid, strict | 2 / 2 | 2 / 2 | 1 / 2 | 2.83x" in text
+
+
+def test_all_runs_that_have_a_case_in_the_table_are_named(place):
+    results, readme = place
+    runs = [{**RUN, "environment": {**RUN["environment"], "commit": name}} for name in "abc"]
+    first = [runs[0], case(1), case(2), runs[1], case(3)]
+    record.append(results / "l2.jsonl", [*first, runs[2], case(1), case(2)])
+    summary = write_summary(results, readme)
+    assert summary[f"{PREFIX}/correct"]["commits"] == ["b", "c"]
 
 
 def test_no_records_leave_a_sentence(place):

@@ -34,7 +34,8 @@ class Group:
     """All samples; the first one stands for its task where nothing else is said."""
     files: tuple[str, ...]
     """Records files they come from."""
-    commit: str | None
+    commits: tuple[str, ...]
+    """Of the runs that they come from."""
     device: str
 
 
@@ -43,6 +44,7 @@ class _Task:
     """The cases of one task in the last file that has any."""
 
     file: str
+    commit: str = ""
     samples: dict[int, Record] = field(default_factory=dict)
 
 
@@ -50,7 +52,7 @@ def write_summary(results: Path, readme: Path) -> dict[str, Any]:
     """Rebuild `summary.json` in `results` and the table between the README's markers.
 
     Returns:
-        The summary: "suite/level/policy/mode/precision/metric" -> value, of, ci, records, commit.
+        The summary: "suite/level/policy/mode/precision/metric" -> value, of, ci, records, commits.
 
     Raises:
         UsageError: a case has no run record before it, or the README has no markers.
@@ -88,12 +90,13 @@ def read_groups(results: Path) -> dict[Key, Group]:
             if task is None or task.file != file:
                 task = tasks[key][item["id"]] = _Task(file)
             task.samples[item.get("sample", 0)] = item
+            task.commit = str(run["environment"].get("commit") or "")
             runs[key] = run
     return {
         key: Group(
             cases=tuple(case for task in found.values() for case in task.samples.values()),
             files=tuple(sorted({task.file for task in found.values()})),
-            commit=runs[key]["environment"].get("commit"),
+            commits=tuple(sorted({task.commit for task in found.values()} - {""})),
             device=str(runs[key]["environment"]["gpu"]).split(",")[0],
         )
         for key, found in sorted(tasks.items(), key=lambda item: _by_numbers(item[0]))
@@ -109,7 +112,11 @@ def _by_numbers(key: Key) -> list[list[tuple[int, str]]]:
 def summarize(groups: dict[Key, Group]) -> dict[str, Any]:
     """Every published figure under its flat key."""
     return {
-        "/".join((*key, metric)): {**figure, "records": list(group.files), "commit": group.commit}
+        "/".join((*key, metric)): {
+            **figure,
+            "records": list(group.files),
+            "commits": list(group.commits),
+        }
         for key, group in groups.items()
         for metric, figure in metrics(group.cases).items()
     }
