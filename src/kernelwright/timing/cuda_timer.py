@@ -72,10 +72,13 @@ def holding_back(stream: torch.cuda.Stream) -> Callable[[], None]:
     They do not by themselves: what a call launches there would run during its pause. PyTorch hands
     out no further ones, but for the default streams, which wait for each other.
     """
-    others, reached = pooled_streams(), torch.cuda.Event()  # type: ignore[no-untyped-call]
+    make, reached = torch.cuda.Stream, torch.cuda.Event()  # type: ignore[no-untyped-call]
     record, wait = torch._C._CudaEventBase.record, torch._C._CudaEventBase.wait
+    others: list[torch.cuda.Stream] = []  # made at first use: most processes pause nothing
 
     def hold_back() -> None:
+        if not others:
+            others.extend(pooled_streams(make))
         record(reached, stream)
         for other in others:
             wait(reached, other)
@@ -83,17 +86,19 @@ def holding_back(stream: torch.cuda.Stream) -> Callable[[], None]:
     return hold_back
 
 
-def pooled_streams() -> list[torch.cuda.Stream]:
-    """Every stream that PyTorch hands out on the current device, of each priority."""
+def pooled_streams(
+    make: Callable[..., torch.cuda.Stream] = torch.cuda.Stream,
+) -> list[torch.cuda.Stream]:
+    """Every stream that PyTorch hands out on the current device: some of each priority, in turn."""
     found: dict[int, torch.cuda.Stream] = {}
-    least, greatest = torch._C._CudaStreamBase.priority_range()  # type: ignore[call-arg]
-    for priority in range(greatest, least + 1):
-        while True:
-            made = torch.cuda.Stream(priority=priority)  # type: ignore[no-untyped-call]
-            if made.cuda_stream in found:
-                break
+    priority = 0
+    while True:
+        num_before = len(found)
+        while (made := make(priority=priority)).cuda_stream not in found:
             found[made.cuda_stream] = made
-    return list(found.values())
+        if len(found) == num_before:  # there is no such priority, and the last one is taken for it
+            return list(found.values())
+        priority -= 1
 
 
 def event_pair() -> tuple[torch.cuda.Event, torch.cuda.Event]:
