@@ -241,8 +241,8 @@ LIAR = with_body(
     "while found is None:\n"
     "    found = getattr(frame.f_locals.get('self'), '_timer', None)\n"
     "    frame = frame.f_back\n"
-    "def lie(call, true=found._time):\n"
-    "    return 0.07, true(call)[1]\n"
+    "def lie(call, *pause, true=found._time):\n"
+    "    return 0.07, true(call, *pause)[1]\n"
     "found._time = lie",
 )
 

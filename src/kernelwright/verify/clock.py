@@ -47,7 +47,7 @@ SLOW_DRAW_S = 0.05
 FURTHER_BURSTS, BURST_MS = 2, 100.0
 """Requests for several calls beyond the first, and the time one may take: small lies about the time
 add up. Where the clocks agree over the first it is enough; else the median of three decides."""
-MIN_BURST, MAX_BURST = 2, 10
+MIN_BURST, MAX_BURST = 2, 20
 """Calls in one."""
 MAX_STRANGE = 2
 """Timed calls that are judged because they look wrong."""
