@@ -4,6 +4,8 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
+import pytest
+
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
@@ -196,6 +198,28 @@ def test_after_the_end_no_second_whole_is_judged():
     assert judge.asked[-1] == kept.source
     assert all("rejected with it" in tuned.reason for tuned in kept.variant.tuned)
     assert wholes.slower(forms, target()) is None
+
+
+def test_a_right_whole_that_did_not_win_serves_where_no_time_is_left():
+    judge = FakeJudge([2.5, 1.0])
+    wholes = Wholes(judge, lambda _: None, end_s=0.0)
+    forms = [variant("channels_last", (1.0, 2.0))]
+    assert wholes.settle(forms, target()).variant.chosen == ()
+    found = wholes.slower(forms, target())
+    assert found.verdict.speedup == 0.8
+    assert found.source == judge.asked[0]
+    assert len(judge.asked) == 2
+
+
+@pytest.mark.parametrize(("alone_ms", "is_alone"), [(2.2, True), (4.0, False)])
+def test_of_right_wholes_that_are_slower_the_fastest_serves(alone_ms, is_alone):
+    judge = FakeJudge([2.5, 1.0, alone_ms])
+    wholes = Wholes(judge, lambda _: None)
+    form = variant("contiguous", (1.0,))
+    wholes.settle([form], target())
+    found = wholes.slower([form], target())
+    assert found.source == judge.asked[2 if is_alone else 0]
+    assert found.verdict.speedup == 2.0 / (alone_ms if is_alone else 2.5)
 
 
 def test_a_whole_that_is_slower_than_the_original_does_not_win():

@@ -39,6 +39,7 @@ class Wholes:
         """Every whole with kernels that was judged, those that were not kept too."""
         self.forms: list[Record] = []
         """Of the forms that were compared, with their times."""
+        self._right_but_slower: list[Whole] = []
 
     def ranked(self, variants: list[Variant]) -> list[Variant]:
         """Those with kernels that are right, by their time as a whole. All of these as they come
@@ -78,6 +79,8 @@ class Wholes:
             whole = self._judged(variant, target)
             if self.wins(whole.verdict):
                 return whole
+            if whole.verdict.accepted:
+                self._right_but_slower.append(whole)
             self._say(f"{variant.name} does not win: {whole.verdict.message}")
             if self._is_over():
                 num_back = len(variant.chosen)
@@ -91,11 +94,15 @@ class Wholes:
         return Whole(variant, source, replace(verdict, message=message))
 
     def slower(self, variants: Sequence[Variant], target: Target) -> Whole | None:
-        """The whole with one right kernel, for when none is worth keeping; None where no such whole
-        is accepted, or no time is left. The best kernel of each fragment comes first, the one that
-        costs least before the others: what the whole refuses of one schedule it refuses of the
-        next, mostly. It refuses most of all whatever a form's library calls do: the next kernel is
-        of the form that was refused least."""
+        """The fastest right whole, for when none is worth keeping: one with a single right kernel,
+        where time is left, or one that was judged before; None where none was accepted.
+
+        The best kernel of each fragment comes first, the one that costs least before the others:
+        what the whole refuses of one schedule it refuses of the next, mostly. It refuses most of
+        all whatever a form's library calls do: the next kernel is of the form that was refused
+        least.
+        """
+        right = list(self._right_but_slower)
         left, refused = _right(variants), Counter[str]()
         for _ in range(min(SLOWER_TRIES, len(left))):
             if self._is_over():
@@ -107,10 +114,11 @@ class Wholes:
             with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
             whole = self._judged(with_one, target)
             if whole.verdict.accepted:
-                return whole
+                right.append(whole)
+                break
             refused[variant.name] += 1
             self._say(f"a right kernel alone is not accepted in the whole: {whole.verdict.message}")
-        return None
+        return max(right, key=lambda whole: whole.verdict.speedup or 0.0, default=None)
 
     def _is_over(self) -> bool:
         return time.monotonic() > self._end_s
