@@ -22,18 +22,24 @@ class Pools:
     clock: Executor | None
 
 
-def local_pools(recipe: Recipe, num_workers: int | None = None) -> Pools:
+def local_pools(recipe: Recipe, num_workers: int | None = None, *, num_training: int = 0) -> Pools:
     """Processes of this machine, shared out to its GPUs; by default one for each core but the clock
-    owners', and no more on a GPU than find work there."""
+    owners', and no more on a GPU than find work there.
+
+    Args:
+        num_training: GPUs, the first ones, on which a model trains and writes: it would wait for a
+            clock owner beside it, who has the others instead, where there are any.
+    """
     num_cores = len(os.sched_getaffinity(0))
     cards = gpus() if recipe.device == "cuda" else []
-    num_clocks = max(1, len(cards)) if recipe.timing else 0
+    quiet = cards[num_training:] or cards
+    num_clocks = max(1, len(quiet)) if recipe.timing else 0
     most = JUDGES_A_GPU * len(cards) if cards else num_cores
     num_workers = num_workers or max(1, min(num_cores - num_clocks, most))
     threads = max(1, num_cores // num_workers) if recipe.device == "cpu" else 1
     judges = Factory(JUDGES, {"recipe": recipe.to_json(), "num_threads": threads})
     clocks = Factory(CLOCKS, {"recipe": recipe.to_json(), "num_threads": 1})
-    clock = LocalExecutor(clocks, num_clocks, gpus=cards) if recipe.timing else None
+    clock = LocalExecutor(clocks, num_clocks, gpus=quiet) if recipe.timing else None
     return Pools(LocalExecutor(judges, num_workers, gpus=cards), clock)
 
 

@@ -1,5 +1,6 @@
 """A run of reinforcement learning, from its recipe to its weights."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -53,8 +54,10 @@ MakeJudges = Callable[[JudgeRecipe, int | None, str], Any]
 
 def standing_judges(recipe: JudgeRecipe, workers: int | None, cluster: str) -> StandingJudges:
     """Raises UsageError: the cluster cannot be used."""
-    pools = cluster_pools(recipe, workers, cluster) if cluster else local_pools(recipe, workers)
-    return StandingJudges(pools)
+    if cluster:
+        return StandingJudges(cluster_pools(recipe, workers, cluster))
+    num_training = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    return StandingJudges(local_pools(recipe, workers, num_training=num_training))
 
 
 def train_rl(

@@ -1,0 +1,34 @@
+"""Who judges where, on one machine."""
+
+import pytest
+
+from kernelwright.verify import pools
+from kernelwright.verify.pools import local_pools
+from kernelwright.verify.recipe import Recipe
+
+
+@pytest.mark.parametrize(
+    ("cards", "num_training", "clocks"),
+    [
+        (["a"], 0, ["a"]),
+        (["a", "b"], 0, ["a", "b"]),
+        (["a", "b", "c"], 1, ["b", "c"]),
+        (["a", "b"], 2, ["a", "b"]),
+        (["a"], 1, ["a"]),
+    ],
+)
+def test_a_card_that_trains_has_no_clock_owner_where_there_are_others(
+    monkeypatch, cards, num_training, clocks
+):
+    made = {}
+
+    class Executor:
+        def __init__(self, factory, num_workers, gpus=()):
+            made[factory.target] = num_workers, list(gpus)
+
+    monkeypatch.setattr(pools, "LocalExecutor", Executor)
+    monkeypatch.setattr(pools, "gpus", lambda: cards)
+    recipe = Recipe(device="cuda", seed=5, timing=True, grade="recycled")
+    local_pools(recipe, 4, num_training=num_training)
+    assert made[pools.CLOCKS] == (len(clocks), clocks)
+    assert made[pools.JUDGES] == (4, cards)
