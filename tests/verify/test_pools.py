@@ -29,6 +29,7 @@ def test_a_card_that_trains_has_no_clock_owner_where_there_are_others(
     monkeypatch.setattr(pools, "LocalExecutor", Executor)
     monkeypatch.setattr(pools, "gpus", lambda: cards)
     recipe = Recipe(device="cuda", seed=5, timing=True, grade="recycled")
-    local_pools(recipe, 4, num_training=num_training)
+    found = local_pools(recipe, 4, num_training=num_training)
+    assert found.is_clock_apart == (clocks != cards)
     assert made[pools.CLOCKS] == (len(clocks), clocks)
     assert made[pools.JUDGES] == (4, cards)

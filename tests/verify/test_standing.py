@@ -125,6 +125,14 @@ def test_nothing_is_timed_while_the_caller_computes():
         assert [each.verdict.speedup for each in results([early, late])] == [2.0, 2.0]
 
 
+def test_a_clock_on_another_gpu_is_not_held_back():
+    clock = Fake(lambda _: {"verdict": verdict(**speed(2.0)).to_json()})
+    pools = Pools(Fake(accepted), clock, is_clock_apart=True)
+    with StandingJudges(pools) as judges, judges.undisturbed():
+        [found] = results(judges.judge("p", ["one"]))
+    assert found.verdict.speedup == 2.0
+
+
 def test_what_waits_to_be_timed_is_held_back_again(monkeypatch):
     """A clock owner has a row or two: the rest waits where it can be kept."""
     monkeypatch.setattr(standing, "TOGETHER", 2)

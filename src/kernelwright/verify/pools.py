@@ -20,6 +20,8 @@ JUDGES_A_GPU = 16
 class Pools:
     judges: Executor
     clock: Executor | None
+    is_clock_apart: bool = False
+    """Times are taken on GPUs on which nothing trains."""
 
 
 def local_pools(recipe: Recipe, num_workers: int | None = None, *, num_training: int = 0) -> Pools:
@@ -40,7 +42,8 @@ def local_pools(recipe: Recipe, num_workers: int | None = None, *, num_training:
     judges = Factory(JUDGES, {"recipe": recipe.to_json(), "num_threads": threads})
     clocks = Factory(CLOCKS, {"recipe": recipe.to_json(), "num_threads": 1})
     clock = LocalExecutor(clocks, num_clocks, gpus=quiet) if recipe.timing else None
-    return Pools(LocalExecutor(judges, num_workers, gpus=cards), clock)
+    is_apart = 0 < num_training < len(cards)
+    return Pools(LocalExecutor(judges, num_workers, gpus=cards), clock, is_apart)
 
 
 def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pools:

@@ -144,9 +144,9 @@ class StandingJudges:
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
         """The caller computes on the GPU: what is not with a clock owner yet waits to be timed
-        until the block is left."""
+        until the block is left, unless times are taken on others."""
         with self._lock:
-            self._is_held = True
+            self._is_held = not self._pools.is_clock_apart
         try:
             yield
         finally:
