@@ -65,7 +65,7 @@ def judges():
     with ExitStack() as stack:
         standing = {}
 
-        def make(recipe, workers, cluster):
+        def make(recipe, workers, cluster, num_training):
             if recipe.grade not in standing:
                 made = StandingJudges(local_pools(recipe, 1))
                 standing[recipe.grade] = stack.enter_context(made)
@@ -131,7 +131,7 @@ def test_what_an_audit_refuses_is_told_and_not_rewarded_again(relus, tmp_path):
     def refuses(reference, source):
         return Finding(verdict(Code.WRONG_VALUES, grade="fresh"))
 
-    def make_judges(recipe, workers, cluster):
+    def make_judges(recipe, workers, cluster, num_training):
         return FakeJudges(by_word if recipe.grade == "recycled" else refuses)
 
     programs, path = relus

@@ -25,7 +25,7 @@ from kernelwright.train.records import LIBRARIES, RECORDS, cut_after, tensorboar
 from kernelwright.train.rl.curriculum import Curriculum
 from kernelwright.train.rl.practice import Batch, Practice
 from kernelwright.train.rl.programs import Programs, programs_of
-from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.recipe import LOCAL, Loss, Recipe
 from kernelwright.train.rl.rollout import Asker, Judges
 from kernelwright.train.rl.rounds import AUDITS, EXAMPLES, Rounds
 from kernelwright.train.rl.trainer import RolloutTrainer
@@ -48,15 +48,16 @@ TRL_LOSS = {
 """How per-token losses are averaged; drpo has a loss of its own."""
 
 Say = Callable[[str], None]
-MakeJudges = Callable[[JudgeRecipe, int | None, str], Any]
-"""Recipe, workers, cluster -> a context manager of `Judges`."""
+MakeJudges = Callable[[JudgeRecipe, int | None, str, int], Any]
+"""Recipe, workers, cluster, GPUs that train and write -> a context manager of `Judges`."""
 
 
-def standing_judges(recipe: JudgeRecipe, workers: int | None, cluster: str) -> StandingJudges:
+def standing_judges(
+    recipe: JudgeRecipe, workers: int | None, cluster: str, num_training: int
+) -> StandingJudges:
     """Raises UsageError: the cluster cannot be used."""
     if cluster:
         return StandingJudges(cluster_pools(recipe, workers, cluster))
-    num_training = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
     return StandingJudges(local_pools(recipe, workers, num_training=num_training))
 
 
@@ -143,9 +144,12 @@ def _rounds(
         wall_s=judging.wall_s,
     ).resolved()
     fresh = replace(how, grade="fresh", timing=False)
+    # A server that writes has GPUs of its own, and which ones it does not say.
+    is_local = recipe.rollouts.policy == LOCAL
+    where = judging.cluster, int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if is_local else 0
     with ExitStack() as stack:
-        judges: Judges = stack.enter_context(make_judges(how, judging.workers, judging.cluster))
-        auditors: Judges = stack.enter_context(make_judges(fresh, AUDITORS, judging.cluster))
+        judges: Judges = stack.enter_context(make_judges(how, judging.workers, *where))
+        auditors: Judges = stack.enter_context(make_judges(fresh, AUDITORS, *where))
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         writer = writer_of(recipe, model, tokenizer, device)
 
