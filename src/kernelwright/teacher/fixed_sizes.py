@@ -7,21 +7,29 @@ kernel is compiled anew for every other one.
 """
 
 from collections.abc import Sequence
+from dataclasses import Field, replace
 from math import prod
-from typing import Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from kernelwright.teacher.space import Space
 
 ALIGNED = 16
-WHY = "sizes that 16 does not divide are constants: neighbours are loaded together"
+_WHY = "sizes that 16 does not divide are constants: neighbours are loaded together"
 _LARGE = 1 << 20
 """Elements from where on memory is what a kernel waits for."""
 _FIRST = 3
 
 
 class Fixable(Protocol):
-    def fixed(self) -> Self:
-        """The same schedule of a kernel with such sizes as constants."""
+    """A schedule, a dataclass; `is_fixed`: its kernel has such sizes as constants."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def why(self) -> str: ...
+
+    @property
+    def is_fixed(self) -> bool: ...
 
 
 S = TypeVar("S", bound=Fixable)
@@ -33,7 +41,7 @@ def with_fixed(schedules: Sequence[S], space: Space) -> list[S]:
     num_elements = prod(axis.size for axis in space.axes)
     if not matters([axis.size for axis in space.axes[1:]], num_elements):
         return list(schedules)
-    fixed = [each.fixed() for each in schedules]
+    fixed = [replace(each, is_fixed=True, why=f"{each.why}; {_WHY}") for each in schedules]
     return [*fixed[:_FIRST], *schedules[:1], *fixed[_FIRST:], *schedules[1:]]
 
 

@@ -7,16 +7,14 @@ operands; `rows` gives a program whole rows, so no element is divided; `row_bloc
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Self
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.programs.program import Program
-from kernelwright.teacher.fixed_sizes import WHY, with_fixed
+from kernelwright.teacher.fixed_sizes import with_fixed
 from kernelwright.teacher.graph import Stage, is_huge
 from kernelwright.teacher.scope import Group, Scope, group
 from kernelwright.teacher.source import (
     Kernel,
-    given_sizes,
     in_order,
     kernel_name,
     planned,
@@ -48,9 +46,6 @@ class Schedule:
     why: str
     is_fixed: bool = False
     """Sizes that 16 does not divide are constants of the kernel (`fixed_sizes`)."""
-
-    def fixed(self) -> Self:
-        return replace(self, is_fixed=True, why=f"{self.why}; {WHY}")
 
 
 def classify(program: Program) -> bool:
@@ -152,8 +147,7 @@ def _write(stage: Stage, space: Space, schedule: Schedule) -> Part:
         tiles={**tiles, "num_warps": schedule.num_warps},
         why=schedule.why,
     )
-    fixed = writer.scope.unaligned if schedule.is_fixed else ()
-    given, known = given_sizes(lines, writer.scope.sizes, fixed)
+    given, known = writer.scope.given(lines, is_fixed=schedule.is_fixed)
     kernel = Kernel(
         plan=plan, pointers=in_order(writer.pointers), sizes=given, body=tuple(lines), grid=grid,
         constants=constants | known,

@@ -1,11 +1,9 @@
 """How a reduction is laid over programs and tiles: orientation, forms, sizes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
-from typing import Self
 
-from kernelwright.teacher.fixed_sizes import WHY
 from kernelwright.teacher.scope import Group, group
 from kernelwright.teacher.space import Space
 
@@ -31,9 +29,6 @@ class Schedule:
     """Programs that share a row, at most; two_pass only."""
     is_fixed: bool = False
     """Sizes that 16 does not divide are constants of the kernel (`fixed_sizes`)."""
-
-    def fixed(self) -> Self:
-        return replace(self, is_fixed=True, why=f"{self.why}; {WHY}")
 
 
 @dataclass(frozen=True, slots=True)

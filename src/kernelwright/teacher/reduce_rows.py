@@ -10,7 +10,6 @@ from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_
 from kernelwright.teacher.reduce_plan import Schedule
 from kernelwright.teacher.source import (
     Kernel,
-    given_sizes,
     in_order,
     kernel_name,
     planned,
@@ -82,8 +81,7 @@ def _finish(
         why=schedule.why,
     )
     whole = (*body.head(), *lines)
-    fixed = body.scope.unaligned if schedule.is_fixed else ()
-    given, known = given_sizes(whole, body.scope.sizes, fixed)
+    given, known = body.scope.given(whole, is_fixed=schedule.is_fixed)
     kernel = Kernel(
         plan=plan,
         pointers=in_order(body.writer.pointers),

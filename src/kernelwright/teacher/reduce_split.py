@@ -13,7 +13,7 @@ from kernelwright.teacher.accumulators import MULTIPLY, Accumulator, State, Tile
 from kernelwright.teacher.graph import Stage
 from kernelwright.teacher.reduce_body import Body, accumulators, at_level, grid_text, group_sizes
 from kernelwright.teacher.reduce_plan import Schedule
-from kernelwright.teacher.source import Buffer, Kernel, given_sizes, in_order, kernel_name, planned
+from kernelwright.teacher.source import Buffer, Kernel, in_order, kernel_name, planned
 from kernelwright.teacher.space import Space
 from kernelwright.teacher.stages import fused_ops
 from kernelwright.teacher.tile import pointer
@@ -195,8 +195,8 @@ def _kernel(
         why=schedule.why,
     )
     sizes |= body.scope.sizes
-    fixed = body.scope.unaligned if schedule.is_fixed else ()
-    given, known = given_sizes([text], body.scope.sizes | {"chunk": "", "n_splits": ""}, fixed)
+    shares = ("chunk", "n_splits")
+    given, known = body.scope.given([text], is_fixed=schedule.is_fixed, more=shares)
     return Kernel(
         plan=plan,
         pointers=in_order(body.writer.pointers),

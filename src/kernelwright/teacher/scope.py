@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from kernelwright.teacher.fixed_sizes import ALIGNED
+from kernelwright.teacher.source import used_in
 from kernelwright.teacher.space import Axis, Space
 
 
@@ -120,6 +121,22 @@ class Scope:
         ]
         tests = [f"{group.var} < {self._tile_count(group)}" for group in masked]
         return tests[0] if len(tests) == 1 else " & ".join(f"({test})" for test in tests)
+
+    def given(
+        self, lines: Sequence[str], *, is_fixed: bool, more: Sequence[str] = ()
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The sizes that a kernel of these lines takes: (at run time, as constants).
+
+        Args:
+            is_fixed: unaligned ones are constants.
+            more: sizes that the kernel may name besides.
+        """
+        used = used_in(lines, self.sizes | dict.fromkeys(more, ""))
+        known = self.unaligned.intersection(used) if is_fixed else frozenset()
+        return (
+            tuple(name for name in used if name not in known),
+            {name: name for name in used if name in known},
+        )
 
     def indices(self, group: Group) -> list[str]:
         """Lines that compute the variables derived from a group's."""

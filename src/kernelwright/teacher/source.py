@@ -1,7 +1,7 @@
 """Text of candidates: plan comments, kernels, and the wrapper that launches them."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate, KernelPlan
@@ -54,17 +54,6 @@ def used_in(lines: Sequence[str], sizes: Mapping[str, str]) -> tuple[str, ...]:
     read = {names_dim(name, made) for name, made in sizes.items() if name in words} - {""}
     return tuple(
         name for name, made in sizes.items() if name in words or names_dim(name, made) in read
-    )
-
-
-def given_sizes(
-    lines: Sequence[str], sizes: Mapping[str, str], fixed: Collection[str]
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The sizes that a kernel takes, as `used_in` has them: (at run time, as constants)."""
-    used = used_in(lines, sizes)
-    return (
-        tuple(name for name in used if name not in fixed),
-        {name: name for name in used if name in fixed},
     )
 
 
