@@ -1,6 +1,6 @@
 """What PyTorch computes for a program: its inputs, its results, and the fp64 oracle."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -61,12 +61,18 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
 
 
 def run(
-    program: Program, tensors: Sequence[torch.Tensor], dtype: torch.dtype | None = None
+    program: Program,
+    tensors: Sequence[torch.Tensor],
+    dtype: torch.dtype | None = None,
+    after: Callable[[Call, tuple[torch.Tensor, ...]], tuple[torch.Tensor, ...]] | None = None,
 ) -> list[torch.Tensor]:
     """What the program returns on these inputs, call by call; dead values are freed.
 
     With dtype=torch.float64 it is the oracle: floating inputs are widened, casts to narrower
     floats do nothing, and random operators draw the masks of the native dtypes (seed torch alike).
+
+    Args:
+        after: what to go on with in place of a call's results.
 
     Raises:
         ValueError: another dtype, or not one tensor for each input.
@@ -80,6 +86,8 @@ def run(
     with torch.no_grad():
         for i, call in enumerate(program.calls):
             results = evaluate_call(call, env, is_wide=is_wide)
+            if after is not None:
+                results = after(call, results)
             env.update(zip(call.outputs, results, strict=True))
             for name in {*call.refs(), *call.outputs}:
                 if last_use.get(name, -1) <= i and name not in program.outputs:

@@ -87,6 +87,8 @@ class Cases:
     seed: int
     is_large: bool = field(default=False, init=False)
     """The first case, once it was posed, is larger than KEPT_BYTES."""
+    ignored: tuple[str, ...] | None = field(default=None, init=False)
+    """Calls that do not matter, once `ignored_calls` has been asked."""
     _first: Posed | None = field(default=None, init=False)
 
     @property
@@ -117,7 +119,8 @@ class Cases:
         return self.base.inputs(next(self.all()).seed, "plain", self.rules.device)
 
     def pose_if_defined(self, case: Case) -> Posed | None:
-        """None where a family leaves the domain of the reference: it raises, or is not finite."""
+        """None where a family leaves the domain of the reference: it raises, is not finite in
+        float64, or overflows in all that it returns."""
         if case == next(self.all()):
             return self.first()
         task = self.variants[case.variant]

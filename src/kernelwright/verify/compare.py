@@ -71,6 +71,7 @@ FLOOR_ULPS = {
     torch.bfloat16: (0.5, 2.0),
 }
 """(rms, max) always allowed, in units of the output dtype's eps."""
+
 NEAR = 0.1
 """Relative error of an answer that betters a reference which overflows everywhere."""
 FEW = 3.0
@@ -342,6 +343,21 @@ def _judge_values(
     figures = replace(figures, max_allowed=tolerance, rms_allowed=tolerance)
     wrong = f"|reference - y| reaches {sizes.excess:.1e} * (1 + |y|), allowed {tolerance:.0e}"
     return figures, wrong if not sizes.excess <= tolerance else ""
+
+
+def floor_ulps(dtype: torch.dtype) -> float:
+    """How far off, by rms, any computation in this type may be: one ulp at least."""
+    return max(1.0, FLOOR_ULPS[dtype][0])
+
+
+def relative_errors(answer: torch.Tensor, oracle: torch.Tensor) -> torch.Tensor:
+    """|y - o| / (|o| + rms(o)) of each element, float64; what is not finite on one side alone is
+    off by infinity."""
+    y, o = answer.double(), oracle.double()
+    finite = o.isfinite()
+    rms = (torch.where(finite, o, 0.0).square().sum() / finite.sum().clamp(min=1)).sqrt()
+    off = (y - o).abs() / (o.abs() + rms.clamp(min=torch.finfo(torch.float32).tiny))
+    return torch.where(_same_special(y, o), 0.0, off.nan_to_num(math.inf))
 
 
 def effective_count(output: torch.Tensor) -> float:

@@ -8,6 +8,7 @@ function, and keeps floats double and draws native.
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -47,13 +48,21 @@ COPIES = {aten.clone.default, aten._to_copy.default}
 """Compute nothing: in fp64 a cast rounds nothing either."""
 
 
+@dataclass(frozen=True, slots=True)
+class Nudges:
+    """Draws of how far values move."""
+
+    generator: torch.Generator
+    ulps: float = 1.0
+    """At most, of the type a value is rounded to."""
+
+
 class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps floating-point results double and draws random numbers in `native`.
 
     With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
     cuts them: the error of the result is what TF32 costs this computation. With `nudges`, every
-    result that `native` does not hold moves by at most an ulp of it, which any computation in that
-    type rounds by.
+    result that `native` does not hold moves, as any computation in that type rounds there.
     """
 
     def __init__(
@@ -61,7 +70,7 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         native: torch.dtype,
         *,
         tf32: bool = False,
-        nudges: torch.Generator | None = None,
+        nudges: Nudges | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.native, self.tf32, self.nudges = native, tf32, nudges
@@ -89,7 +98,7 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
-        return tree_map(partial(_rounded_somehow, native=self.native, nudges=self.nudges), result)
+        return tree_map(partial(rounded_somehow, native=self.native, nudges=self.nudges), result)
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tree_map(self._to_native, args)
@@ -131,7 +140,7 @@ def doubled(value: Any) -> Any:
     return tree_map(copied, value)
 
 
-def _rounded_somehow(value: Any, native: torch.dtype, nudges: torch.Generator) -> Any:
+def rounded_somehow(value: Any, native: torch.dtype, nudges: Nudges) -> Any:
     """What `native` holds stays: indices that are counted in floats among it."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float64:
         return value
@@ -139,10 +148,13 @@ def _rounded_somehow(value: Any, native: torch.dtype, nudges: torch.Generator) -
     return torch.where(is_held, value, nudged(value, native, nudges))
 
 
-def nudged(value: torch.Tensor, native: torch.dtype, nudges: torch.Generator) -> torch.Tensor:
-    """Each fp64 element moved by at most an ulp of `native`."""
-    step = torch.rand(value.shape, generator=nudges, device=value.device, dtype=torch.float64)
-    return value * (1 + torch.finfo(native).eps * (2 * step - 1))
+def nudged(value: torch.Tensor, native: torch.dtype, nudges: Nudges) -> torch.Tensor:
+    """Each fp64 element moved by so many ulps of `native` at most."""
+    step = torch.rand(
+        value.shape, generator=nudges.generator, device=value.device, dtype=torch.float64
+    )
+    most = nudges.ulps * torch.finfo(native).eps
+    return value * (1 + most * (2 * step - 1))
 
 
 def run_in_double(
@@ -151,7 +163,7 @@ def run_in_double(
     native: torch.dtype,
     *,
     tf32: bool = False,
-    nudges: torch.Generator | None = None,
+    nudges: Nudges | None = None,
 ) -> object:
     """`call(*inputs)` in fp64; `call` must hold fp64 parameters already. `tf32`, `nudges`: as of
     `InDouble`."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from kernelwright.programs.program import Program
+from kernelwright.programs.program import Call, Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.tensors import meta_tensor
+from kernelwright.programs.tensors import meta_tensor, torch_dtype
 from kernelwright.programs.variants import (
     aligned_variants,
     enlarged,
@@ -16,7 +16,9 @@ from kernelwright.programs.variants import (
     scaled_down,
     shape_variants,
 )
-from kernelwright.verify.task import Call, Task
+from kernelwright.verify.compare import floor_ulps
+from kernelwright.verify.oracle import Nudges, rounded_somehow, seeded
+from kernelwright.verify.task import Callee, Task
 
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
@@ -47,8 +49,25 @@ class ProgramTask(Task):
         """Only inputs without a domain of their own take the family's distribution."""
         return list(make_inputs(self.program, seed, device, family))
 
-    def reference(self, device: torch.device, *, double: bool = False) -> Call:  # noqa: ARG002
+    def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
         return lambda *tensors: run(self.program, tensors)
+
+    def _rounded(
+        self, inputs: list[Any], seed: int, device: torch.device, drawn: torch.Generator
+    ) -> tuple[torch.Tensor, ...]:
+        """Each result to the type that the program gives it."""
+
+        def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            made = [torch_dtype(each.dtype) for each in call.types]
+            return tuple(
+                rounded_somehow(value, dtype, Nudges(drawn, floor_ulps(dtype))).to(dtype).double()
+                if dtype.is_floating_point
+                else value
+                for value, dtype in zip(results, made, strict=True)
+            )
+
+        with seeded(seed, device):
+            return tuple(run(self.program, inputs, torch.float64, rounded))
 
 
 def program_task(program: Program, name: str = "program") -> ProgramTask:

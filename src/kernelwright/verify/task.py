@@ -18,13 +18,13 @@ from kernelwright.core.errors import KernelwrightError, UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.families import apply
 from kernelwright.sandbox.tensors import flatten
-from kernelwright.verify.compare import Expected
-from kernelwright.verify.oracle import nudged, run_in_double, seeded
+from kernelwright.verify.compare import Expected, floor_ulps
+from kernelwright.verify.oracle import Nudges, nudged, run_in_double, seeded
 from kernelwright.verify.weights import move_weights, redraw_constants
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
-Call = Callable[..., object]
+Callee = Callable[..., object]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ class Answer:
     aliases: frozenset[tuple[int, int]] = frozenset()
     """(output, input) pairs that share memory."""
     is_finite: bool = True
-    """The fp64 outputs are."""
+    """The fp64 outputs are, and no native one has overflowed in every element."""
 
     @property
     def num_bytes(self) -> int:
@@ -63,7 +63,7 @@ class Task(ABC):
         """Fresh inputs, drawn as the task's author says: tensors and plain values."""
 
     @abstractmethod
-    def reference(self, device: torch.device, *, double: bool = False) -> Call:
+    def reference(self, device: torch.device, *, double: bool = False) -> Callee:
         """The reference, its state as at the start; with fp64 parameters where `double`."""
 
     def example(self, device: torch.device) -> list[Any]:
@@ -104,6 +104,8 @@ class Task(ABC):
             oracle, state = self._in_double(inputs, seed, device)
             rounded = [self._in_double(inputs, seed, device, tf32=True)[0]] if tf32 else []
         finite = torch.stack([output.isfinite().all().to(device) for output in oracle]).all()
+        for output in (each for each in native if each.numel()):
+            finite &= output.isfinite().any().to(device)
         *differ, is_finite = _read([*flags, finite], device)
         changed = [n for n, is_other in zip(before, differ[num_inputs:], strict=True) if is_other]
         return Answer(
@@ -140,7 +142,7 @@ class Task(ABC):
         """The fp64 answer when each input, and what each operator makes, moves by at most an ulp of
         its type: the least error that any computation in that type must be allowed. Each `number`
         moves them otherwise."""
-        nudges = torch.Generator(device).manual_seed(derive(seed, "nudge", number))
+        nudges = Nudges(torch.Generator(device).manual_seed(derive(seed, "nudge", number)))
 
         def moved(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
@@ -151,6 +153,22 @@ class Task(ABC):
             given = [moved(value) for value in inputs]
             return self._in_double(given, seed, device, nudges=nudges)[0]
 
+    def rounded_otherwise(
+        self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
+    ) -> tuple[torch.Tensor, ...]:
+        """The fp64 answer when what each operator makes is off by as much as any computation may
+        be (`floor_ulps`), unless its type holds it. Inputs stay: what they decide by themselves,
+        they decide alike. Each `number` rounds otherwise."""
+        drawn = torch.Generator(device).manual_seed(derive(seed, "rounding", number))
+        with self._usage():
+            return self._rounded(inputs, seed, device, drawn)
+
+    def _rounded(
+        self, inputs: list[Any], seed: int, device: torch.device, drawn: torch.Generator
+    ) -> tuple[torch.Tensor, ...]:
+        nudges = Nudges(drawn, floor_ulps(self.native))
+        return self._in_double(inputs, seed, device, nudges=nudges)[0]
+
     def _in_double(
         self,
         inputs: list[Any],
@@ -158,7 +176,7 @@ class Task(ABC):
         device: torch.device,
         *,
         tf32: bool = False,
-        nudges: torch.Generator | None = None,
+        nudges: Nudges | None = None,
     ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
         call = self.reference(device, double=True)
         with seeded(seed, device):
@@ -206,14 +224,14 @@ class FunctionTask(Task):
 
     name: str
     get_inputs: Callable[[], list[Any]]
-    function: Call
+    function: Callee
     text: str = ""
     entry: str = "fused_operator"
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
         return self._drawn(self.get_inputs, seed, device)
 
-    def reference(self, device: torch.device, *, double: bool = False) -> Call:  # noqa: ARG002
+    def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
         return self.function
 
 
@@ -262,7 +280,7 @@ class ModuleTask(Task):
     def draw(self, seed: int, device: torch.device) -> list[Any]:
         return self._drawn(self.get_inputs, seed, device)
 
-    def reference(self, device: torch.device, *, double: bool = False) -> Call:
+    def reference(self, device: torch.device, *, double: bool = False) -> Callee:
         module = self._copy(device)
         return module.double() if double else module
 
@@ -348,7 +366,7 @@ def _read(flags: list[torch.Tensor], device: torch.device) -> list[bool]:
     return found
 
 
-def _buffers(call: Call, *, copy: bool = False) -> dict[str, torch.Tensor]:
+def _buffers(call: Callee, *, copy: bool = False) -> dict[str, torch.Tensor]:
     if not isinstance(call, torch.nn.Module):
         return {}
     return {name: _copy(b) if copy else b.detach() for name, b in call.named_buffers()}

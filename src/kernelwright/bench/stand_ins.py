@@ -1,0 +1,211 @@
+"""How often the judge is wrong about numbers: computations that stand in for candidates.
+
+python -m kernelwright.bench.stand_ins OUT.jsonl [LEVEL ..]
+
+Of each program of synthetic-v1, at its own sizes, PyTorch computes what a faithful kernel writer
+might, call by call, and what a careless one might. The judge's cases and comparison say which are
+right; nothing is compiled, so that this needs no GPU. Each stand-in is one record.
+"""
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Call, Program
+from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.tensors import torch_dtype
+from kernelwright.programs.text import parse
+from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.verify import second_look
+from kernelwright.verify.cases import Cases, Posed
+from kernelwright.verify.compare import Precision, compare
+from kernelwright.verify.ignored import ignored_calls
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.oracle import Nudges, rounded_somehow
+from kernelwright.verify.program_task import ProgramTask, at_aligned_shapes, program_task
+from kernelwright.verify.recycled import SharedCases
+from kernelwright.verify.rejection import WrongOutputs
+from kernelwright.verify.task import CPU
+
+RULES = Rules(CPU, Precision.STRICT, "pure")
+LEVELS = (1, 2, 5, 20)
+TILE = 64
+"""Wrong tails are this share of a result."""
+
+Tensors = tuple[torch.Tensor, ...]
+StandIn = Callable[[Program, list[torch.Tensor], int, int], list[torch.Tensor]]
+"""Program, inputs, seed, number of the call that is wrong -> outputs."""
+
+
+def rounded_each(
+    program: Program, inputs: list[torch.Tensor], seed: int, _: int
+) -> list[torch.Tensor]:
+    """Right: each call exact, then rounded to its type; float32 an ulp off, as no two agree."""
+    drawn = torch.Generator().manual_seed(seed)
+
+    def rounded(call: Call, results: Tensors) -> Tensors:
+        return tuple(
+            _rounded(value, torch_dtype(made.dtype), drawn)
+            for value, made in zip(results, call.types, strict=True)
+        )
+
+    return _narrowed(program, run(program, inputs, torch.float64, rounded))
+
+
+def fused(program: Program, inputs: list[torch.Tensor], seed: int, _: int) -> list[torch.Tensor]:
+    """Right: one kernel, float32 throughout whatever the program's types are."""
+    drawn = torch.Generator().manual_seed(seed)
+
+    def rounded(_: Call, results: Tensors) -> Tensors:
+        return tuple(_rounded(value, torch.float32, drawn) for value in results)
+
+    return _narrowed(program, run(program, inputs, torch.float64, rounded))
+
+
+def in_bfloat16(
+    program: Program, inputs: list[torch.Tensor], _: int, __: int
+) -> list[torch.Tensor]:
+    """Wrong in float32: eight bits of what each call makes."""
+
+    def rounded(_: Call, results: Tensors) -> Tensors:
+        return tuple(v.bfloat16().double() if v.is_floating_point() else v for v in results)
+
+    return _narrowed(program, run(program, inputs, torch.float64, rounded))
+
+
+def stale(
+    program: Program, inputs: list[torch.Tensor], seed: int, number: int, *, tail: int
+) -> list[torch.Tensor]:
+    """Wrong: the call's last elements, one in `tail` and one at least, are of other inputs."""
+    wanted, found = program.calls[number], []
+
+    def kept(call: Call, results: Tensors) -> Tensors:
+        if call is wanted:
+            found.append(results)
+        return results
+
+    def spoilt(call: Call, results: Tensors) -> Tensors:
+        if call is not wanted:
+            return results
+        return tuple(_with_tail(v, o, tail) for v, o in zip(results, found[0], strict=True))
+
+    run(program, make_inputs(program, derive(seed, "other")), after=kept)
+    return run(program, inputs, after=spoilt)
+
+
+RIGHT: dict[str, StandIn] = {"rounded each": rounded_each, "fused": fused}
+WRONG: dict[str, StandIn] = {
+    "in bfloat16": in_bfloat16,
+    "a stale tile": partial(stale, tail=TILE),
+    "a stale element": partial(stale, tail=sys.maxsize),
+}
+
+
+def _rounded(value: torch.Tensor, dtype: torch.dtype, drawn: torch.Generator) -> torch.Tensor:
+    if not value.is_floating_point():
+        return value
+    if dtype is torch.float32:
+        value = rounded_somehow(value, dtype, Nudges(drawn))
+    return value.to(dtype).double()
+
+
+def _narrowed(program: Program, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
+    made = {n: t for call in program.calls for n, t in zip(call.outputs, call.types, strict=True)}
+    pairs = zip(outputs, program.outputs, strict=True)
+    return [output.to(torch_dtype(made[name].dtype)) for output, name in pairs]
+
+
+def _with_tail(value: torch.Tensor, other: torch.Tensor, tail: int) -> torch.Tensor:
+    mixed = value.clone(memory_format=torch.contiguous_format)
+    length = max(1, value.numel() // tail)
+    mixed.view(-1)[-length:] = other.reshape(-1)[-length:]
+    return mixed
+
+
+# Judging
+
+
+def judged(task: ProgramTask, name: str, cases: Cases, number: int) -> Record:
+    """What the first and the second look say of it, up to the first case that refuses it."""
+    first, second, num_cases = "", "", 0
+    for case in cases.all():
+        posed = cases.pose_if_defined(case)
+        if posed is None:
+            continue
+        variant = cases.variants[case.variant]
+        assert isinstance(variant, ProgramTask)
+        num_cases += 1
+        stand_in, seed = (RIGHT | WRONG)[name], derive(case.seed, name)
+        outputs = stand_in(variant.program, posed.inputs, seed, number)
+        looked, again = _looks(variant, posed, tuple(outputs))
+        first, second = first or looked, again
+        if second:
+            break
+    return {
+        "record": "stand_in", "program": task.name, "stand_in": name, "is_right": name in RIGHT,
+        "call": task.program.calls[number].op, "cases": num_cases,
+        "refused_at_first": first, "refused": second,
+    }  # fmt: skip
+
+
+def _looks(task: ProgramTask, posed: Posed, outputs: Tensors) -> tuple[str, str]:
+    """Why each look refuses; "" where it does not."""
+    expected, seed = posed.answer.outputs, posed.case.seed
+    comparison = compare(outputs, expected, RULES.precision)
+    if comparison.mismatch is None:
+        return "", ""
+    code, message = comparison.mismatch.code, comparison.mismatch.message
+    wrong = WrongOutputs(code, message, comparison.errors)
+    why = f"{posed.case.family}: {code}: {message}"
+    try:
+        second_look.look_again(wrong, task, posed.inputs, seed, outputs, expected, RULES)
+    except WrongOutputs as still:
+        return why, f"{posed.case.family}: {still.code}: {still.message}"
+    return why, ""
+
+
+def stand_ins(level: int) -> Iterator[Record]:
+    """Of each program of a level that a CPU has the operators for."""
+    drawn = [each for each in synthetic_v1() if each["drawn"]["group"] == f"level {level}"]
+    for number, each in enumerate(drawn, 1):
+        task = program_task(parse(each["text"]), name=f"synthetic-v1/L{level}/{number}")
+        cases = SharedCases({"base": task, **at_aligned_shapes(task, 0)}, RULES, number)
+        with suppress(UsageError, RuntimeError):  # a 16-bit operator that only GPUs have
+            ignored = ignored_calls(cases)
+            yield {"record": "ignored", "program": task.name, "calls": list(ignored)}
+            calls = [i for i, c in enumerate(task.program.calls) if c.outputs[0] not in ignored]
+            call = random.Random(number).choice(calls)
+            for name in RIGHT | WRONG:
+                if name != "in bfloat16" or _is_float32(task.program):
+                    yield judged(task, name, cases, call)
+
+
+def _is_float32(program: Program) -> bool:
+    types = {made.dtype for call in program.calls for made in call.types}
+    return {each for each in types if is_float(each)} == {"float32"}
+
+
+def main(out: Path, levels: list[int]) -> None:
+    """Write the records, a line each as it is found."""
+    with out.open("w") as file:
+        file.write(json.dumps({"record": "run", "environment": record.environment()}) + "\n")
+        for level in levels:
+            for each in stand_ins(level):
+                file.write(json.dumps(each) + "\n")
+                file.flush()
+
+
+if __name__ == "__main__":
+    path, *given = sys.argv[1:]
+    main(Path(path), [int(level) for level in given] or list(LEVELS))

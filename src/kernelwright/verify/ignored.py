@@ -1,0 +1,103 @@
+"""Calls of a program that its outputs do not depend on, at the sizes it is judged at.
+
+A product of a hundred errors of functions is zero, whatever they are of; a threshold can pass what
+no later call looks at. A faithful kernel for such a call cannot show in the outputs, and it is the
+task that is at fault. The linter refuses such tasks at small sizes (`ignores_operator`); larger
+ones of the same structure may still be so.
+"""
+
+from functools import partial
+
+import torch
+
+from kernelwright.core.seed import derive
+from kernelwright.programs.program import Call
+from kernelwright.programs.reference import run
+from kernelwright.programs.variants import num_bytes
+from kernelwright.verify.cases import KEPT_BYTES, Cases, Posed
+from kernelwright.verify.compare import compare
+from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.task import Task
+
+NUM_OTHERS = 2
+"""Draws whose results are put in a call's place."""
+
+Results = dict[str, tuple[torch.Tensor, ...]]
+"""Of every call, by the name of its first one."""
+
+
+def ignored_calls(cases: Cases) -> tuple[str, ...]:
+    """Names of results that may be those of other inputs, in each case that tells of kernels,
+    without the outputs being wrong. None where the task is no program, or a large one."""
+    if cases.ignored is None:
+        cases.ignored = _ignored_in_all(cases)
+    return cases.ignored
+
+
+def _ignored_in_all(cases: Cases) -> tuple[str, ...]:
+    found: set[str] | None = None
+    for case in cases.telling():
+        task, posed = cases.variants[case.variant], cases.pose_if_defined(case)
+        if posed is None:
+            continue
+        ignored = _ignored_in(task, posed, cases)
+        found = ignored if found is None else found & ignored
+        if not found:
+            break
+    return tuple(sorted(found or ()))
+
+
+def _ignored_in(task: Task, posed: Posed, cases: Cases) -> set[str]:
+    if not isinstance(task, ProgramTask) or num_bytes(task.program) > KEPT_BYTES:
+        return set()
+    own = _results(task, posed.inputs)
+    others = []
+    for number in range(NUM_OTHERS):
+        seed = derive(posed.case.seed, "ignored", number)
+        others.append(_results(task, task.inputs(seed, posed.case.family, cases.rules.device)))
+    return {
+        name
+        for call in task.program.calls
+        if (name := call.outputs[0])
+        and all(
+            _differ(own[name], other[name]) and _is_right(task, posed, cases, call, other[name])
+            for other in others
+        )
+    }
+
+
+def _results(task: ProgramTask, inputs: list[torch.Tensor]) -> Results:
+    found: Results = {}
+
+    def kept(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        found[call.outputs[0]] = results
+        return results
+
+    run(task.program, inputs, after=kept)
+    return found
+
+
+def _differ(one: tuple[torch.Tensor, ...], other: tuple[torch.Tensor, ...]) -> bool:
+    """What is the same for all inputs tells nothing."""
+    return any(not torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def _is_right(
+    task: ProgramTask,
+    posed: Posed,
+    cases: Cases,
+    ignored: Call,
+    results: tuple[torch.Tensor, ...],
+) -> bool:
+    """With these results in place of one call's."""
+    outputs = run(task.program, posed.inputs, after=partial(_swapped, ignored, results))
+    return compare(outputs, posed.answer.outputs, cases.rules.precision).mismatch is None
+
+
+def _swapped(
+    ignored: Call,
+    instead: tuple[torch.Tensor, ...],
+    call: Call,
+    results: tuple[torch.Tensor, ...],
+) -> tuple[torch.Tensor, ...]:
+    return instead if call is ignored else results
