@@ -6,7 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from kernelwright.programs.families import FAMILIES, apply
+from kernelwright.programs.text import parse
 from kernelwright.verify.oracle import cut_to_tf32, doubled, run_in_double, seeded
+from kernelwright.verify.program_task import program_task
 from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
 
 
@@ -183,6 +185,40 @@ def test_nudging_leaves_what_the_type_holds():
     task = function_task(picked, (8,))
     (moved,) = task.nudged(task.inputs(0, "plain", CPU), 0, CPU)
     assert torch.equal(moved, torch.arange(8, dtype=torch.float64) * 0.5)
+
+
+def test_rounding_otherwise_leaves_inputs_and_what_follows_from_them_exactly():
+    task = function_task(lambda x: [x.relu() * 2.0 > 1.0, x * 0.1], (1000,))
+    inputs = task.inputs(0, "plain", CPU)
+    decided, moved = task.rounded_otherwise(inputs, 0, CPU)
+    exact = inputs[0].double() * 0.1
+    share = ((moved - exact).abs() / exact.abs()).max()
+    assert torch.equal(decided, inputs[0].relu() * 2.0 > 1.0)
+    assert 4 * 2**-23 < share <= 8 * 2**-23
+    (_, other) = task.rounded_otherwise(inputs, 0, CPU, number=1)
+    assert not torch.equal(moved, other)
+
+
+def test_a_program_rounds_otherwise_in_the_types_of_its_values():
+    program = parse(
+        "def get_inputs():\n    return [torch.randn(1000, dtype=torch.bfloat16)]\n\n\n"
+        "def fused_operator(x0):\n    t0 = torch.exp(x0)\n    t1 = torch.neg(t0)\n"
+        "    return [t0, t1]\n"
+    )
+    task = program_task(program)
+    inputs = task.inputs(0, "plain", CPU)
+    there, back = task.rounded_otherwise(inputs, 0, CPU)
+    share = ((there - inputs[0].double().exp()).abs() / inputs[0].double().exp()).max()
+    assert 2**-8 < share <= 1.6 * 2**-7
+    assert torch.equal(there, there.bfloat16().double())
+    assert torch.equal(back, -there), "what is rounded already moves no more"
+
+
+def test_an_answer_that_overflows_everywhere_says_nothing():
+    grown = function_task(lambda x: [x.sum(), x.exp()], (4,))
+    assert grown.expected([torch.tensor([1.0, 2.0, 3.0, 90.0])], 0, CPU).is_finite
+    assert not grown.expected([torch.full((4,), 90.0)], 0, CPU).is_finite
+    assert not grown.expected([torch.full((4,), 900.0)], 0, CPU).is_finite
 
 
 def test_doubling_leaves_integers_and_plain_values():

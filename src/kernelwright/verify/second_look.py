@@ -153,11 +153,12 @@ def _count(masks: list[torch.Tensor]) -> int:
 
 
 def _as_reference(outputs: Tensors, native: Tensors, unsettled: list[torch.Tensor]) -> Tensors:
-    """Outputs with the reference's own elements where nothing is settled; what is not finite, or
-    larger than anything the reference has, stays."""
-    return tuple(
-        torch.where(mask & (output.abs() <= each.abs().amax()), each, output)
-        if mask.any()
-        else output
-        for output, each, mask in zip(outputs, native, unsettled, strict=True)
-    )
+    """Outputs with the reference's own elements where nothing is settled. What lies outside of all
+    that the reference returns stays, NaN among it."""
+
+    def settled(output: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        if output.numel() and output.dtype is not torch.bool:
+            mask = mask & (output >= own.amin()) & (output <= own.amax())
+        return torch.where(mask, own, output)
+
+    return tuple(map(settled, outputs, native, unsettled))

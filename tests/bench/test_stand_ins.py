@@ -1,0 +1,51 @@
+"""Computations that stand in for candidates: right ones pass the judge's numbers, wrong ones do
+not."""
+
+import json
+
+import pytest
+
+from kernelwright.bench import stand_ins
+from kernelwright.programs.text import parse
+from kernelwright.verify.cases import Cases
+from kernelwright.verify.program_task import program_task
+
+TEXT = """
+def get_inputs():
+    x0 = torch.randn((48, 96))
+    x1 = torch.randn((96, 40))
+    return [x0, x1]
+
+
+def fused_operator(x0, x1):
+    t0 = torch.mm(x0, x1)
+    t1 = torch.softmax(t0, dim=1)
+    t2 = torch.gt(t1, 0.02)
+    return [RETURNED]
+"""
+
+
+def records(returned):
+    task = program_task(parse(TEXT.replace("RETURNED", returned)), name="product")
+    cases = Cases({"base": task}, stand_ins.RULES, seed=5)
+    names = [*stand_ins.RIGHT, *stand_ins.WRONG]
+    return {name: stand_ins.judged(task, name, cases, 1) for name in names}
+
+
+@pytest.mark.parametrize("returned", ["t1", "t2", "t1, t2"])
+def test_right_stand_ins_pass_and_wrong_ones_do_not(returned):
+    found = records(returned)
+    assert {name for name, each in found.items() if not each["refused"]} == set(stand_ins.RIGHT)
+    assert all(found[name]["is_right"] == (name in stand_ins.RIGHT) for name in found)
+    assert found["a stale tile"]["call"] == "softmax"
+
+
+def test_the_command_writes_a_record_of_each(monkeypatch, tmp_path):
+    drawn = {"text": TEXT.replace("RETURNED", "t1"), "drawn": {"group": "level 5"}}
+    other = {**drawn, "drawn": {"group": "level 20"}}
+    monkeypatch.setattr(stand_ins, "synthetic_v1", lambda: [drawn, other])
+    stand_ins.main(tmp_path / "out.jsonl", [5])
+    run, ignored, *rest = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert run["record"] == "run"
+    assert (ignored["program"], ignored["calls"]) == ("synthetic-v1/L5/1", ["t2"])
+    assert [each["stand_in"] for each in rest] == [*stand_ins.RIGHT, *stand_ins.WRONG]
