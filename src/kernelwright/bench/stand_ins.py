@@ -2,9 +2,10 @@
 
 python -m kernelwright.bench.stand_ins OUT.jsonl [LEVEL ..]
 
-Of each program of synthetic-v1, at its own sizes, PyTorch computes what a faithful kernel writer
-might, call by call, and what a careless one might. The judge's cases and comparison say which are
-right; nothing is compiled, so that this needs no GPU. Each stand-in is one record.
+Of each program of synthetic-v1, scaled down no further than a CPU needs, PyTorch computes what a
+faithful kernel writer might, call by call, and what a careless one might. The judge's cases and
+comparison say which are right; nothing is compiled, so that this needs no GPU. Each stand-in is one
+record.
 """
 
 import json
@@ -26,6 +27,7 @@ from kernelwright.programs.program import Call, Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.tensors import torch_dtype
 from kernelwright.programs.text import parse
+from kernelwright.programs.variants import largest, scaled_down
 from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.verify import second_look
 from kernelwright.verify.cases import Cases, Posed
@@ -40,6 +42,8 @@ from kernelwright.verify.task import CPU
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 LEVELS = (1, 2, 5, 20)
+MAX_ELEMENTS, MAX_FLOPS = 1 << 20, 1 << 32
+"""Of a value, and of a program: seconds of a core in float64."""
 TILE = 64
 """Wrong tails are this share of a result."""
 
@@ -179,11 +183,15 @@ def stand_ins(level: int) -> Iterator[Record]:
     """Of each program of a level that a CPU has the operators for."""
     drawn = [each for each in synthetic_v1() if each["drawn"]["group"] == f"level {level}"]
     for number, each in enumerate(drawn, 1):
-        task = program_task(parse(each["text"]), name=f"synthetic-v1/L{level}/{number}")
+        program = scaled_down(parse(each["text"]), MAX_ELEMENTS, max_flops=MAX_FLOPS)
+        task = program_task(program, name=f"synthetic-v1/L{level}/{number}")
         cases = SharedCases({"base": task, **at_aligned_shapes(task, 0)}, RULES, number)
         with suppress(UsageError, RuntimeError):  # a 16-bit operator that only GPUs have
             ignored = ignored_calls(cases)
-            yield {"record": "ignored", "program": task.name, "calls": list(ignored)}
+            yield {
+                "record": "ignored", "program": task.name, "calls": list(ignored),
+                "elements": largest(program),
+            }  # fmt: skip
             calls = [i for i, c in enumerate(task.program.calls) if c.outputs[0] not in ignored]
             call = random.Random(number).choice(calls)
             for name in RIGHT | WRONG:
