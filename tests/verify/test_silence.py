@@ -81,3 +81,52 @@ def fused_operator(x0):
 def test_a_first_stage_that_any_leftover_could_stand_in_for_is_no_decoy(judge):
     verdict = judge.verify(ANY, Candidate(source=TWO_STAGES))
     assert verdict.accepted, verdict.message
+
+
+LOST = program_task(
+    parse(
+        "def get_inputs():\n    return [torch.rand(8, 200), torch.randn(8, 1)]\n\n\n"
+        "def fused_operator(x0, x1):\n    t0 = torch.sqrt(x0)\n    t1 = torch.clamp(t0, max=0.9)\n"
+        "    t2 = torch.prod(t1, dim=1, keepdim=True)\n    t3 = torch.add(x1, t2)\n"
+        "    return [t3]\n"
+    )
+)
+"""The product of two hundred shares is nothing beside x1, whatever they are; that of a few is
+something."""
+ROOT_AND_REST = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def root_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.sqrt_rn(tl.load(x + i, i < n, 0.0)), i < n)
+
+
+@triton.jit
+def rest_kernel(t, x, y, n):
+    row = tl.program_id(0)
+    product = 1.0
+    for i in range(n):
+        product *= tl.minimum(tl.load(t + row * n + i), 0.9)
+    tl.store(y + row, tl.load(x + row) + product)
+
+
+def fused_operator(x0, x1):
+    rows, n = x0.shape
+    t = torch.empty_like(x0)
+    y = torch.empty_like(x1)
+    root_kernel[(triton.cdiv(x0.numel(), 256),)](x0, t, x0.numel(), BLOCK=256)
+    rest_kernel[(rows,)](READ, x1, y, n)
+    return [y]
+"""
+
+
+def test_a_kernel_that_matters_at_another_shape_is_no_decoy():
+    with Judge("cpu", mode="hybrid") as judge:
+        faithful = judge.verify(LOST, Candidate(source=ROOT_AND_REST.replace("READ", "t")))
+        assert faithful.accepted, faithful.message
+        text = ROOT_AND_REST.replace("READ", "x0.sqrt()")
+        assert judge.verify(LOST, Candidate(source=text)).code is Code.DECOY

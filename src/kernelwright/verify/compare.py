@@ -350,6 +350,12 @@ def floor_ulps(dtype: torch.dtype) -> float:
     return max(1.0, FLOOR_ULPS[dtype][0])
 
 
+def least_ulps(dtype: torch.dtype) -> float:
+    """How far off any result may be: half an ulp where rounding is all there is, as kernels compute
+    16-bit types in fp32; else one."""
+    return min(1.0, FLOOR_ULPS[dtype][0])
+
+
 def relative_errors(answer: torch.Tensor, oracle: torch.Tensor) -> torch.Tensor:
     """|y - o| / (|o| + rms(o)) of each element, float64; what is not finite on one side alone is
     off by infinity."""

@@ -16,9 +16,8 @@ from kernelwright.programs.variants import (
     scaled_down,
     shape_variants,
 )
-from kernelwright.verify.compare import floor_ulps
 from kernelwright.verify.oracle import Nudges, rounded_somehow, seeded
-from kernelwright.verify.task import Callee, Task
+from kernelwright.verify.task import Callee, Task, Ulps
 
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
@@ -53,14 +52,19 @@ class ProgramTask(Task):
         return lambda *tensors: run(self.program, tensors)
 
     def _rounded(
-        self, inputs: list[Any], seed: int, device: torch.device, drawn: torch.Generator
+        self,
+        inputs: list[Any],
+        seed: int,
+        device: torch.device,
+        drawn: torch.Generator,
+        ulps: Ulps,
     ) -> tuple[torch.Tensor, ...]:
         """Each result to the type that the program gives it."""
 
         def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             made = [torch_dtype(each.dtype) for each in call.types]
             return tuple(
-                rounded_somehow(value, dtype, Nudges(drawn, floor_ulps(dtype))).to(dtype).double()
+                rounded_somehow(value, dtype, Nudges(drawn, ulps(dtype))).to(dtype).double()
                 if dtype.is_floating_point
                 else value
                 for value, dtype in zip(results, made, strict=True)

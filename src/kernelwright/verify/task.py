@@ -18,13 +18,15 @@ from kernelwright.core.errors import KernelwrightError, UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.families import apply
 from kernelwright.sandbox.tensors import flatten
-from kernelwright.verify.compare import Expected, floor_ulps
+from kernelwright.verify.compare import Expected, floor_ulps, least_ulps
 from kernelwright.verify.oracle import Nudges, nudged, run_in_double, seeded
 from kernelwright.verify.weights import move_weights, redraw_constants
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
 Callee = Callable[..., object]
+Ulps = Callable[[torch.dtype], float]
+"""How far a result of some type may be off."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,19 +141,21 @@ class Task(ABC):
     def nudged(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
-        """The fp64 answer when each input, and what each operator makes, moves by at most an ulp of
-        its type: the least error that any computation in that type must be allowed. Each `number`
-        moves them otherwise."""
-        nudges = Nudges(torch.Generator(device).manual_seed(derive(seed, "nudge", number)))
+        """The fp64 answer when each input moves by at most an ulp, as computing with it in fp32 may
+        move it, and what each operator makes by at most one of its type (half of one where that
+        has 16 bits): the least error that any computation must be allowed. Each `number` moves
+        them otherwise."""
+        drawn = torch.Generator(device).manual_seed(derive(seed, "nudge", number))
 
         def moved(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 return value
-            return nudged(value.double(), value.dtype, nudges)
+            computed = torch.promote_types(value.dtype, torch.float32)
+            return nudged(value.double(), computed, Nudges(drawn))
 
         with self._usage():
             given = [moved(value) for value in inputs]
-            return self._in_double(given, seed, device, nudges=nudges)[0]
+            return self._rounded(given, seed, device, drawn, least_ulps)
 
     def rounded_otherwise(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
@@ -161,12 +165,17 @@ class Task(ABC):
         they decide alike. Each `number` rounds otherwise."""
         drawn = torch.Generator(device).manual_seed(derive(seed, "rounding", number))
         with self._usage():
-            return self._rounded(inputs, seed, device, drawn)
+            return self._rounded(inputs, seed, device, drawn, floor_ulps)
 
     def _rounded(
-        self, inputs: list[Any], seed: int, device: torch.device, drawn: torch.Generator
+        self,
+        inputs: list[Any],
+        seed: int,
+        device: torch.device,
+        drawn: torch.Generator,
+        ulps: Ulps,
     ) -> tuple[torch.Tensor, ...]:
-        nudges = Nudges(drawn, floor_ulps(self.native))
+        nudges = Nudges(drawn, ulps(self.native))
         return self._in_double(inputs, seed, device, nudges=nudges)[0]
 
     def _in_double(

@@ -220,7 +220,11 @@ class Trial:
         names = tuple(self.launches)
         groups = [names, *((name,) for name in names if len(names) > 1)]
         for group in groups:
-            told = (self._matters(sessions.now(), cases, case, group) for case in cases.telling())
+            told = (
+                self._matters(sessions.now(), cases, case, group)
+                for case in cases.telling()
+                if case.name in self.cases  # right with all kernels, that is
+            )
             if any(told):
                 continue
             what = "the candidate's kernels" if group == names else f"the kernel {group[0]}"
