@@ -40,6 +40,18 @@ def test_right_stand_ins_pass_and_wrong_ones_do_not(returned):
     assert found["a stale tile"]["call"] == "softmax"
 
 
+@pytest.mark.parametrize(
+    ("threshold", "returned", "idle"),
+    [("0.5", "t2", []), ("-2.0", "t0, t2", ["t1"]), ("0.5", "t0", ["t1", "t2"])],
+    ids=["all matter", "one is never looked at", "two are never read"],
+)
+def test_a_call_is_idle_where_nothing_depends_on_what_it_makes(threshold, returned, idle):
+    text = TEXT.replace("torch.softmax(t0, dim=1)", "torch.sign(t0)").replace("0.02", threshold)
+    program = parse(text.replace("RETURNED", returned))
+    cases = Cases({"base": program_task(program)}, stand_ins.RULES, seed=5)
+    assert stand_ins.idle_calls(program, cases) == idle
+
+
 def test_the_command_writes_a_record_of_each(monkeypatch, tmp_path):
     drawn = {"text": TEXT.replace("RETURNED", "t1"), "drawn": {"group": "level 5"}}
     other = {**drawn, "drawn": {"group": "level 20"}}

@@ -44,6 +44,8 @@ RULES = Rules(CPU, Precision.STRICT, "pure")
 LEVELS = (1, 2, 5, 20)
 MAX_ELEMENTS, MAX_FLOPS = 1 << 20, 1 << 32
 """Of a value, and of a program: seconds of a core in float64."""
+FILLERS = (437.5, 438.5, 0.0)
+"""What memory holds that nobody has written, as the judge's silence has it: odd, even and zero."""
 TILE = 64
 """Wrong tails are this share of a result."""
 
@@ -179,6 +181,32 @@ def _looks(task: ProgramTask, posed: Posed, outputs: Tensors) -> tuple[str, str]
     return why, ""
 
 
+def idle_calls(program: Program, cases: Cases) -> list[str]:
+    """Calls for which a kernel of their own would look like a decoy: without what it writes, the
+    outputs are right."""
+    posed = [each for each in map(cases.pose_if_defined, cases.telling()) if each is not None]
+    return [
+        call.outputs[0]
+        for number, call in enumerate(program.calls)
+        if not any(_matters(number, each, cases, filler) for each in posed for filler in FILLERS)
+    ]
+
+
+def _matters(number: int, posed: Posed, cases: Cases, filler: float) -> bool:
+    task = cases.variants[posed.case.variant]
+    assert isinstance(task, ProgramTask)
+    silent = task.program.calls[number]
+
+    def silenced(call: Call, results: Tensors) -> Tensors:
+        return tuple(torch.full_like(v, filler) for v in results) if call is silent else results
+
+    try:
+        outputs = run(task.program, posed.inputs, after=silenced)
+    except (RuntimeError, IndexError):  # no index, no probability
+        return True
+    return compare(outputs, posed.answer.outputs, RULES.precision).mismatch is not None
+
+
 def stand_ins(level: int) -> Iterator[Record]:
     """Of each program of a level that a CPU has the operators for."""
     drawn = [each for each in synthetic_v1() if each["drawn"]["group"] == f"level {level}"]
@@ -190,7 +218,7 @@ def stand_ins(level: int) -> Iterator[Record]:
             ignored = ignored_calls(cases)
             yield {
                 "record": "ignored", "program": task.name, "calls": list(ignored),
-                "elements": largest(program),
+                "idle": idle_calls(program, cases), "elements": largest(program),
             }  # fmt: skip
             calls = [i for i, c in enumerate(task.program.calls) if c.outputs[0] not in ignored]
             call = random.Random(number).choice(calls)
