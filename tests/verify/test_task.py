@@ -187,6 +187,19 @@ def test_nudging_leaves_what_the_type_holds():
     assert torch.equal(moved, torch.arange(8, dtype=torch.float64) * 0.5)
 
 
+@pytest.mark.parametrize("moved", ["nudged", "rounded_otherwise"])
+def test_probabilities_stay_probabilities(moved):
+    """Where one is above 1, PyTorch raises; on a GPU that ends the process."""
+    task = FunctionTask(
+        name="loss",
+        get_inputs=lambda: [torch.randn(1000) + 14, torch.randint(0, 2, (1000,)).float()],
+        function=lambda x, y: [F.binary_cross_entropy(torch.sigmoid(x), y)],
+    )
+    inputs = task.inputs(0, "plain", CPU)
+    (loss,) = getattr(task, moved)(inputs, 0, CPU)
+    assert loss.isfinite()
+
+
 def test_rounding_otherwise_leaves_inputs_and_what_follows_from_them_exactly():
     task = function_task(lambda x: [x.relu() * 2.0 > 1.0, x * 0.1], (1000,))
     inputs = task.inputs(0, "plain", CPU)

@@ -149,12 +149,17 @@ def rounded_somehow(value: Any, native: torch.dtype, nudges: Nudges) -> Any:
 
 
 def nudged(value: torch.Tensor, native: torch.dtype, nudges: Nudges) -> torch.Tensor:
-    """Each fp64 element moved by so many ulps of `native` at most."""
+    """Each fp64 element moved by so many ulps of `native` at most. Signs stay, and what lies within
+    -1 and 1 stays there: it may be a probability, and a GPU that is given another ends the
+    process."""
+    if not value.numel():
+        return value
     step = torch.rand(
         value.shape, generator=nudges.generator, device=value.device, dtype=torch.float64
     )
     most = nudges.ulps * torch.finfo(native).eps
-    return value * (1 + most * (2 * step - 1))
+    bound = torch.where(value.abs().amax() <= 1, 1.0, torch.inf)
+    return (value * (1 + most * (2 * step - 1))).clamp(-bound, bound)
 
 
 def run_in_double(
