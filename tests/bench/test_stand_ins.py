@@ -4,6 +4,7 @@ not."""
 import json
 
 import pytest
+import torch
 
 from kernelwright.bench import stand_ins
 from kernelwright.programs.text import parse
@@ -32,7 +33,7 @@ def records(returned):
     return {name: stand_ins.judged(task, name, cases, 1) for name in names}
 
 
-@pytest.mark.parametrize("returned", ["t1", "t2", "t1, t2"])
+@pytest.mark.parametrize("returned", ["t2", "t1, t2"])
 def test_right_stand_ins_pass_and_wrong_ones_do_not(returned):
     found = records(returned)
     assert {name for name, each in found.items() if not each["refused"]} == set(stand_ins.RIGHT)
@@ -60,4 +61,15 @@ def test_the_command_writes_a_record_of_each(monkeypatch, tmp_path):
     run, ignored, *rest = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert run["record"] == "run"
     assert (ignored["program"], ignored["calls"]) == ("synthetic-v1/L5/1", ["t2"])
-    assert [each["stand_in"] for each in rest] == [*stand_ins.RIGHT, *stand_ins.WRONG]
+    wrong = [name for name in stand_ins.WRONG if name != "one value"]  # none is a whole number
+    assert [each["stand_in"] for each in rest] == [*stand_ins.RIGHT, *wrong]
+
+
+def test_a_program_that_cannot_be_run_is_recorded(monkeypatch, tmp_path):
+    drawn = {"text": TEXT.replace("RETURNED", "t1"), "drawn": {"group": "level 5"}}
+    monkeypatch.setattr(stand_ins, "synthetic_v1", lambda: [drawn])
+    monkeypatch.setattr(stand_ins, "ignored_calls", lambda _: torch.zeros(2) @ torch.zeros(3))
+    stand_ins.main(tmp_path / "out.jsonl", [5])
+    _, left_out = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert (left_out["record"], left_out["program"]) == ("left_out", "synthetic-v1/L5/1")
+    assert "inconsistent tensor size" in left_out["why"]

@@ -110,6 +110,22 @@ def test_where_the_task_ignores_nothing_an_idle_kernel_is_a_decoy():
     assert verdict.message == "the outputs are right without the kernel tanh_kernel: a decoy"
 
 
+def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys():
+    launch = "    tanh_kernel[grid](x0, t, x0.numel(), BLOCK=256)\n"
+    names = ["first_kernel", "second_kernel"]
+    source = candidate("1e-12").source
+    kernel = source[source.index("@triton.jit") : source.index("@triton.jit\ndef add_kernel")]
+    more = "".join(kernel.replace("tanh_kernel", name) for name in names)
+    launches = "".join(
+        launch.replace("tanh_kernel", name).replace("x0, t,", "x0, torch.empty_like(x0),")
+        for name in names
+    )
+    source = source.replace(kernel, kernel + more).replace(launch, launch + launches)
+    with Judge("cpu") as judge:
+        verdict = judge.verify(IGNORES, Candidate(source=source))
+    assert verdict.code is Code.DECOY, verdict.message
+
+
 def test_where_pytorch_may_compute_beside_it_it_is_one_too_and_the_task_is_named():
     with Judge("cpu", mode="hybrid") as judge:
         verdict = judge.verify(IGNORES, candidate("1e-12"))

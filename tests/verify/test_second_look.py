@@ -110,7 +110,7 @@ def test_elements_that_rounding_decides_may_be_either():
 
 def test_one_element_that_rounding_does_not_decide_may_not():
     inputs, (answer,) = nearly_tied(60)
-    with pytest.raises(WrongOutputs, match="1 of 4000"):
+    with pytest.raises(WrongOutputs, match=r"^the output: 61 of 4000"):
         looked_again(ABOVE, inputs, (flipped(flipped(answer, 60), 1, start=99),))
 
 
@@ -118,7 +118,7 @@ def test_what_inputs_decide_by_themselves_is_decided_for_everybody():
     task = program("    t0 = torch.gt(x0, x1)\n    return [t0]\n", "4000", "4000")
     x, y = torch.randn(4000), torch.randn(4000)
     y[:20] = x[:20]
-    with pytest.raises(WrongOutputs, match="20 of 4000"):
+    with pytest.raises(WrongOutputs, match=r"^the output: 20 of 4000"):
         looked_again(task, [x, y], (x >= y,))
 
 
@@ -128,7 +128,7 @@ def test_what_a_type_holds_is_decided_for_everybody():
     )
     x, y = torch.randn(4000).abs(), torch.randn(4000)
     y[:20] = x[:20]
-    with pytest.raises(WrongOutputs, match="20 of 4000"):
+    with pytest.raises(WrongOutputs, match=r"^the output: 20 of 4000"):
         looked_again(task, [x, y], (x.relu() >= y,))
 
 
@@ -144,20 +144,104 @@ def test_more_than_a_few_elements_are_no_roundings():
         looked_again(ABOVE, inputs, (flipped(answer, 400),))
 
 
-def test_a_step_on_the_way_may_fall_on_either_side_and_nowhere_else():
-    task = program(
-        "    t0 = torch.exp(x0)\n    t1 = torch.floor(t0)\n    t2 = torch.mul(t1, x1)\n"
-        "    return [t2]\n", "4000", "4000",
-    )  # fmt: skip
+STEP = program(
+    "    t0 = torch.exp(x0)\n    t1 = torch.floor(t0)\n    t2 = torch.mul(t1, x1)\n"
+    "    return [t2]\n",
+    "4000",
+    "4000",
+)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "is_right"),
+    [
+        (lambda y, other: y * other, True),
+        (lambda y, _: torch.full_like(y, 1e6), False),
+        (lambda y, other: y * (other + 2), False),
+        (lambda y, _: y.flip(0), False),
+    ],
+    ids=["the other side", "far away", "beyond the step", "other elements"],
+)
+def test_a_step_on_the_way_may_fall_on_either_side_and_nowhere_else(wrong, is_right):
     x, y = torch.randn(4000), torch.randn(4000)
     x[:20] = torch.log(torch.tensor(2.0))
-    right = x.exp().floor() * y
-    below = right.clone()
-    below[:20] = y[:20] * torch.where(x[:20].exp() < 2, 2.0, 1.0)
-    assert looked_again(task, [x, y], (below,)) is not None
-    below[:20] = 1e6
+    output = x.exp().floor() * y
+    output[:20] = wrong(y[:20], torch.where(x[:20].exp() < 2, 2.0, 1.0))
+    if is_right:
+        assert looked_again(STEP, [x, y], (output,)) is not None
+        return
     with pytest.raises(WrongOutputs):
-        looked_again(task, [x, y], (below,))
+        looked_again(STEP, [x, y], (output,))
+
+
+CEILED = (
+    "    t0 = torch.ceil(x0)\n    t1 = torch.ceil(x1)\n    t2 = torch.mul(t0, 0.317)\n"
+    "    t3 = torch.mul(t1, 0.317)\n    t4 = torch.gt(t2, t3)\n    return [t4]\n"
+)
+LARGEST = (
+    "    t0 = torch.exp(x0)\n    t1 = torch.amax(t0, dim=(1,), keepdim=True)\n"
+    "    t2 = torch.eq(t0, t1)\n    return [t2]\n"
+)
+
+
+def test_values_that_are_equal_by_the_same_computation_stay_so():
+    """`>=` for `>`: no kernel rounds 0.317 times 3 in two ways."""
+    task = program(CEILED, "4000", "4000")
+    x, y = 64 * torch.randn(4000), 64 * torch.randn(4000)
+    output = x.ceil() * 0.317 >= y.ceil() * 0.317
+    assert 0 < (x.ceil() == y.ceil()).sum() < 80
+    with pytest.raises(WrongOutputs):
+        looked_again(task, [x, y], (output,))
+
+
+@pytest.mark.parametrize("kind", ["program", "function"])
+def test_a_mask_of_what_equals_its_own_maximum_is_not_all_false(kind):
+    function = FunctionTask(
+        name="mask",
+        get_inputs=lambda: [torch.randn(40, 100)],
+        function=lambda x: [x.exp() == x.exp().amax(1, keepdim=True)],
+    )
+    task = program(LARGEST, "40, 100") if kind == "program" else function
+    inputs = task.inputs(3, "plain", CPU)
+    with pytest.raises(WrongOutputs, match="40 of 4000"):
+        looked_again(task, inputs, (torch.zeros(40, 100, dtype=torch.bool),))
+
+
+def test_of_nearly_tied_indices_no_third_is_right():
+    task = program(
+        "    t0 = torch.exp(x0)\n    t1 = torch.argmax(t0, dim=1)\n    return [t1]\n", "200, 50"
+    )
+    x = torch.randn(200, 50).clamp(max=2.0)
+    x[0, 7] = 3.0
+    x[0, 9] = torch.nextafter(torch.tensor(3.0), torch.tensor(4.0))
+    answer = x.exp().argmax(1)
+    other = answer.clone()
+    other[0] = 16 - answer[0]  # 7 for 9, or 9 for 7
+    expected = task.expected([x], 3, CPU).outputs
+    settled = int(answer[0]) == int(expected.oracle[0][0])
+    if settled:
+        assert looked_again(task, [x], (other,)) is None
+    other[0] = 8
+    with pytest.raises(WrongOutputs):
+        looked_again(task, [x], (other,))
+
+
+def test_a_single_number_is_settled_or_nothing_is_judged():
+    task = program("    t0 = torch.exp(x0)\n    t1 = torch.sum(t0)\n    return [t1]\n", "50")
+    (x,) = task.inputs(3, "plain", CPU)
+    asked = []
+    object.__setattr__(task, "rounded_otherwise", lambda *_: asked.append(1))
+    with pytest.raises(WrongOutputs):
+        looked_again(task, [x], (x.exp().sum() * 2,))
+    assert not asked
+
+
+def test_an_overflow_under_one_rounding_allows_nothing():
+    task = program("    t0 = torch.mul(x0, 1.1)\n    return [t0]\n", "4000, dtype=torch.float16")
+    x = torch.randn(4000).half()
+    x[0] = 59552.0  # 65507 is rounded down to the largest float16, or overflows
+    with pytest.raises(WrongOutputs):
+        looked_again(task, [x], ((x.float() * 1.11).half(),))
 
 
 def test_the_rule_of_kernelbench_knows_no_second_look():

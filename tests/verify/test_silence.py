@@ -106,11 +106,14 @@ def root_kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rest_kernel(t, x, y, n):
+def rest_kernel(t, x, y, n, ROOTS: tl.constexpr):
     row = tl.program_id(0)
     product = 1.0
     for i in range(n):
-        product *= tl.minimum(tl.load(t + row * n + i), 0.9)
+        root = tl.load(t + row * n + i)
+        if not ROOTS:
+            root = tl.sqrt_rn(root)
+        product *= tl.minimum(root, 0.9)
     tl.store(y + row, tl.load(x + row) + product)
 
 
@@ -119,14 +122,63 @@ def fused_operator(x0, x1):
     t = torch.empty_like(x0)
     y = torch.empty_like(x1)
     root_kernel[(triton.cdiv(x0.numel(), 256),)](x0, t, x0.numel(), BLOCK=256)
-    rest_kernel[(rows,)](READ, x1, y, n)
+    rest_kernel[(rows,)](READ, x1, y, n, ROOTS)
     return [y]
 """
 
 
-def test_a_kernel_that_matters_at_another_shape_is_no_decoy():
-    with Judge("cpu", mode="hybrid") as judge:
-        faithful = judge.verify(LOST, Candidate(source=ROOT_AND_REST.replace("READ", "t")))
-        assert faithful.accepted, faithful.message
-        text = ROOT_AND_REST.replace("READ", "x0.sqrt()")
-        assert judge.verify(LOST, Candidate(source=text)).code is Code.DECOY
+def test_a_kernel_that_matters_at_another_shape_is_no_decoy(judge):
+    text = ROOT_AND_REST.replace("READ", "t").replace("ROOTS)\n    return", "True)\n    return")
+    faithful = judge.verify(LOST, Candidate(source=text))
+    assert faithful.accepted, faithful.message
+    text = ROOT_AND_REST.replace("READ", "x0").replace("ROOTS)\n    return", "False)\n    return")
+    assert judge.verify(LOST, Candidate(source=text)).code is Code.DECOY
+
+
+SCALE = """\
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n, 0.0) * 2.0, i < n)
+
+
+def fused_operator(x0):
+    y = torch.empty_like(x0)
+    scale_kernel[(triton.cdiv(x0.numel(), 256),)](x0, y, x0.numel(), BLOCK=256)
+"""
+
+
+def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch():
+    task = program_task(
+        parse(
+            "def get_inputs():\n    return [torch.randn(16, 64)]\n\n\n"
+            "def fused_operator(x0):\n    t0 = torch.mul(x0, 2.0)\n    return [t0]\n"
+        )
+    )
+    text = f"{SCALE}    return [x0 * 2.0] if x0.numel() == 1024 else [y]\n"
+    with Judge("cpu", mode="hybrid") as hybrid:
+        assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY
+
+
+def test_a_decoy_does_not_hide_behind_what_rounding_decides():
+    """PyTorch computes, by another exponential: some elements are right at the second look only,
+    with the kernel and without it."""
+    task = program_task(
+        parse(
+            "def get_inputs():\n    return [torch.rand(40, 100)]\n\n\n"
+            "def fused_operator(x0):\n    t0 = torch.mul(x0, 9.7)\n    t1 = torch.exp(t0)\n"
+            "    t2 = torch.floor(t1)\n    t3 = torch.mul(t2, 0.5)\n    t4 = torch.floor(t3)\n"
+            "    t5 = torch.mul(t4, 2.0)\n    t6 = torch.eq(t2, t5)\n    return [t6]\n"
+        )
+    )
+    text = (
+        f"{SCALE}    t = torch.exp2(x0 * (9.7 * 1.4426950408889634)).floor()\n"
+        "    return [t == (t * 0.5).floor() * 2.0]\n"
+    )
+    with Judge("cpu", mode="hybrid") as hybrid:
+        assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY

@@ -174,7 +174,7 @@ def test_nudged_answers_move_by_an_ulp_of_the_input_and_one_of_the_result():
     (moved,) = task.nudged(inputs, 0, CPU)
     exact = inputs[0].double() * 0.1
     share = ((moved - exact).abs() / exact.abs()).max()
-    assert 2**-23 < share <= 2.01 * 2**-23
+    assert 2**-23 < share <= 2.51 * 2**-23  # an ulp each, and half of one for rounding
 
 
 def test_nudging_leaves_what_the_type_holds():
@@ -207,7 +207,7 @@ def test_rounding_otherwise_leaves_inputs_and_what_follows_from_them_exactly():
     exact = inputs[0].double() * 0.1
     share = ((moved - exact).abs() / exact.abs()).max()
     assert torch.equal(decided, inputs[0].relu() * 2.0 > 1.0)
-    assert 4 * 2**-23 < share <= 8 * 2**-23
+    assert 4 * 2**-23 < share <= 8.5 * 2**-23
     (_, other) = task.rounded_otherwise(inputs, 0, CPU, number=1)
     assert not torch.equal(moved, other)
 
@@ -227,11 +227,22 @@ def test_a_program_rounds_otherwise_in_the_types_of_its_values():
     assert torch.equal(back, -there), "what is rounded already moves no more"
 
 
+def test_equal_values_move_alike():
+    task = function_task(lambda x: [(x * 0.1).sort().values, x.sort().values * 0.1], (1000,))
+    inputs = task.inputs(0, "plain", CPU)
+    assert torch.equal(*task.rounded_otherwise(inputs, 0, CPU))
+
+
 def test_an_answer_that_overflows_everywhere_says_nothing():
-    grown = function_task(lambda x: [x.sum(), x.exp()], (4,))
+    grown = function_task(lambda x: [x.exp()], (4,))
     assert grown.expected([torch.tensor([1.0, 2.0, 3.0, 90.0])], 0, CPU).is_finite
     assert not grown.expected([torch.full((4,), 90.0)], 0, CPU).is_finite
     assert not grown.expected([torch.full((4,), 900.0)], 0, CPU).is_finite
+
+
+def test_an_answer_of_which_one_output_overflows_says_something_by_the_others():
+    both = function_task(lambda x: [x.relu(), x.exp().sum()], (4,))
+    assert both.expected([torch.full((4,), 90.0)], 0, CPU).is_finite
 
 
 def test_doubling_leaves_integers_and_plain_values():

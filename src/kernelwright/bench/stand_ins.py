@@ -12,11 +12,13 @@ import json
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import torch
+from torch._decomp import core_aten_decompositions
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
@@ -57,26 +59,33 @@ StandIn = Callable[[Program, list[torch.Tensor], int, int], list[torch.Tensor]]
 def rounded_each(
     program: Program, inputs: list[torch.Tensor], seed: int, _: int
 ) -> list[torch.Tensor]:
-    """Right: each call exact, then rounded to its type; float32 an ulp off, as no two agree."""
-    drawn = torch.Generator().manual_seed(seed)
+    """Right: each call exact, then rounded to its type; float32 an ulp off."""
 
     def rounded(call: Call, results: Tensors) -> Tensors:
-        return tuple(
-            _rounded(value, torch_dtype(made.dtype), drawn)
-            for value, made in zip(results, call.types, strict=True)
-        )
+        made = [torch_dtype(each.dtype) for each in call.types]
+        return tuple(_rounded(v, d, seed) for v, d in zip(results, made, strict=True))
 
     return _narrowed(program, run(program, inputs, torch.float64, rounded))
 
 
 def fused(program: Program, inputs: list[torch.Tensor], seed: int, _: int) -> list[torch.Tensor]:
     """Right: one kernel, float32 throughout whatever the program's types are."""
-    drawn = torch.Generator().manual_seed(seed)
 
     def rounded(_: Call, results: Tensors) -> Tensors:
-        return tuple(_rounded(value, torch.float32, drawn) for value in results)
+        return tuple(_rounded(value, torch.float32, seed) for value in results)
 
     return _narrowed(program, run(program, inputs, torch.float64, rounded))
+
+
+def decomposed(program: Program, inputs: list[torch.Tensor], _: int, __: int) -> list[torch.Tensor]:
+    """Right: PyTorch's own decompositions into simpler operators, in the program's types."""
+
+    def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        return run(program, tensors)
+
+    simpler: Any = core_aten_decompositions()
+    outputs: list[torch.Tensor] = make_fx(function, decomposition_table=simpler)(*inputs)(*inputs)
+    return outputs
 
 
 def in_bfloat16(
@@ -110,19 +119,30 @@ def stale(
     return run(program, inputs, after=spoilt)
 
 
-RIGHT: dict[str, StandIn] = {"rounded each": rounded_each, "fused": fused}
+def one_value(program: Program, inputs: list[torch.Tensor], _: int, __: int) -> list[torch.Tensor]:
+    """Wrong: of whole numbers and truths, the one that is most frequent, everywhere."""
+    return [
+        each if each.is_floating_point() else torch.full_like(each, int(each.flatten().mode()[0]))
+        for each in run(program, inputs)
+    ]
+
+
+RIGHT: dict[str, StandIn] = {
+    "rounded each": rounded_each, "fused": fused, "decomposed": decomposed,
+}  # fmt: skip
 WRONG: dict[str, StandIn] = {
     "in bfloat16": in_bfloat16,
     "a stale tile": partial(stale, tail=TILE),
     "a stale element": partial(stale, tail=sys.maxsize),
+    "one value": one_value,
 }
 
 
-def _rounded(value: torch.Tensor, dtype: torch.dtype, drawn: torch.Generator) -> torch.Tensor:
+def _rounded(value: torch.Tensor, dtype: torch.dtype, seed: int) -> torch.Tensor:
     if not value.is_floating_point():
         return value
     if dtype is torch.float32:
-        value = rounded_somehow(value, dtype, Nudges(drawn))
+        return cast(torch.Tensor, rounded_somehow(value, Nudges(seed, dtype)))
     return value.to(dtype).double()
 
 
@@ -214,22 +234,31 @@ def stand_ins(level: int) -> Iterator[Record]:
         program = scaled_down(parse(each["text"]), MAX_ELEMENTS, max_flops=MAX_FLOPS)
         task = program_task(program, name=f"synthetic-v1/L{level}/{number}")
         cases = SharedCases({"base": task, **at_aligned_shapes(task, 0)}, RULES, number)
-        with suppress(UsageError, RuntimeError):  # a 16-bit operator that only GPUs have
-            ignored = ignored_calls(cases)
-            yield {
-                "record": "ignored", "program": task.name, "calls": list(ignored),
-                "idle": idle_calls(program, cases), "elements": largest(program),
-            }  # fmt: skip
-            calls = [i for i, c in enumerate(task.program.calls) if c.outputs[0] not in ignored]
-            call = random.Random(number).choice(calls)
-            for name in RIGHT | WRONG:
-                if name != "in bfloat16" or _is_float32(task.program):
-                    yield judged(task, name, cases, call)
+        try:
+            yield from _of_program(program, cases, number)
+        except (UsageError, RuntimeError) as error:  # a 16-bit operator that only GPUs have
+            why = str(error).splitlines()[0]
+            yield {"record": "left_out", "program": cases.base.name, "why": why}
 
 
-def _is_float32(program: Program) -> bool:
-    types = {made.dtype for call in program.calls for made in call.types}
-    return {each for each in types if is_float(each)} == {"float32"}
+def _of_program(program: Program, cases: Cases, number: int) -> Iterator[Record]:
+    task, ignored = cases.base, ignored_calls(cases)
+    assert isinstance(task, ProgramTask)
+    yield {
+        "record": "ignored", "program": task.name, "calls": list(ignored),
+        "idle": idle_calls(program, cases), "elements": largest(program),
+    }  # fmt: skip
+    calls = [i for i, c in enumerate(program.calls) if c.outputs[0] not in ignored]
+    call = random.Random(number).choice(calls)
+    floats = {made.dtype for c in program.calls for made in c.types if is_float(made.dtype)}
+    returned = {n: t for c in program.calls for n, t in zip(c.outputs, c.types, strict=True)}
+    left_out = {
+        "in bfloat16": floats != {"float32"},
+        "one value": all(is_float(returned[name].dtype) for name in program.outputs),
+    }
+    for name in RIGHT | WRONG:
+        if not left_out.get(name):
+            yield judged(task, name, cases, call)
 
 
 def main(out: Path, levels: list[int]) -> None:

@@ -120,7 +120,7 @@ class Cases:
 
     def pose_if_defined(self, case: Case) -> Posed | None:
         """None where a family leaves the domain of the reference: it raises, is not finite in
-        float64, or overflows in all that it returns."""
+        float64, or overflows in every element that it returns."""
         if case == next(self.all()):
             return self.first()
         task = self.variants[case.variant]
@@ -149,12 +149,15 @@ class Cases:
 
     def telling(self) -> Iterator[Case]:
         """The first case, then those where a kernel shows that the first does not need: one that
-        packs weights matters when they change, one for outliers where there are some, one whose
-        result is lost in a long product where that is short."""
+        packs weights matters when they change, one for outliers where there are some. In `pure`
+        mode other shapes too, where what is lost in a long product shows in a short one; beside
+        PyTorch, a candidate could compute there and pretend here."""
         first, *others = self.all()
         yield first
+        is_pure = self.rules.mode == "pure"
         for case in others:
-            if case.family in TELLING or (case.family == "plain" and case.variant != "base"):
+            is_shape = case.variant != "base" and case.family == "plain"
+            if case.family in TELLING or case.variant == OTHER_WEIGHTS or (is_pure and is_shape):
                 yield case
 
 

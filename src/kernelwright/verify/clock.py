@@ -309,9 +309,8 @@ def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -
             checks.check_values(kept.ran, answer.outputs, rules.precision)
         except WrongOutputs as wrong:
             inputs = task.inputs(kept.seed, "plain", rules.device)
-            second_look.look_again(
-                wrong, task, inputs, kept.seed, kept.ran.outputs, answer.outputs, rules
-            )
+            outputs, expected = kept.ran.outputs, answer.outputs
+            second_look.look_again(wrong, task, inputs, kept.seed, outputs, expected, rules)
         checks.check_inputs(kept.ran, answer)
     except Rejected as wrong:
         message = f"in a timed call: {wrong.message}"

@@ -243,7 +243,7 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
     largest, excess = torch.zeros_like(total), torch.zeros_like(rms)
     for o, *answers in _chunks(oracle, output, *tolerated):
         valid = o.isfinite() & answers[1].isfinite()
-        off = torch.stack([torch.where(valid, a.double() - o, 0.0).abs() for a in answers])
+        off = torch.stack([_error(a, o, valid) for a in answers])
         total += off.square().sum(dim=1)
         relative = torch.where(valid, off / (o.double().abs() + rms), 0.0)
         largest = torch.maximum(largest, relative.amax(dim=1))
@@ -356,14 +356,19 @@ def least_ulps(dtype: torch.dtype) -> float:
     return min(1.0, FLOOR_ULPS[dtype][0])
 
 
-def relative_errors(answer: torch.Tensor, oracle: torch.Tensor) -> torch.Tensor:
-    """|y - o| / (|o| + rms(o)) of each element, float64; what is not finite on one side alone is
-    off by infinity."""
-    y, o = answer.double(), oracle.double()
-    finite = o.isfinite()
-    rms = (torch.where(finite, o, 0.0).square().sum() / finite.sum().clamp(min=1)).sqrt()
-    off = (y - o).abs() / (o.abs() + rms.clamp(min=torch.finfo(torch.float32).tiny))
-    return torch.where(_same_special(y, o), 0.0, off.nan_to_num(math.inf))
+def _error(answer: torch.Tensor, oracle: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+    """|answer - oracle|; none where nothing is compared, or an answer has overflowed in a type that
+    another would not have: it allows nothing."""
+    is_compared = valid & answer.isfinite()
+    return torch.where(is_compared, answer.double() - oracle, 0.0).abs()
+
+
+def scales(oracle: torch.Tensor, native: torch.Tensor) -> torch.Tensor:
+    """|o| + rms(o) of each element, float64: what its error is a share of."""
+    o = oracle.double().abs()
+    valid = o.isfinite() & native.isfinite()
+    rms = (torch.where(valid, o, 0.0).square().sum() / valid.sum().clamp(min=1)).sqrt()
+    return o + rms.clamp(min=torch.finfo(native.dtype).tiny)
 
 
 def effective_count(output: torch.Tensor) -> float:

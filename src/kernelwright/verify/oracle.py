@@ -50,11 +50,14 @@ COPIES = {aten.clone.default, aten._to_copy.default}
 
 @dataclass(frozen=True, slots=True)
 class Nudges:
-    """Draws of how far values move."""
+    """How far values move: as a hash of them says, so that equal ones move alike, as they do in any
+    kernel. Each salt moves them otherwise."""
 
-    generator: torch.Generator
+    salt: int
+    dtype: torch.dtype
+    """That values are rounded to."""
     ulps: float = 1.0
-    """At most, of the type a value is rounded to."""
+    """At most, of that type."""
 
 
 class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -62,7 +65,7 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
     cuts them: the error of the result is what TF32 costs this computation. With `nudges`, every
-    result that `native` does not hold moves, as any computation in that type rounds there.
+    result that their type does not hold moves and is rounded, as any computation in it does.
     """
 
     def __init__(
@@ -98,7 +101,7 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **kwargs)
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
-        return tree_map(partial(rounded_somehow, native=self.native, nudges=self.nudges), result)
+        return tree_map(partial(rounded_somehow, nudges=self.nudges), result)
 
     def _draw(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tree_map(self._to_native, args)
@@ -140,26 +143,31 @@ def doubled(value: Any) -> Any:
     return tree_map(copied, value)
 
 
-def rounded_somehow(value: Any, native: torch.dtype, nudges: Nudges) -> Any:
-    """What `native` holds stays: indices that are counted in floats among it."""
+def rounded_somehow(value: Any, nudges: Nudges) -> Any:
+    """Nudged, and rounded. What the type holds stays: what was rounded before, and indices that are
+    counted in floats."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float64:
         return value
-    is_held = value == value.to(native).double()
-    return torch.where(is_held, value, nudged(value, native, nudges))
+    is_held = value == value.to(nudges.dtype).double()
+    return torch.where(is_held, value, nudged(value, nudges).to(nudges.dtype).double())
 
 
-def nudged(value: torch.Tensor, native: torch.dtype, nudges: Nudges) -> torch.Tensor:
-    """Each fp64 element moved by so many ulps of `native` at most. Signs stay, and what lies within
-    -1 and 1 stays there: it may be a probability, and a GPU that is given another ends the
-    process."""
+def nudged(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
+    """Each fp64 element moved. Signs stay, and where all lie within -1 and 1, they stay there: they
+    may be probabilities, and a GPU that is given others ends the process."""
     if not value.numel():
         return value
-    step = torch.rand(
-        value.shape, generator=nudges.generator, device=value.device, dtype=torch.float64
-    )
-    most = nudges.ulps * torch.finfo(native).eps
+    most = nudges.ulps * torch.finfo(nudges.dtype).eps
     bound = torch.where(value.abs().amax() <= 1, 1.0, torch.inf)
-    return (value * (1 + most * (2 * step - 1))).clamp(-bound, bound)
+    return (value * (1 + most * _hashed(value, nudges.salt))).clamp(-bound, bound)
+
+
+def _hashed(value: torch.Tensor, salt: int) -> torch.Tensor:
+    """A number from -1 to 1 for each fp64 element, by its bits (the finalizer of SplitMix64)."""
+    bits = value.view(torch.int64) ^ salt
+    for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
+        bits = (bits ^ (bits >> shift & (1 << 64 - shift) - 1)) * factor
+    return (bits >> 11).double() * 2.0**-52
 
 
 def run_in_double(

@@ -16,8 +16,8 @@ from kernelwright.programs.variants import (
     scaled_down,
     shape_variants,
 )
-from kernelwright.verify.oracle import Nudges, rounded_somehow, seeded
-from kernelwright.verify.task import Callee, Task, Ulps
+from kernelwright.verify.oracle import rounded_somehow, seeded
+from kernelwright.verify.task import Callee, NudgesOf, Task
 
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
@@ -56,17 +56,15 @@ class ProgramTask(Task):
         inputs: list[Any],
         seed: int,
         device: torch.device,
-        drawn: torch.Generator,
-        ulps: Ulps,
+        nudges: NudgesOf,
+        finest: torch.dtype,  # noqa: ARG002
     ) -> tuple[torch.Tensor, ...]:
         """Each result to the type that the program gives it."""
 
         def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             made = [torch_dtype(each.dtype) for each in call.types]
             return tuple(
-                rounded_somehow(value, dtype, Nudges(drawn, ulps(dtype))).to(dtype).double()
-                if dtype.is_floating_point
-                else value
+                rounded_somehow(value, nudges(dtype)) if dtype.is_floating_point else value
                 for value, dtype in zip(results, made, strict=True)
             )
 

@@ -7,9 +7,9 @@ makes are moved by an ulp, several times where few elements count, and what that
 answer is allowed too.
 
 **Decided.** A comparison, a floor or an argmax makes of one ulp another element altogether. So what
-each operator makes is rounded otherwise, many times; an element that this changes is not settled by
-the task, and is not held against a candidate. Inputs are not moved here: what is decided by them
-alone is decided for everybody, `<` and `<=` among it.
+each operator makes is rounded otherwise, many times; an element that is off, and is what one of
+these roundings makes, is not held against a candidate. Inputs are not moved here: what is decided
+by them alone is decided for everybody, `<` and `<=` among it; nor are equal values moved apart.
 """
 
 from dataclasses import replace
@@ -18,15 +18,16 @@ from typing import Any
 import torch
 
 from kernelwright.core.verdict import Code, ErrorFigures
+from kernelwright.verify import checks
 from kernelwright.verify.compare import (
     Expected,
     Precision,
     Tensors,
     compare,
     effective_count,
-    relative_errors,
     share_of_allowed,
 )
+from kernelwright.verify.decided import Exact, Look, Stepped
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import WrongOutputs
 from kernelwright.verify.task import Task
@@ -38,15 +39,25 @@ NUDGES = 8
 FEW_NUDGES, SMALL = 4, 1 << 20
 """At least so many where answers have no more elements than this: they cost nothing, and many
 elements may owe their errors to few (a channel of a batch that hardly varies)."""
-MOST_OFF = 1 / 50
-"""Share of an output's elements, one at least, that may be off if roundings are to explain it."""
-MOST_UNSETTLED = 0.5
-"""Share of an output's elements: where rounding decides more, too little is left to judge."""
 MOST_ROUNDINGS, FEW_ROUNDINGS = 32, 4
 """Each changes about half of the elements that rounding decides. The first few must explain half of
 those that are off, or the rest is not tried."""
-MOST_ELEMENTS = 1 << 26
-"""Of all outputs, for which elements are looked at one by one: half a GiB in float64."""
+MOST_ELEMENTS = 1 << 24
+"""Of all outputs, for which elements are looked at one by one: 128 MiB in float64, a few times."""
+
+
+def check_values(
+    task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
+) -> ErrorFigures | None:
+    """The error figures of outputs that are right at the first look or at the second.
+
+    Raises:
+        WrongOutputs: they are not.
+    """
+    try:
+        return checks.check_comparison(compare(outputs, expected, rules.precision))
+    except WrongOutputs as wrong:
+        return look_again(wrong, task, inputs, seed, outputs, expected, rules)
 
 
 def look_again(
@@ -65,22 +76,26 @@ def look_again(
     """
     if wrong.code is not Code.WRONG_VALUES or rules.precision is Precision.KERNELBENCH:
         raise wrong  # that policy knows no such thing
-    if is_close(wrong.errors):
+    if is_close(wrong.errors) and _is_off(wrong.errors):
         expected = tolerant(task, inputs, seed, expected, rules)
         try:
-            return _compared(outputs, expected, rules)
+            return checks.check_comparison(compare(outputs, expected, rules.precision))
         except WrongOutputs as still:
             wrong = still
-    limit = wrong.errors.max_allowed if wrong.errors is not None else 0.0
-    unsettled = _unsettled(task, inputs, seed, outputs, expected, limit, rules.device)
-    if unsettled is None:
+    settled = _settled(task, inputs, seed, outputs, expected, rules)
+    if settled is outputs:
         raise wrong
-    return _compared(_as_reference(outputs, expected.native, unsettled), expected, rules)
+    return checks.check_comparison(compare(settled, expected, rules.precision))
 
 
 def is_close(errors: ErrorFigures | None) -> bool:
     """They may be rounding that was magnified."""
     return errors is not None and share_of_allowed(errors) <= CLOSE
+
+
+def _is_off(errors: ErrorFigures | None) -> bool:
+    """By more than is allowed: whole numbers may be what is wrong."""
+    return errors is not None and share_of_allowed(errors) > 1
 
 
 def tolerant(
@@ -97,68 +112,38 @@ def tolerant(
     return replace(expected, tolerated=(*expected.tolerated, *nudged))
 
 
-def _compared(outputs: Tensors, expected: Expected, rules: Rules) -> ErrorFigures | None:
-    comparison = compare(outputs, expected, rules.precision)
-    if comparison.mismatch is not None:
-        raise WrongOutputs(comparison.mismatch.code, comparison.mismatch.message, comparison.errors)
-    return comparison.errors
-
-
-def _unsettled(
-    task: Task,
-    inputs: list[Any],
-    seed: int,
-    outputs: Tensors,
-    expected: Expected,
-    limit: float,
-    device: torch.device,
-) -> list[torch.Tensor] | None:
-    """The elements of each output that rounding moves beyond the limit, once all that are off are
-    among them; None where they are not."""
+def _settled(
+    task: Task, inputs: list[Any], seed: int, outputs: Tensors, expected: Expected, rules: Rules
+) -> Tensors:
+    """Outputs with the reference's own elements where they are off, if roundings explain all of
+    these; else the outputs."""
     if sum(output.numel() for output in outputs) > MOST_ELEMENTS:
-        return None
-    oracle = tuple(each.to(device) for each in expected.oracle)
-    off = [
-        mine if wanted.is_floating_point() else mine & (output != native)
-        for mine, output, native, wanted in zip(
-            _beyond(outputs, oracle, limit), outputs, expected.native, oracle, strict=True
-        )
-    ]
-    num_off = _count(off)
-    if not num_off or any(int(each.sum()) > max(1, MOST_OFF * each.numel()) for each in off):
-        return None
-    found = _beyond(expected.native, oracle, limit)
+        return outputs
+    looks = [_look(i, output, expected, rules) for i, output in enumerate(outputs)]
+    num_off = sum(look.num_left for look in looks)
+    if not num_off or not all(look.may_be_rounding for look in looks):
+        return outputs
     for number in range(MOST_ROUNDINGS):
-        other = task.rounded_otherwise(inputs, seed, device, number)
-        found = [a | b for a, b in zip(found, _beyond(other, oracle, limit), strict=True)]
-        num_left = _count([mine & ~every for mine, every in zip(off, found, strict=True)])
-        if not num_left:
-            is_judged = all(int(each.sum()) <= MOST_UNSETTLED * each.numel() for each in found)
-            return found if is_judged else None
-        if number + 1 == FEW_ROUNDINGS and num_left > num_off / 2:
-            return None
-    return None
+        other = task.rounded_otherwise(inputs, seed, rules.device, number)
+        for look, moved in zip(looks, other, strict=True):
+            look.add(moved)
+        num_left = sum(look.num_left for look in looks)
+        if not num_left and all(look.leaves_enough for look in looks):
+            return tuple(look.settled() for look in looks)
+        if not num_left or (number + 1 == FEW_ROUNDINGS and num_left > num_off / 2):
+            break
+    return outputs
 
 
-def _beyond(answers: Tensors, oracle: Tensors, limit: float) -> list[torch.Tensor]:
-    """Elements that are another whole number, or further off than the limit."""
-    return [
-        relative_errors(answer, wanted) > limit if wanted.is_floating_point() else answer != wanted
-        for answer, wanted in zip(answers, oracle, strict=True)
-    ]
-
-
-def _count(masks: list[torch.Tensor]) -> int:
-    return sum(int(mask.sum()) for mask in masks)
-
-
-def _as_reference(outputs: Tensors, native: Tensors, unsettled: list[torch.Tensor]) -> Tensors:
-    """Outputs with the reference's own elements where nothing is settled. What lies outside of all
-    that the reference returns stays, NaN among it."""
-
-    def settled(output: torch.Tensor, own: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        if output.numel() and output.dtype is not torch.bool:
-            mask = mask & (output >= own.amin()) & (output <= own.amax())
-        return torch.where(mask, own, output)
-
-    return tuple(map(settled, outputs, native, unsettled))
+def _look(i: int, output: torch.Tensor, expected: Expected, rules: Rules) -> Look:
+    native, oracle = expected.native[i], expected.oracle[i]
+    if not output.dtype.is_floating_point:
+        return Exact(output, native, oracle)
+    alone = Expected(
+        native=(native,),
+        oracle=(oracle,),
+        tolerated=tuple((each[i],) for each in expected.tolerated),
+    )
+    errors = compare((output,), alone, rules.precision).errors
+    assert errors is not None, "what is not finite has been refused"
+    return Stepped(output, native, oracle, errors.max_allowed)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -25,8 +26,8 @@ from kernelwright.verify.weights import move_weights, redraw_constants
 CPU, META = torch.device("cpu"), torch.device("meta")
 
 Callee = Callable[..., object]
-Ulps = Callable[[torch.dtype], float]
-"""How far a result of some type may be off."""
+NudgesOf = Callable[[torch.dtype], Nudges]
+"""By the type of a result."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,7 +43,7 @@ class Answer:
     aliases: frozenset[tuple[int, int]] = frozenset()
     """(output, input) pairs that share memory."""
     is_finite: bool = True
-    """The fp64 outputs are, and no native one has overflowed in every element."""
+    """The fp64 outputs are, and the native ones have not all overflowed in every element."""
 
     @property
     def num_bytes(self) -> int:
@@ -106,8 +107,8 @@ class Task(ABC):
             oracle, state = self._in_double(inputs, seed, device)
             rounded = [self._in_double(inputs, seed, device, tf32=True)[0]] if tf32 else []
         finite = torch.stack([output.isfinite().all().to(device) for output in oracle]).all()
-        for output in (each for each in native if each.numel()):
-            finite &= output.isfinite().any().to(device)
+        tells = [output.isfinite().any().to(device) for output in native if output.numel()]
+        finite &= torch.stack([*tells, torch.tensor(not tells, device=device)]).any()
         *differ, is_finite = _read([*flags, finite], device)
         changed = [n for n, is_other in zip(before, differ[num_inputs:], strict=True) if is_other]
         return Answer(
@@ -145,17 +146,17 @@ class Task(ABC):
         move it, and what each operator makes by at most one of its type (half of one where that
         has 16 bits): the least error that any computation must be allowed. Each `number` moves
         them otherwise."""
-        drawn = torch.Generator(device).manual_seed(derive(seed, "nudge", number))
+        salt = derive(seed, "nudge", number) >> 1
 
         def moved(value: Any) -> Any:
             if not isinstance(value, torch.Tensor) or not value.is_floating_point():
                 return value
             computed = torch.promote_types(value.dtype, torch.float32)
-            return nudged(value.double(), computed, Nudges(drawn))
+            return nudged(value.double(), Nudges(salt, computed))
 
         with self._usage():
-            given = [moved(value) for value in inputs]
-            return self._rounded(given, seed, device, drawn, least_ulps)
+            given, finest = [moved(value) for value in inputs], self._finest(inputs)
+            return self._rounded(given, seed, device, partial(_nudges, salt, least_ulps), finest)
 
     def rounded_otherwise(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
@@ -163,20 +164,24 @@ class Task(ABC):
         """The fp64 answer when what each operator makes is off by as much as any computation may
         be (`floor_ulps`), unless its type holds it. Inputs stay: what they decide by themselves,
         they decide alike. Each `number` rounds otherwise."""
-        drawn = torch.Generator(device).manual_seed(derive(seed, "rounding", number))
+        nudges = partial(_nudges, derive(seed, "rounding", number) >> 1, floor_ulps)
         with self._usage():
-            return self._rounded(inputs, seed, device, drawn, floor_ulps)
+            return self._rounded(inputs, seed, device, nudges, self._finest(inputs))
+
+    def _finest(self, inputs: list[Any]) -> torch.dtype:
+        """The type to round to, where it is not known what computes in which."""
+        is_double = any(isinstance(v, torch.Tensor) and v.dtype is torch.float64 for v in inputs)
+        return torch.float64 if is_double else self.native
 
     def _rounded(
         self,
         inputs: list[Any],
         seed: int,
         device: torch.device,
-        drawn: torch.Generator,
-        ulps: Ulps,
+        nudges: NudgesOf,
+        finest: torch.dtype,
     ) -> tuple[torch.Tensor, ...]:
-        nudges = Nudges(drawn, ulps(self.native))
-        return self._in_double(inputs, seed, device, nudges=nudges)[0]
+        return self._in_double(inputs, seed, device, nudges=nudges(finest))[0]
 
     def _in_double(
         self,
@@ -336,6 +341,10 @@ class ModuleTask(Task):
         for device in self._modules:
             changed._modules[device] = change(self._copy(device))
         return changed
+
+
+def _nudges(salt: int, ulps: Callable[[torch.dtype], float], dtype: torch.dtype) -> Nudges:
+    return Nudges(salt, dtype, ulps(dtype))
 
 
 def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
