@@ -93,24 +93,34 @@ def test_of_a_function_nothing_is_known():
     assert ignored_in(task) == ()
 
 
-@pytest.mark.parametrize("grade", ["fresh", "recycled"])
-def test_a_faithful_kernel_for_what_the_task_ignores_is_no_decoy(grade):
-    with Judge("cpu", grade=grade) as judge:
-        verdict = judge.verify(IGNORES, candidate("1e-12"))
-        assert verdict.accepted, verdict.message
-        (said,) = [each for each in verdict.advice if "without the kernel" in each]
-        assert "tanh_kernel: the task does not depend on t0, t1 either" in said
-
-
-def test_where_the_task_ignores_nothing_an_idle_kernel_is_a_decoy():
+@pytest.fixture(scope="module")
+def judge():
     with Judge("cpu") as judge:
-        assert judge.verify(NEEDS, candidate("0.5")).accepted
-        verdict = judge.verify(NEEDS, Candidate(source=IDLE.replace("FACTOR", "0.5")))
+        yield judge
+
+
+@pytest.fixture(scope="module")
+def recycled():
+    with Judge("cpu", grade="recycled") as judge:
+        yield judge
+
+
+@pytest.mark.parametrize("grade", ["judge", "recycled"])
+def test_a_faithful_kernel_for_what_the_task_ignores_is_no_decoy(grade, request):
+    verdict = request.getfixturevalue(grade).verify(IGNORES, candidate("1e-12"))
+    assert verdict.accepted, verdict.message
+    (said,) = [each for each in verdict.advice if "without the kernel" in each]
+    assert "tanh_kernel: the task does not depend on t0, t1 either" in said
+
+
+def test_where_the_task_ignores_nothing_an_idle_kernel_is_a_decoy(judge):
+    assert judge.verify(NEEDS, candidate("0.5")).accepted
+    verdict = judge.verify(NEEDS, Candidate(source=IDLE.replace("FACTOR", "0.5")))
     assert verdict.code is Code.DECOY
     assert verdict.message == "the outputs are right without the kernel tanh_kernel: a decoy"
 
 
-def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys():
+def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys(judge):
     launch = "    tanh_kernel[grid](x0, t, x0.numel(), BLOCK=256)\n"
     names = ["first_kernel", "second_kernel"]
     source = candidate("1e-12").source
@@ -121,8 +131,7 @@ def test_more_idle_kernels_than_the_task_ignores_calls_are_decoys():
         for name in names
     )
     source = source.replace(kernel, kernel + more).replace(launch, launch + launches)
-    with Judge("cpu") as judge:
-        verdict = judge.verify(IGNORES, Candidate(source=source))
+    verdict = judge.verify(IGNORES, Candidate(source=source))
     assert verdict.code is Code.DECOY, verdict.message
 
 

@@ -153,7 +153,13 @@ def fused_operator(x0):
 """
 
 
-def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch():
+@pytest.fixture(scope="module")
+def hybrid():
+    with Judge("cpu", mode="hybrid") as judge:
+        yield judge
+
+
+def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch(hybrid):
     task = program_task(
         parse(
             "def get_inputs():\n    return [torch.randn(16, 64)]\n\n\n"
@@ -161,11 +167,10 @@ def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch():
         )
     )
     text = f"{SCALE}    return [x0 * 2.0] if x0.numel() == 1024 else [y]\n"
-    with Judge("cpu", mode="hybrid") as hybrid:
-        assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY
+    assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY
 
 
-def test_a_decoy_does_not_hide_behind_what_rounding_decides():
+def test_a_decoy_does_not_hide_behind_what_rounding_decides(hybrid):
     """PyTorch computes, by another exponential: some elements are right at the second look only,
     with the kernel and without it."""
     task = program_task(
@@ -180,5 +185,4 @@ def test_a_decoy_does_not_hide_behind_what_rounding_decides():
         f"{SCALE}    t = torch.exp2(x0 * (9.7 * 1.4426950408889634)).floor()\n"
         "    return [t == (t * 0.5).floor() * 2.0]\n"
     )
-    with Judge("cpu", mode="hybrid") as hybrid:
-        assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY
+    assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY

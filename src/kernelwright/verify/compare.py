@@ -71,7 +71,6 @@ FLOOR_ULPS = {
     torch.bfloat16: (0.5, 2.0),
 }
 """(rms, max) always allowed, in units of the output dtype's eps."""
-
 NEAR = 0.1
 """Relative error of an answer that betters a reference which overflows everywhere."""
 FEW = 3.0
