@@ -85,13 +85,13 @@ def test_a_first_stage_that_any_leftover_could_stand_in_for_is_no_decoy(judge):
 
 LOST = program_task(
     parse(
-        "def get_inputs():\n    return [torch.rand(8, 200), torch.randn(8, 1)]\n\n\n"
-        "def fused_operator(x0, x1):\n    t0 = torch.sqrt(x0)\n    t1 = torch.clamp(t0, max=0.9)\n"
+        "def get_inputs():\n    return [torch.rand(8, 60), torch.randn(8, 1)]\n\n\n"
+        "def fused_operator(x0, x1):\n    t0 = torch.sqrt(x0)\n    t1 = torch.clamp(t0, max=0.5)\n"
         "    t2 = torch.prod(t1, dim=1, keepdim=True)\n    t3 = torch.add(x1, t2)\n"
         "    return [t3]\n"
     )
 )
-"""The product of two hundred shares is nothing beside x1, whatever they are; that of a few is
+"""The product of sixty shares is nothing beside x1, whatever they are; that of a few is
 something."""
 ROOT_AND_REST = """\
 import torch
@@ -106,15 +106,16 @@ def root_kernel(x, y, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def rest_kernel(t, x, y, n, ROOTS: tl.constexpr):
-    row = tl.program_id(0)
-    product = 1.0
+def rest_kernel(t, x, y, rows, n, ROOTS: tl.constexpr, BLOCK: tl.constexpr):
+    row = tl.arange(0, BLOCK)
+    inside = row < rows
+    product = tl.full((BLOCK,), 1.0, tl.float32)
     for i in range(n):
-        root = tl.load(t + row * n + i)
+        root = tl.load(t + row * n + i, inside, 0.0)
         if not ROOTS:
             root = tl.sqrt_rn(root)
-        product *= tl.minimum(root, 0.9)
-    tl.store(y + row, tl.load(x + row) + product)
+        product *= tl.minimum(root, 0.5)
+    tl.store(y + row, tl.load(x + row, inside, 0.0) + product, inside)
 
 
 def fused_operator(x0, x1):
@@ -122,17 +123,22 @@ def fused_operator(x0, x1):
     t = torch.empty_like(x0)
     y = torch.empty_like(x1)
     root_kernel[(triton.cdiv(x0.numel(), 256),)](x0, t, x0.numel(), BLOCK=256)
-    rest_kernel[(rows,)](READ, x1, y, n, ROOTS)
+    rest_kernel[(1,)](READ, x1, y, rows, n, ROOTS, triton.next_power_of_2(rows))
     return [y]
 """
 
 
-def test_a_kernel_that_matters_at_another_shape_is_no_decoy(judge):
-    text = ROOT_AND_REST.replace("READ", "t").replace("ROOTS)\n    return", "True)\n    return")
-    faithful = judge.verify(LOST, Candidate(source=text))
+def test_what_is_lost_at_one_shape_shows_at_another():
+    """At seven columns, that is, which this seed gives: the faithful kernel matters there, and one
+    that nobody reads is not excused by what the task ignores at sixty."""
+    with Judge("cpu", seed=0) as judge:
+        text = ROOT_AND_REST.replace("READ", "t").replace("ROOTS, triton", "True, triton")
+        faithful = judge.verify(LOST, Candidate(source=text))
+        text = ROOT_AND_REST.replace("READ", "x0").replace("ROOTS, triton", "False, triton")
+        unread = judge.verify(LOST, Candidate(source=text))
     assert faithful.accepted, faithful.message
-    text = ROOT_AND_REST.replace("READ", "x0").replace("ROOTS)\n    return", "False)\n    return")
-    assert judge.verify(LOST, Candidate(source=text)).code is Code.DECOY
+    assert not any("without the kernel" in each for each in faithful.advice)
+    assert unread.code is Code.DECOY
 
 
 SCALE = """\
