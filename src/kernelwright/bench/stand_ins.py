@@ -84,8 +84,8 @@ def decomposed(program: Program, inputs: list[torch.Tensor], _: int, __: int) ->
         return run(program, tensors)
 
     simpler: Any = core_aten_decompositions()
-    outputs: list[torch.Tensor] = make_fx(function, decomposition_table=simpler)(*inputs)(*inputs)
-    return outputs
+    outputs = make_fx(function, decomposition_table=simpler)(*inputs)(*inputs)
+    return [each.contiguous() for each in outputs]
 
 
 def in_bfloat16(
