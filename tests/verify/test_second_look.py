@@ -226,6 +226,66 @@ def test_of_nearly_tied_indices_no_third_is_right():
         looked_again(task, [x], (other,))
 
 
+def test_where_an_index_is_computed_in_floats_nothing_is_moved():
+    """Moved up, 9.999999 is 10, which is no index; on a GPU that ends the process."""
+    picked = FunctionTask(
+        name="picked",
+        get_inputs=lambda: [torch.rand(4000), torch.randn(10)],
+        function=lambda x, y: [y[(x * 9.999999).long()] > 0.0],
+    )
+    inputs = [torch.full((4000,), 1 - 2**-24), torch.randn(10)]
+    (answer,) = picked.function(*inputs)
+    with pytest.raises(WrongOutputs, match="1 of 4000"):
+        looked_again(picked, inputs, (flipped(answer, 1),))
+
+
+def test_where_rounding_decides_how_many_elements_there_are_nothing_is_moved():
+    task = FunctionTask(
+        name="some",
+        get_inputs=lambda: [torch.randn(4000)],
+        function=lambda x: [(lambda e: e[e > 1.0])(torch.exp(x))],
+    )
+    x = torch.randn(4000)
+    x[:50] = 2e-7 * torch.randn(50).sign()
+    (right,) = task.function(x)
+    wrong = right.clone()
+    wrong[0] *= 2
+    with pytest.raises(WrongOutputs):
+        looked_again(task, [x], (wrong,))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_cast_is_no_rounding_that_could_be_another(dtype):
+    task = program(
+        f"    t0 = torch.Tensor.to(x0, dtype=torch.{dtype})\n"
+        f"    t1 = torch.Tensor.to(x1, dtype=torch.{dtype})\n"
+        "    t2 = torch.gt(t0, t1)\n    return [t2]\n",
+        "20000",
+        "20000",
+    )
+    for _ in range(3):
+        x, y = torch.randn(20000), torch.randn(20000)
+        at = getattr(torch, dtype)
+        with pytest.raises(WrongOutputs):
+            looked_again(task, [x, y], (x.to(at) >= y.to(at),))
+
+
+def test_a_row_that_hardly_varies_may_be_off_as_sums_are():
+    """All elements of it are equal, and their sum is rounded all the same."""
+    task = FunctionTask(
+        name="norm",
+        get_inputs=lambda: [torch.randn(64, 77)],
+        function=lambda x: [torch.nn.functional.layer_norm(x, (77,))],
+    )
+    x = torch.randn(64, 77)
+    x[:40] = 0.3
+    mean = x.sum(1, keepdim=True) / 77
+    output = (x - mean) / ((x - mean).square().mean(1, keepdim=True) + 1e-5).sqrt()
+    expected = task.expected([x], 3, CPU).outputs
+    if compare((output,), expected, "strict").mismatch is not None:
+        assert looked_again(task, [x], (output,)) is not None
+
+
 def test_a_single_number_is_settled_or_nothing_is_judged():
     task = program("    t0 = torch.exp(x0)\n    t1 = torch.sum(t0)\n    return [t1]\n", "50")
     (x,) = task.inputs(3, "plain", CPU)

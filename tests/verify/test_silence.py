@@ -176,9 +176,26 @@ def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch(hybrid):
     assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY
 
 
+def test_a_kernel_that_is_launched_at_one_shape_only_does_not_matter_at_others(judge):
+    task = program_task(
+        parse(
+            "def get_inputs():\n    return [torch.randn(16, 64)]\n\n\n"
+            "def fused_operator(x0):\n    t0 = torch.mul(x0, 2.0)\n    return [t0]\n"
+        )
+    )
+    unread = SCALE[SCALE.index("@triton.jit") : SCALE.index("def fused_operator")]
+    text = SCALE.replace(unread, unread + unread.replace("scale_kernel", "unread_kernel"))
+    text += (
+        "    if x0.numel() == 1024:\n"
+        "        unread_kernel[(4,)](x0, torch.empty_like(x0), x0.numel(), BLOCK=256)\n"
+        "    return [y]\n"
+    )
+    assert judge.verify(task, Candidate(source=text)).code is Code.DECOY
+
+
 def test_a_decoy_does_not_hide_behind_what_rounding_decides(hybrid):
-    """PyTorch computes, by another exponential: some elements are right at the second look only,
-    with the kernel and without it."""
+    """PyTorch computes, three ulps off: some elements are right at the second look only, with the
+    kernel and without it."""
     task = program_task(
         parse(
             "def get_inputs():\n    return [torch.rand(40, 100)]\n\n\n"
@@ -188,7 +205,7 @@ def test_a_decoy_does_not_hide_behind_what_rounding_decides(hybrid):
         )
     )
     text = (
-        f"{SCALE}    t = torch.exp2(x0 * (9.7 * 1.4426950408889634)).floor()\n"
+        f"{SCALE}    t = (torch.exp(x0 * 9.7) * (1 + 3 * 2.0**-23)).floor()\n"
         "    return [t == (t * 0.5).floor() * 2.0]\n"
     )
     assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY

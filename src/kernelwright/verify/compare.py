@@ -345,8 +345,8 @@ def _judge_values(
 
 
 def floor_ulps(dtype: torch.dtype) -> float:
-    """How far off, by rms, any computation in this type may be: one ulp at least."""
-    return max(1.0, FLOOR_ULPS[dtype][0])
+    """How far off, by rms, any computation in this type may be, before it is rounded."""
+    return FLOOR_ULPS[dtype][0]
 
 
 def least_ulps(dtype: torch.dtype) -> float:

@@ -17,6 +17,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+from kernelwright.core.errors import UsageError
 from kernelwright.sandbox.seeding import seed_generators
 
 aten = torch.ops.aten
@@ -44,20 +45,25 @@ CONTRACTIONS: dict[Any, tuple[int, ...]] = {
     aten._scaled_dot_product_cudnn_attention.default: (0, 1, 2),
 }
 """Where tensor cores apply -> positions of the factors."""
+_ODD = 0x1E3779B97F4A7C15
+"""Spreads positions over 64 bits."""
+INDEX_TYPES = (torch.int32, torch.int64)
 COPIES = {aten.clone.default, aten._to_copy.default}
 """Compute nothing: in fp64 a cast rounds nothing either."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nudges:
-    """How far values move: as a hash of them says, so that equal ones move alike, as they do in any
-    kernel. Each salt moves them otherwise."""
+    """How far values move: as a hash of them says. Each salt moves them otherwise."""
 
     salt: int
     dtype: torch.dtype
     """That values are rounded to."""
     ulps: float = 1.0
     """At most, of that type."""
+    are_alike: bool = False
+    """Equal values move alike, as they do in any kernel; else each element by itself, as terms of a
+    sum do in some order of it."""
 
 
 class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -99,6 +105,8 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
             factors = CONTRACTIONS[func]
             args = tuple(cut_to_tf32(a) if i in factors else a for i, a in enumerate(args))
         result = func(*args, **kwargs)
+        if self.nudges is not None and self.nudges.are_alike and _makes_index(func, args, result):
+            raise UsageError("an index that is computed in floats may leave its range")
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
         return tree_map(partial(rounded_somehow, nudges=self.nudges), result)
@@ -118,6 +126,12 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         _, mask = aten.native_dropout.default(torch.ones_like(x, dtype=self.native), p, train)
         kept = 1 - p if train is not False else 1
         return x * mask * (1 / kept if kept else 0), mask
+
+
+def _makes_index(func: Any, args: tuple[Any, ...], result: Any) -> bool:
+    """It may be one: on a GPU an index out of range ends the process."""
+    is_cast = func is aten._to_copy.default and args[0].is_floating_point()
+    return bool(is_cast and result.dtype in INDEX_TYPES)
 
 
 def _doubled_dtype(value: Any) -> Any:
@@ -144,12 +158,14 @@ def doubled(value: Any) -> Any:
 
 
 def rounded_somehow(value: Any, nudges: Nudges) -> Any:
-    """Nudged, and rounded. What the type holds stays: what was rounded before, and indices that are
-    counted in floats."""
+    """Nudged, and rounded where that does not overflow. What the type holds stays: what was rounded
+    before, and indices that are counted in floats."""
     if not isinstance(value, torch.Tensor) or value.dtype is not torch.float64:
         return value
     is_held = value == value.to(nudges.dtype).double()
-    return torch.where(is_held, value, nudged(value, nudges).to(nudges.dtype).double())
+    moved = nudged(value, nudges)
+    rounded = moved.to(nudges.dtype).double()
+    return torch.where(is_held, value, torch.where(rounded.isfinite(), rounded, moved))
 
 
 def nudged(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
@@ -159,12 +175,14 @@ def nudged(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
         return value
     most = nudges.ulps * torch.finfo(nudges.dtype).eps
     bound = torch.where(value.abs().amax() <= 1, 1.0, torch.inf)
-    return (value * (1 + most * _hashed(value, nudges.salt))).clamp(-bound, bound)
+    return (value * (1 + most * _hashed(value, nudges))).clamp(-bound, bound)
 
 
-def _hashed(value: torch.Tensor, salt: int) -> torch.Tensor:
+def _hashed(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
     """A number from -1 to 1 for each fp64 element, by its bits (the finalizer of SplitMix64)."""
-    bits = value.view(torch.int64) ^ salt
+    bits = value.view(torch.int64) ^ nudges.salt
+    if not nudges.are_alike:
+        bits = bits ^ torch.arange(value.numel(), device=value.device).view(value.shape) * _ODD
     for shift, factor in ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15)):
         bits = (bits ^ (bits >> shift & (1 << 64 - shift) - 1)) * factor
     return (bits >> 11).double() * 2.0**-52

@@ -156,17 +156,24 @@ class Task(ABC):
 
         with self._usage():
             given, finest = [moved(value) for value in inputs], self._finest(inputs)
-            return self._rounded(given, seed, device, partial(_nudges, salt, least_ulps), finest)
+            nudges = partial(_nudges, salt, least_ulps, are_alike=False)
+            return self._rounded(given, seed, device, nudges, finest)
 
     def rounded_otherwise(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
         """The fp64 answer when what each operator makes is off by as much as any computation may
         be (`floor_ulps`), unless its type holds it. Inputs stay: what they decide by themselves,
-        they decide alike. Each `number` rounds otherwise."""
-        nudges = partial(_nudges, derive(seed, "rounding", number) >> 1, floor_ulps)
+        they decide alike; and equal values stay equal. Each `number` rounds otherwise.
+
+        Raises:
+            UsageError: an index is computed in floats.
+        """
+        salt = derive(seed, "rounding", number) >> 1
+        finest = torch.promote_types(self._finest(inputs), torch.float32)
+        nudges = partial(_nudges, salt, floor_ulps, are_alike=True)
         with self._usage():
-            return self._rounded(inputs, seed, device, nudges, self._finest(inputs))
+            return self._rounded(inputs, seed, device, nudges, finest)
 
     def _finest(self, inputs: list[Any]) -> torch.dtype:
         """The type to round to, where it is not known what computes in which."""
@@ -343,8 +350,10 @@ class ModuleTask(Task):
         return changed
 
 
-def _nudges(salt: int, ulps: Callable[[torch.dtype], float], dtype: torch.dtype) -> Nudges:
-    return Nudges(salt, dtype, ulps(dtype))
+def _nudges(
+    salt: int, ulps: Callable[[torch.dtype], float], dtype: torch.dtype, *, are_alike: bool
+) -> Nudges:
+    return Nudges(salt, dtype, ulps(dtype), are_alike)
 
 
 def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
