@@ -50,7 +50,7 @@ def test_a_call_is_idle_where_nothing_depends_on_what_it_makes(threshold, return
     text = TEXT.replace("torch.softmax(t0, dim=1)", "torch.sign(t0)").replace("0.02", threshold)
     program = parse(text.replace("RETURNED", returned))
     cases = Cases({"base": program_task(program)}, stand_ins.RULES, seed=5)
-    assert stand_ins.idle_calls(program, cases) == idle
+    assert stand_ins.idle_calls(cases) == idle
 
 
 def test_the_command_writes_a_record_of_each(monkeypatch, tmp_path):

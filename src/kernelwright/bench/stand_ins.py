@@ -31,9 +31,9 @@ from kernelwright.programs.tensors import torch_dtype
 from kernelwright.programs.text import parse
 from kernelwright.programs.variants import largest, scaled_down
 from kernelwright.synth.benchmark import synthetic_v1
-from kernelwright.verify import second_look
+from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Cases, Posed
-from kernelwright.verify.compare import Precision, compare
+from kernelwright.verify.compare import Precision, Tensors, compare
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.oracle import Nudges, rounded_somehow
@@ -51,7 +51,6 @@ FILLERS = (437.5, 438.5, 0.0)
 TILE = 64
 """Wrong tails are this share of a result."""
 
-Tensors = tuple[torch.Tensor, ...]
 StandIn = Callable[[Program, list[torch.Tensor], int, int], list[torch.Tensor]]
 """Program, inputs, seed, number of the call that is wrong -> outputs."""
 
@@ -147,9 +146,8 @@ def _rounded(value: torch.Tensor, dtype: torch.dtype, seed: int) -> torch.Tensor
 
 
 def _narrowed(program: Program, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
-    made = {n: t for call in program.calls for n, t in zip(call.outputs, call.types, strict=True)}
     pairs = zip(outputs, program.outputs, strict=True)
-    return [output.to(torch_dtype(made[name].dtype)) for output, name in pairs]
+    return [output.to(torch_dtype(program.type_of(name).dtype)) for output, name in pairs]
 
 
 def _with_tail(value: torch.Tensor, other: torch.Tensor, tail: int) -> torch.Tensor:
@@ -188,26 +186,29 @@ def judged(task: ProgramTask, name: str, cases: Cases, number: int) -> Record:
 def _looks(task: ProgramTask, posed: Posed, outputs: Tensors) -> tuple[str, str]:
     """Why each look refuses; "" where it does not."""
     expected, seed = posed.answer.outputs, posed.case.seed
-    comparison = compare(outputs, expected, RULES.precision)
-    if comparison.mismatch is None:
-        return "", ""
-    code, message = comparison.mismatch.code, comparison.mismatch.message
-    wrong = WrongOutputs(code, message, comparison.errors)
-    why = f"{posed.case.family}: {code}: {message}"
     try:
-        second_look.look_again(wrong, task, posed.inputs, seed, outputs, expected, RULES)
-    except WrongOutputs as still:
-        return why, f"{posed.case.family}: {still.code}: {still.message}"
-    return why, ""
+        checks.check_comparison(compare(outputs, expected, RULES.precision))
+    except WrongOutputs as wrong:
+        try:
+            second_look.look_again(wrong, task, posed.inputs, seed, outputs, expected, RULES)
+        except WrongOutputs as still:
+            return _why(posed, wrong), _why(posed, still)
+        return _why(posed, wrong), ""
+    return "", ""
 
 
-def idle_calls(program: Program, cases: Cases) -> list[str]:
+def _why(posed: Posed, wrong: WrongOutputs) -> str:
+    return f"{posed.case.family}: {wrong.code}: {wrong.message}"
+
+
+def idle_calls(cases: Cases) -> list[str]:
     """Calls for which a kernel of their own would look like a decoy: without what it writes, the
     outputs are right."""
+    assert isinstance(cases.base, ProgramTask)
     posed = [each for each in map(cases.pose_if_defined, cases.telling()) if each is not None]
     return [
         call.outputs[0]
-        for number, call in enumerate(program.calls)
+        for number, call in enumerate(cases.base.program.calls)
         if not any(_matters(number, each, cases, filler) for each in posed for filler in FILLERS)
     ]
 
@@ -235,26 +236,26 @@ def stand_ins(level: int) -> Iterator[Record]:
         task = program_task(program, name=f"synthetic-v1/L{level}/{number}")
         cases = SharedCases({"base": task, **at_aligned_shapes(task, 0)}, RULES, number)
         try:
-            yield from _of_program(program, cases, number)
+            yield from _of_program(cases, number)
         except (UsageError, RuntimeError) as error:  # a 16-bit operator that only GPUs have
             why = str(error).splitlines()[0]
-            yield {"record": "left_out", "program": cases.base.name, "why": why}
+            yield {"record": "left_out", "program": task.name, "why": why}
 
 
-def _of_program(program: Program, cases: Cases, number: int) -> Iterator[Record]:
+def _of_program(cases: Cases, number: int) -> Iterator[Record]:
     task, ignored = cases.base, ignored_calls(cases)
     assert isinstance(task, ProgramTask)
+    program = task.program
     yield {
         "record": "ignored", "program": task.name, "calls": list(ignored),
-        "idle": idle_calls(program, cases), "elements": largest(program),
+        "idle": idle_calls(cases), "elements": largest(program),
     }  # fmt: skip
     calls = [i for i, c in enumerate(program.calls) if c.outputs[0] not in ignored]
     call = random.Random(number).choice(calls)
     floats = {made.dtype for c in program.calls for made in c.types if is_float(made.dtype)}
-    returned = {n: t for c in program.calls for n, t in zip(c.outputs, c.types, strict=True)}
     left_out = {
         "in bfloat16": floats != {"float32"},
-        "one value": all(is_float(returned[name].dtype) for name in program.outputs),
+        "one value": all(is_float(program.type_of(name).dtype) for name in program.outputs),
     }
     for name in RIGHT | WRONG:
         if not left_out.get(name):
