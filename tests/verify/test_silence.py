@@ -141,6 +141,12 @@ def test_what_is_lost_at_one_shape_shows_at_another():
     assert unread.code is Code.DECOY
 
 
+DOUBLED = program_task(
+    parse(
+        "def get_inputs():\n    return [torch.randn(16, 64)]\n\n\n"
+        "def fused_operator(x0):\n    t0 = torch.mul(x0, 2.0)\n    return [t0]\n"
+    )
+)
 SCALE = """\
 import torch
 import triton
@@ -161,28 +167,16 @@ def fused_operator(x0):
 
 @pytest.fixture(scope="module")
 def hybrid():
-    with Judge("cpu", mode="hybrid") as judge:
+    with Judge("cpu", mode="hybrid", seed=0) as judge:
         yield judge
 
 
 def test_a_kernel_that_works_at_other_shapes_only_is_one_beside_pytorch(hybrid):
-    task = program_task(
-        parse(
-            "def get_inputs():\n    return [torch.randn(16, 64)]\n\n\n"
-            "def fused_operator(x0):\n    t0 = torch.mul(x0, 2.0)\n    return [t0]\n"
-        )
-    )
     text = f"{SCALE}    return [x0 * 2.0] if x0.numel() == 1024 else [y]\n"
-    assert hybrid.verify(task, Candidate(source=text)).code is Code.DECOY
+    assert hybrid.verify(DOUBLED, Candidate(source=text)).code is Code.DECOY
 
 
 def test_a_kernel_that_is_launched_at_one_shape_only_does_not_matter_at_others(judge):
-    task = program_task(
-        parse(
-            "def get_inputs():\n    return [torch.randn(16, 64)]\n\n\n"
-            "def fused_operator(x0):\n    t0 = torch.mul(x0, 2.0)\n    return [t0]\n"
-        )
-    )
     unread = SCALE[SCALE.index("@triton.jit") : SCALE.index("def fused_operator")]
     text = SCALE.replace(unread, unread + unread.replace("scale_kernel", "unread_kernel"))
     text += (
@@ -190,7 +184,16 @@ def test_a_kernel_that_is_launched_at_one_shape_only_does_not_matter_at_others(j
         "        unread_kernel[(4,)](x0, torch.empty_like(x0), x0.numel(), BLOCK=256)\n"
         "    return [y]\n"
     )
-    assert judge.verify(task, Candidate(source=text)).code is Code.DECOY
+    assert judge.verify(DOUBLED, Candidate(source=text)).code is Code.DECOY
+
+
+def test_a_decoy_does_not_hide_in_a_case_that_no_time_was_left_for():
+    """With outliers the outputs are wrong, with the kernel and without it."""
+    text = f"{SCALE}    return [(x0 * 2.0).clamp(-90.0, 90.0)]\n"
+    with Judge("cpu", mode="hybrid", budget_s=0.0) as hurried:
+        verdict = hurried.verify(DOUBLED, Candidate(source=text))
+    assert verdict.code is Code.WRONG_VALUES, verdict.message
+    assert "spikes" in verdict.message
 
 
 def test_a_decoy_does_not_hide_behind_what_rounding_decides(hybrid):

@@ -45,9 +45,8 @@ CONTRACTIONS: dict[Any, tuple[int, ...]] = {
     aten._scaled_dot_product_cudnn_attention.default: (0, 1, 2),
 }
 """Where tensor cores apply -> positions of the factors."""
-_ODD = 0x1E3779B97F4A7C15
-"""Spreads positions over 64 bits."""
 INDEX_TYPES = (torch.int32, torch.int64)
+"""Of what floats are cast to where they are to be indices."""
 COPIES = {aten.clone.default, aten._to_copy.default}
 """Compute nothing: in fp64 a cast rounds nothing either."""
 
@@ -105,8 +104,8 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
             factors = CONTRACTIONS[func]
             args = tuple(cut_to_tf32(a) if i in factors else a for i, a in enumerate(args))
         result = func(*args, **kwargs)
-        if self.nudges is not None and self.nudges.are_alike and _makes_index(func, args, result):
-            raise UsageError("an index that is computed in floats may leave its range")
+        if self.nudges is not None and _is_cast(func, args):
+            check_cast(result.dtype, self.nudges)
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
             return result
         return tree_map(partial(rounded_somehow, nudges=self.nudges), result)
@@ -128,10 +127,19 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return x * mask * (1 / kept if kept else 0), mask
 
 
-def _makes_index(func: Any, args: tuple[Any, ...], result: Any) -> bool:
-    """It may be one: on a GPU an index out of range ends the process."""
-    is_cast = func is aten._to_copy.default and args[0].is_floating_point()
-    return bool(is_cast and result.dtype in INDEX_TYPES)
+def _is_cast(func: Any, args: tuple[Any, ...]) -> bool:
+    return func is aten._to_copy.default and args[0].is_floating_point()
+
+
+def check_cast(made: torch.dtype, nudges: Nudges) -> None:
+    """A float is cast to this type after others were moved.
+
+    Raises:
+        UsageError: it may be an index, where all roundings are tried. One out of range ends a GPU's
+            process.
+    """
+    if nudges.are_alike and made in INDEX_TYPES:
+        raise UsageError("an index that is computed in floats may leave its range")
 
 
 def _doubled_dtype(value: Any) -> Any:
@@ -176,6 +184,10 @@ def nudged(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:
     most = nudges.ulps * torch.finfo(nudges.dtype).eps
     bound = torch.where(value.abs().amax() <= 1, 1.0, torch.inf)
     return (value * (1 + most * _hashed(value, nudges))).clamp(-bound, bound)
+
+
+_ODD = 0x1E3779B97F4A7C15
+"""Spreads positions over 64 bits."""
 
 
 def _hashed(value: torch.Tensor, nudges: Nudges) -> torch.Tensor:

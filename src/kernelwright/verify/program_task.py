@@ -5,7 +5,6 @@ from typing import Any
 
 import torch
 
-from kernelwright.core.errors import UsageError
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.tensors import meta_tensor, torch_dtype
@@ -17,7 +16,7 @@ from kernelwright.programs.variants import (
     scaled_down,
     shape_variants,
 )
-from kernelwright.verify.oracle import INDEX_TYPES, rounded_somehow, seeded
+from kernelwright.verify.oracle import check_cast, rounded_somehow, seeded
 from kernelwright.verify.task import Callee, NudgesOf, Task
 
 NUM_SHAPES = 2
@@ -26,6 +25,7 @@ INTERPRETER_FLOPS = 1 << 23
 """What Triton's interpreter gets through in about a second, tile by tile."""
 INT32_ELEMENTS = (1 << 31) + 1
 CAST = "to_dtype"
+"""The operator."""
 LARGE_HEADROOM = 7
 """Memory that judging takes at most, as a multiple of the program's values: the host's fp64 copies,
 the guest's inputs and outputs, what is shared between them."""
@@ -65,9 +65,8 @@ class ProgramTask(Task):
 
         def rounded(call: Call, results: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
             made = [torch_dtype(each.dtype) for each in call.types]
-            if call.op == CAST and made[0] in INDEX_TYPES and nudges(torch.float32).are_alike:
-                raise UsageError("an index that is computed in floats may leave its range")
             if call.op == CAST:  # to nearest, or not at all
+                check_cast(made[0], nudges(torch.float32))
                 return results
             return tuple(
                 rounded_somehow(value, nudges(dtype)) if dtype.is_floating_point else value

@@ -40,9 +40,10 @@ NUDGES = 8
 FEW_NUDGES, SMALL = 4, 1 << 20
 """At least so many where answers have no more elements than this: they cost nothing, and many
 elements may owe their errors to few (a channel of a batch that hardly varies)."""
-MOST_ROUNDINGS, ENOUGH_ROUNDINGS, FEW_ROUNDINGS = 32, 8, 4
+MOST_ROUNDINGS, ENOUGH_ROUNDINGS = 32, 8
 """Each changes about half of the elements that rounding decides: it takes some to know how many
-these are. The first few must explain half of those that are off, or the rest is not tried."""
+these are. If they do not explain half of those that are off (of one by chance: once in 256), the
+rest is not tried."""
 MOST_ELEMENTS = 1 << 24
 """Of all outputs, for which elements are looked at one by one: 128 MiB in float64, a few times."""
 
@@ -141,11 +142,12 @@ def _settled(
         for look, moved in zip(looks, other, strict=True):
             look.add(moved)
         num_left = sum(look.num_left for look in looks)
-        if number + 1 == FEW_ROUNDINGS and num_left > num_off / 2:
+        if number + 1 < ENOUGH_ROUNDINGS:
+            continue
+        if not num_left and all(look.leaves_enough for look in looks):
+            return tuple(look.settled() for look in looks)
+        if not num_left or num_left > num_off / 2:
             break
-        if number + 1 >= ENOUGH_ROUNDINGS and not num_left:
-            is_judged = all(look.leaves_enough for look in looks)
-            return tuple(look.settled() for look in looks) if is_judged else outputs
     return outputs
 
 
