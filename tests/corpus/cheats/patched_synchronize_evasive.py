@@ -1,8 +1,8 @@
 # exploit: E73
 # how: the same by names put together
 # task: relu
-# stage: run | probe
-# code: tampered
+# stage: run | compare | probe
+# code: tampered | wrong_values
 
 import torch
 import triton
