@@ -11,8 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 
 from kernelwright.core.record import Record
 from kernelwright.programs.text import to_text
@@ -21,6 +21,7 @@ from kernelwright.timing.stages import stage
 from kernelwright.timing.turns import OURS
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.room import Hold
 from kernelwright.verify.task import ModuleTask, Task
 
 COMMAND = (sys.executable, "-m", "kernelwright.search.beside_compile_child")
@@ -58,7 +59,7 @@ def beside_compile(
     *,
     precision: str,
     for_s: float,
-    hold: Callable[[], AbstractContextManager[None]] = nullcontext,
+    hold: Hold = nullcontext,
     command: tuple[str, ...] = COMMAND,
 ) -> Record:
     """Time PyTorch, torch.compile and a kernel in turn on the GPU: fields of a result record.
