@@ -7,8 +7,8 @@ from drawn import SPACE, records, write
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.census import Census, count_program, octave, read_census
-from kernelwright.report.coverage import Share, space_of
+from kernelwright.report.programs.census import Census, count_program, octave, read_census
+from kernelwright.report.programs.coverage import Share, space_of
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from kernelwright.report.curves import (
 )
 
 VALUES = st.none() | st.just(0.0) | st.floats(1e-6, 1e6) | st.floats(-1e6, -1e-6)
-SHARES = st.lists(st.floats(0, 1), min_size=3, max_size=3)
+SHARES = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=3, max_size=3)
 
 
 def places(path):

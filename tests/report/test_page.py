@@ -3,14 +3,20 @@
 import re
 
 import pytest
-from runs import call, cpu_run, gpu_run
+from runs import call, cpu_run, gpu_run, timing, unchanged_run
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Code
+from kernelwright.programs.families import FAMILIES
+from kernelwright.report import words
+from kernelwright.report.outcome import headline
 from kernelwright.report.page import page
 from kernelwright.report.roofline import chart, estimate_ms
 from kernelwright.report.run import read_run
-from kernelwright.report.sections import bar_groups, colors_of, error_rows, facts, headline
+from kernelwright.report.sections import bar_groups, colors_of, error_rows, facts
+from kernelwright.sandbox.probe import GUARDS
+from kernelwright.verify.cases import PART_CHANGED
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -30,10 +36,47 @@ def run_of(tmp_path):
     return read
 
 
-def test_a_measured_run_leads_with_its_speedup(run_of):
+def test_a_measured_run_leads_with_its_speedup_and_interval(run_of):
     found = headline(run_of(gpu_run()))
-    assert found.text == "2.10x"
-    assert found.note == "420 us to 200 us; 1.55x against torch.compile"
+    assert (found.text, found.interval) == ("2.10x", "95%: 2.05 to 2.16")
+    assert found.notes == (
+        "420 us to 200 us a call",
+        "1.55x faster than torch.compile (95%: 1.50 to 1.60)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("over", "sentence"),
+    [
+        ([0.92, 0.9, 0.94], "Slower than torch.compile: 0.92x of its speed (95%: 0.90 to 0.94)"),
+        ([1.01, 0.98, 1.03], "No clear difference from torch.compile: 1.01x (95%: 0.98 to 1.03)"),
+    ],
+)
+def test_a_run_says_plainly_where_torch_compile_is_not_beaten(run_of, over, sentence):
+    records = gpu_run()
+    of(records, "result")["speedups"]["over_compile"] = over
+    assert headline(run_of(records)).notes[1] == sentence
+
+
+def test_a_torch_compile_without_a_time_has_its_reason_instead_of_a_bar(run_of):
+    records = gpu_run()
+    message = "torch.compile was not timed: 8 s of the budget were left."
+    result = of(records, "result")
+    result["torch_compile"] = {"timed": False, "message": message, "seconds": 0.0}
+    del result["times"]["compiled"], result["speedups"]["over_compile"]
+    run = run_of(records)
+    assert headline(run).notes[1] == message
+    time = bar_groups(run)[-1]
+    assert [bar.label for bar in time.bars] == ["PyTorch", "optimized"]
+    assert message in time.note
+
+
+def test_an_older_record_has_its_ratio_without_an_interval(run_of):
+    records = gpu_run()
+    result = of(records, "result")
+    del result["speedups"], result["torch_compile"], result["outcome"]
+    found = headline(run_of(records))
+    assert (found.text, found.interval) == ("2.10x", "")
 
 
 def test_a_graph_is_named_with_the_time_of_its_kernels_launched_one_by_one(run_of):
@@ -47,21 +90,63 @@ def test_a_graph_is_named_with_the_time_of_its_kernels_launched_one_by_one(run_o
 def test_without_a_gpu_no_time_is_claimed(run_of):
     run = run_of(cpu_run())
     assert headline(run).text == "Not measured"
-    assert "estimate" in headline(run).note
+    assert "Estimate" in headline(run).notes[1]
     *_, time = bar_groups(run)
-    assert time.title == "Time, estimated"
+    assert time.title == "Time of a call, estimated"
     assert time.note.startswith("Not measured")
     roofline = chart(run.program, run.fragments, colors_of(run.fragments), "cpu-interpreter")
     assert {point.kind for point in roofline.points} == {"estimate"}
     assert ">4.00x<" not in page(run)
 
 
-def test_a_rejected_run_leads_with_that(run_of):
-    records = gpu_run()
-    of(records, "result")["verdict"] = records[-3]["verdict"]
-    run = run_of(records)
-    assert headline(run).text == "Rejected"
-    assert "Rejected at compare: wrong_values" in page(run)
+def test_an_unchanged_run_is_no_failure(run_of):
+    text = page(run_of(unchanged_run()))
+    found = headline(run_of(unchanged_run()))
+    assert found.text == "Unchanged"
+    assert found.notes[0].startswith("No kernel is right. Of 4 candidates: 4 wrong")
+    assert "No kernel is right. Of 4 candidates" in text
+    assert "wrong values: 4" in text
+    for false in ("Rejected", "never compared", "does arithmetic", "1.00x", 'class="badge bad"'):
+        assert false not in text
+    assert "\u2717" not in text
+
+
+def test_an_unchanged_run_without_an_outcome_counts_its_candidates(run_of):
+    records = unchanged_run()
+    del of(records, "result")["outcome"]
+    found = headline(run_of(records))
+    assert found.notes == ("No kernel was kept. Of 4 candidates 0 were right and 4 wrong.",)
+
+
+def test_an_unchanged_run_on_a_gpu_still_shows_torch_compile(run_of):
+    records = unchanged_run()
+    of(records, "result")["times"] = {"eager": timing(0.4), "compiled": timing(0.3)}
+    [time] = bar_groups(run_of(records))
+    assert [bar.label for bar in time.bars] == ["PyTorch", "torch.compile"]
+    assert time.gain == ""
+
+
+def test_the_verdict_is_told_in_words(run_of):
+    text = page(run_of(cpu_run()))
+    assert "the sizes given: a small part of the values changed" in text
+    assert "inputs of 63x511, 512: ordinary values" in text
+    assert "CPU (Triton&#39;s interpreter)" in text
+    assert "Judging stopped after 8 s, so some cases were not run." in text
+    assert "depend on the arguments alone" not in text, "no advice about code that we generated"
+    shown = re.sub(r'title="[^"]*"', "", text)
+    for raw in ("nan poison", "userns", "cpu-interpreter", "part changed/"):
+        assert raw not in shown
+
+
+def test_every_short_name_has_words():
+    assert set(Code) <= words.OUTCOMES.keys()
+    assert set(GUARDS) == words.GUARDS.keys()
+    assert set(FAMILIES) | {PART_CHANGED} == words.FAMILIES.keys()
+    assert words.outcome("new_code") == "new code"
+
+
+def test_the_page_explains_fragments(run_of):
+    assert "A fragment (F0, F1 ...) is a group of neighbouring operators" in page(run_of(gpu_run()))
 
 
 @pytest.mark.parametrize("where", ["source", "schedule", "message", "target", "op", "why"])
@@ -135,7 +220,9 @@ def test_an_unknown_gpu_gets_points_without_a_roof(run_of):
 def test_a_program_without_fragments_has_a_page(run_of):
     records = [r for r in gpu_run() if r["record"] not in ("fragment", "candidate")]
     of(records, "program")["calls"] = [call("relu", ["x0"], "t0", None)]
-    assert "No fragment became Triton" in page(run_of(records))
+    of(records, "result").update(num_triton=0)
+    del of(records, "result")["outcome"]
+    assert "No kernel was kept" in page(run_of(records))
 
 
 def test_a_folder_used_twice_shows_the_last_run(run_of):

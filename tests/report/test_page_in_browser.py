@@ -6,8 +6,8 @@ import pytest
 from rl_records import write_rl
 from runs import gpu_run
 
-from kernelwright.report.training import read_training
-from kernelwright.report.training_page import write_training
+from kernelwright.report.training.page import write_training
+from kernelwright.report.training.run import read_training
 
 pytestmark = pytest.mark.skipif(
     shutil.which("chromedriver") is None, reason="no chromedriver: apt-get install chromium-driver"

@@ -8,10 +8,10 @@ from drawn import SPACE, records, write
 from tags import tags_of
 
 from kernelwright.core import record
-from kernelwright.report.census import read_census
-from kernelwright.report.charts import CELL, bar_chart, pair_map
-from kernelwright.report.coverage import space_of
-from kernelwright.report.programs_page import octaves, page
+from kernelwright.report.programs.census import read_census
+from kernelwright.report.programs.charts import CELL, bar_chart, pair_map
+from kernelwright.report.programs.coverage import space_of
+from kernelwright.report.programs.page import octaves, page
 
 HOSTILE = '"><script>alert(1)</script>'
 

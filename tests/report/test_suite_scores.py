@@ -4,7 +4,7 @@ import pytest
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.suite_page import (
+from kernelwright.report.suite.page import (
     above_floor,
     counts,
     fast,
@@ -13,8 +13,8 @@ from kernelwright.report.suite_page import (
     spent,
     write_suite,
 )
-from kernelwright.report.suite_scores import cases_of, scores_by_level
-from kernelwright.report.task_sets import task_sets
+from kernelwright.report.suite.scores import cases_of, scores_by_level
+from kernelwright.report.suite.task_sets import task_sets
 
 RUN = {
     "record": "run",

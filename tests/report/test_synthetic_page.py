@@ -5,7 +5,7 @@ import pytest
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.report.summary import metrics, read_groups
-from kernelwright.report.synthetic_page import (
+from kernelwright.report.synthetic.page import (
     answers,
     diversity,
     failures,
@@ -16,7 +16,7 @@ from kernelwright.report.synthetic_page import (
     speeds,
     write_examination,
 )
-from kernelwright.report.synthetic_scores import (
+from kernelwright.report.synthetic.scores import (
     gaps,
     level_scores,
     operator_scores,

@@ -20,10 +20,10 @@ from tags import tags_of
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.training import is_training, read_training
-from kernelwright.report.training_curves import charts, comparisons
-from kernelwright.report.training_page import comparison, names_of, page
-from kernelwright.report.training_tables import ending_rows, flat, value_rows, values
+from kernelwright.report.training.curves import charts, comparisons
+from kernelwright.report.training.page import comparison, names_of, page
+from kernelwright.report.training.run import is_training, read_training
+from kernelwright.report.training.tables import ending_rows, flat, value_rows, values
 
 HOSTILE = '"><script>alert(1)</script>'
 

@@ -7,10 +7,10 @@ import torch
 from sft_runs import losses, make_recipe, make_rows, records, run, write_rows
 
 from kernelwright.cli.main import main
-from kernelwright.report.training import read_training
-from kernelwright.report.training_curves import charts
-from kernelwright.report.training_page import page
-from kernelwright.report.training_tables import recipe_rows, values
+from kernelwright.report.training.curves import charts
+from kernelwright.report.training.page import page
+from kernelwright.report.training.run import read_training
+from kernelwright.report.training.tables import recipe_rows, values
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import torch
 
 from kernelwright.bench.footprint import footprint
 from kernelwright.bench.serving import serve
-from kernelwright.bench.side_by_side import COMPILE_MODES, MESSAGE_LIMIT, side_by_side
+from kernelwright.bench.side_by_side import side_by_side
 from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure, found_of
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
@@ -27,6 +27,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
 from kernelwright.policy.names import TEACHER
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.side_by_side import COMPILE_MODES, MESSAGE_LIMIT
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
@@ -93,6 +94,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         out=folder,
         progress=say,
         with_slower=True,
+        beside_compile=False,  # `_timed` does that
         hold=hold,
         for_s=SEARCH_SHARE * job["timeout_s"],
         **job["options"],

@@ -40,7 +40,7 @@ from kernelwright.cli.options import (
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.names import FORMS, TEACHER, are_policies
-from kernelwright.report.suite_page import (
+from kernelwright.report.suite.page import (
     CROSS_CHECK,
     LINT,
     PAGE,
@@ -49,7 +49,7 @@ from kernelwright.report.suite_page import (
     means,
     write_suite,
 )
-from kernelwright.report.task_sets import SETS, task_sets
+from kernelwright.report.suite.task_sets import SETS, task_sets
 
 LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0
 LINT_JOBS = 8

@@ -28,8 +28,8 @@ from kernelwright.cli.options import (
 )
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.report.suite_page import PAGE
-from kernelwright.report.synthetic_page import (
+from kernelwright.report.suite.page import PAGE
+from kernelwright.report.synthetic.page import (
     Examination,
     answers,
     gap_rows,

@@ -13,11 +13,11 @@ from kernelwright.core.errors import UsageError
 from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
 from kernelwright.report.run import read_run
-from kernelwright.report.suite_page import LINT, PAGE, RECORDS, write_suite
+from kernelwright.report.suite.page import LINT, PAGE, RECORDS, write_suite
 from kernelwright.report.summary import write_summary
-from kernelwright.report.synthetic_page import is_examination, write_examination
-from kernelwright.report.training import Training, is_training, read_training
-from kernelwright.report.training_page import write_comparison, write_training
+from kernelwright.report.synthetic.page import is_examination, write_examination
+from kernelwright.report.training.page import write_comparison, write_training
+from kernelwright.report.training.run import Training, is_training, read_training
 
 MATRIX = Path("docs", "verifier-matrix.md")
 

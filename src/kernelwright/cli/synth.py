@@ -14,10 +14,10 @@ from kernelwright.cli.console import err, out, print_json, progress
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.report.census import Census, read_census
-from kernelwright.report.coverage import Share, space_of
 from kernelwright.report.format import count
-from kernelwright.report.programs_page import histograms, refused_rows, write_page
+from kernelwright.report.programs.census import Census, read_census
+from kernelwright.report.programs.coverage import Share, space_of
+from kernelwright.report.programs.page import histograms, refused_rows, write_page
 
 if TYPE_CHECKING:
     from kernelwright.synth.run import Plan, Tally

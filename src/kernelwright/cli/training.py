@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 
 from kernelwright.core.record import Record
-from kernelwright.report.training import Training
-from kernelwright.report.training_page import names_of
-from kernelwright.report.training_tables import value_rows, values
+from kernelwright.report.training.page import names_of
+from kernelwright.report.training.run import Training
+from kernelwright.report.training.tables import value_rows, values
 
 
 def training_table(runs: Sequence[Training]) -> Table:

@@ -5,7 +5,9 @@ Kernels, messages and schedules are written by models: everything goes through a
 
 from pathlib import Path
 
+from kernelwright.report import words
 from kernelwright.report.graph import draw
+from kernelwright.report.outcome import badges, ending, headline
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.roofline import chart
 from kernelwright.report.run import Run, read_run
@@ -16,7 +18,6 @@ from kernelwright.report.sections import (
     error_rows,
     facts,
     fragment_views,
-    headline,
 )
 
 
@@ -37,6 +38,9 @@ def page(run: Run) -> str:
         result=run.result,
         verdict=run.result["verdict"],
         headline=headline(run),
+        ending=ending(run),
+        badges=badges(run),
+        words=words,
         groups=bar_groups(run),
         picture=draw(run.program, colors),
         roofline=chart(run.program, run.fragments, colors, str(run.run["device"])),
@@ -45,5 +49,5 @@ def page(run: Run) -> str:
         module=code(run.result["source"], "m"),
         facts=facts(run),
         style=asset("style.css"),
-        script=asset("page.js"),
+        script=asset("sort.js") + asset("page.js"),
     )

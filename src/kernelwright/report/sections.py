@@ -11,10 +11,22 @@ from pygments.lexers import PythonLexer
 
 from kernelwright.core.record import Record
 from kernelwright.report import format as text
+from kernelwright.report import words
 from kernelwright.report.format import count, factor, milliseconds, quantity
+from kernelwright.report.outcome import compile_note, ending
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
 from kernelwright.report.run import Run
 
+TIMED = {"eager": "PyTorch", "compiled": "torch.compile", "optimized": "optimized"}
+"""Labels of timed contenders, by their name in records."""
+OPTIONS = {
+    "device": "Device asked for",
+    "precision": "Precision",
+    "mode": "Mode",
+    "budget_s": "Budget in seconds",
+    "policy": "Writers of kernels",
+}
+"""Labels of options, by their name in records."""
 NUM_COLORS = 8
 """Fragment colours in style.css; more fragments start over."""
 
@@ -28,6 +40,7 @@ class Bar:
     low: float = 0.0
     high: float = 0.0
     """Ends of the interval, in the same percent; both 0 where there is none."""
+    is_after: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +49,6 @@ class BarGroup:
     bars: tuple[Bar, ...]
     gain: str
     note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Headline:
-    text: str
-    note: str
-    is_measured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,62 +101,66 @@ def colors_of(fragments: Iterable[Record]) -> dict[int, int]:
     return {identity: i % NUM_COLORS for i, identity in enumerate(won)}
 
 
-def headline(run: Run) -> Headline:
-    """The one figure a reader looks for, or why there is none."""
-    result, times = run.result, run.result["times"]
-    if not result["verdict"]["accepted"]:
-        return Headline("Rejected", result["verdict"]["message"], False)
-    if "eager" in times and "optimized" in times:
-        optimized_ms = times["optimized"]["median_ms"]
-        note = f"{milliseconds(times['eager']['median_ms'])} to {milliseconds(optimized_ms)}"
-        if times.get("compiled"):
-            gain = times["compiled"]["median_ms"] / optimized_ms
-            note += f"; {factor(gain)} against torch.compile"
-        return Headline(factor(times["eager"]["median_ms"] / optimized_ms), note, True)
-    before_ms, after_ms = estimate_ms(run.program, run.fragments)
-    note = "no GPU here"
-    if after_ms > 0:
-        gain = factor(before_ms / after_ms)
-        note += f"; roofline estimate for an {ESTIMATED_ON}: {gain} from memory traffic alone"
-    return Headline("Not measured", note, False)
-
-
 def bar_groups(run: Run) -> list[BarGroup]:
-    """Before and after: launches, bytes, and time where it was measured."""
-    launches, moved, times = (run.result[key] for key in ("launches", "bytes", "times"))
+    """Before and after: launches, bytes, and time where it was measured.
+
+    Of a run that leaves the program as it was there are times alone.
+    """
+    is_optimized = ending(run).is_optimized
+    launches, moved = run.result["launches"], run.result["bytes"]
     groups = [
-        _pair("Kernel launches", launches["before"], launches["after"], count),
-        _pair("Bytes moved", moved["before"], moved["after"], lambda v: quantity(v, "B")),
+        _pair("Kernel launches, counted", launches["before"], launches["after"], count),
+        _pair("Bytes moved, estimated", moved["before"], moved["after"], _bytes),
     ]
-    named = (("eager", "PyTorch"), ("compiled", "torch.compile"), ("optimized", "optimized"))
-    shown = [(label, times[key]) for key, label in named if times.get(key)]
+    time = _times(run, is_optimized=is_optimized) or _estimated_times(run)
+    if is_optimized:
+        return [*groups, time]
+    return [time] if time.bars[0].high else []
+
+
+def _bytes(value: float) -> str:
+    return quantity(value, "B")
+
+
+def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
+    """Measured times; None where there are none."""
+    times = run.result["times"]
+    names = ["eager", "compiled", *(["optimized"] if is_optimized else [])]
+    shown = [(TIMED[name], times[name]) for name in names if times.get(name)]
     if not shown:
-        before_ms, after_ms = estimate_ms(run.program, run.fragments)
-        group = _pair("Time", before_ms, after_ms, milliseconds)
-        note = (
-            f"Not measured: there is no GPU here. These bars are estimates: the roofline of an"
-            f" {ESTIMATED_ON} in fp32 without tensor cores, launch overhead left out."
-        )
-        return [*groups, BarGroup("Time, estimated", group.bars, group.gain, note)]
-    longest = max(t["high_ms"] for _, t in shown)
+        return None
+    longest = max(timing["high_ms"] for _, timing in shown)
     bars = tuple(
         Bar(
-            label,
-            milliseconds(t["median_ms"]),
-            *(100 * t[key] / longest for key in ("median_ms", "low_ms", "high_ms")),
+            label=label,
+            text=milliseconds(timing["median_ms"]),
+            share=100 * timing["median_ms"] / longest,
+            low=100 * timing["low_ms"] / longest,
+            high=100 * timing["high_ms"] / longest,
+            is_after=label == TIMED["optimized"],
         )
-        for label, t in shown
+        for label, timing in shown
     )
-    gain = factor(shown[0][1]["median_ms"] / shown[-1][1]["median_ms"])
-    note = "Median, cold L2; the mark is the 95% interval of the median."
-    return [*groups, BarGroup("Time", bars, gain, note)]
+    gain = factor(shown[0][1]["median_ms"] / shown[-1][1]["median_ms"]) if is_optimized else ""
+    note = "Median of single calls with an empty L2 cache. The mark is its 95% interval."
+    return BarGroup("Time of a call", bars, gain, f"{note} {compile_note(run)}".strip())
+
+
+def _estimated_times(run: Run) -> BarGroup:
+    before_ms, after_ms = estimate_ms(run.program, run.fragments)
+    group = _pair("Time", before_ms, after_ms, milliseconds)
+    note = (
+        "Not measured: there is no GPU here. These bars are estimates: the roofline of an"
+        f" {ESTIMATED_ON} in fp32 without tensor cores, launch overhead left out."
+    )
+    return BarGroup("Time of a call, estimated", group.bars, group.gain, note)
 
 
 def _pair(title: str, before: float, after: float, show: Callable[[Any], str]) -> BarGroup:
     longest = max(before, after) or 1
     bars = (
         Bar("PyTorch", show(before), 100 * before / longest),
-        Bar("optimized", show(after), 100 * after / longest),
+        Bar("optimized", show(after), 100 * after / longest, is_after=True),
     )
     return BarGroup(title, bars, factor(before / after) if after else "")
 
@@ -202,7 +212,7 @@ def _candidate_row(fragment: Record, candidate: Record) -> CandidateRow:
         schedule=candidate["schedule"],
         origin=candidate["origin"],
         accepted=accepted,
-        outcome="accepted" if accepted else f"{verdict['stage']}: {verdict['code']}",
+        outcome=words.outcome(verdict["code"]),
         message=verdict["message"],
         median_ms=timing["median_ms"] if timing else None,
         speedup=verdict.get("speedup"),
@@ -232,15 +242,16 @@ def facts(run: Run) -> Sequence[tuple[str, str]]:
     """What ran where: label and value."""
     environment, options = run.run["environment"], run.run["options"]
     versions = environment.get("versions", {})
+    algebra = ", ".join(run.result.get("algebra", ())) or "none"
     rows = [
         ("Target", str(run.run["target"])),
-        ("Ran on", str(run.run["device"])),
+        ("Ran on", words.device(str(run.run["device"]))),
         ("GPU and driver", str(environment.get("gpu") or "none")),
-        *((key.replace("_", " ").capitalize(), str(value)) for key, value in options.items()),
+        *((OPTIONS.get(name, name), f"{value}") for name, value in options.items()),
+        ("Time spent", f"{run.result['seconds']:.1f} s"),
         ("Memory layout", str(run.result["layout"])),
-        ("Algebra", ", ".join(run.result.get("algebra", ())) or "none"),
+        ("Algebraic rewrites", algebra.replace("_", " ")),
         ("CUDA graph", _graph(run.result.get("graph"))),
-        ("Seconds", f"{run.result['seconds']:.1f}"),
         ("Python", str(environment.get("python"))),
         *((name, str(version)) for name, version in versions.items() if version),
     ]

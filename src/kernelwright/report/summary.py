@@ -16,8 +16,8 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean, geometric_mean
-from kernelwright.report.suite_scores import pass_at_ks
-from kernelwright.report.synthetic_scores import diversity, is_malformed
+from kernelwright.report.suite.scores import pass_at_ks
+from kernelwright.report.synthetic.scores import diversity, is_malformed
 
 KEY = ("suite", "level", "policy", "mode", "precision")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"

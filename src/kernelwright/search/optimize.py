@@ -18,6 +18,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT
+from kernelwright.search.beside_compile import compile_fields
 from kernelwright.search.describe import (
     Spent,
     program_record,
@@ -53,6 +54,7 @@ def optimize_target(
     policy: str = DEFAULT,
     progress: Say | None = None,
     with_slower: bool = False,
+    beside_compile: bool = True,
     hold: Hold = nullcontext,
     for_s: float = math.inf,
 ) -> Record:
@@ -62,6 +64,8 @@ def optimize_target(
         policy: who writes candidates for fragments; several with commas (`search.sources`).
         with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
             same; the result's "slower" has its verdict.
+        beside_compile: on a GPU, time torch.compile beside the result in what is left of the
+            budget.
         hold: as `Judge`'s.
         for_s: seconds on the clock, waiting for other processes included, after which nothing more
             is begun: what was tuned by then is judged once, and PyTorch stays where that fails.
@@ -98,7 +102,13 @@ def optimize_target(
         )
         end_s = clock_s + for_s
         outcome = search_target(
-            target, search, judge, say=say, with_slower=with_slower, end_s=end_s
+            target,
+            search,
+            judge,
+            say=say,
+            with_slower=with_slower,
+            beside_compile=beside_compile,
+            end_s=end_s,
         )
     options: Record = {"device": device, "precision": precision, "mode": mode}
     options |= {"budget_s": budget_s, "policy": policy}
@@ -132,12 +142,13 @@ def search_target(
     *,
     say: Say,
     with_slower: bool = False,
+    beside_compile: bool = True,
     end_s: float = math.inf,
 ) -> Outcome:
     """Search the target's program in its forms, and settle on the whole that is kept.
 
     Args:
-        with_slower: as of `optimize_target`.
+        with_slower, beside_compile: as of `optimize_target`.
         end_s: on the monotonic clock; nothing more is begun after it.
 
     Raises:
@@ -152,6 +163,9 @@ def search_target(
     files = {"optimized.py": whole.source}
     result = result_record(target.name, whole, spent)
     result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
+    if beside_compile:
+        left_s = min(search.left_s(), end_s - time.monotonic())
+        result |= compile_fields(whole, target.task, judge, for_s=left_s)
     if slower is not None:
         files["slower.py"] = slower.source
         result["slower"] = verdict_record(slower)

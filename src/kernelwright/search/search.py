@@ -81,7 +81,8 @@ class Search:
         self._sources = sources or Sources()
         if self._sources.has_models and judge.trusted:
             raise ValueError("what models write is not for a judge that trusts it")
-        self._begin_s, self._tuning_s = begin_s, TUNING_SHARE * budget_s
+        self._begin_s, self._budget_s = begin_s, budget_s
+        self._tuning_s = TUNING_SHARE * budget_s
         self._min_tuning_s = MIN_TUNING_SHARE * budget_s
         self._known: dict[str, Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
@@ -91,6 +92,10 @@ class Search:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
         return Spent(worked_s() - self._begin_s, num_candidates)
+
+    def left_s(self) -> float:
+        """Seconds of the budget that are left; negative once it is over."""
+        return self._begin_s + self._budget_s - worked_s()
 
     @property
     def failed(self) -> Sequence[FailedSource]:

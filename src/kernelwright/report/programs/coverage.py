@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from kernelwright.core.record import Record
-from kernelwright.report.census import Census
+from kernelwright.report.programs.census import Census
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.rendering import asset, template
-from kernelwright.report.suite_scores import (
+from kernelwright.report.suite.scores import (
     BASELINES,
     PUBLISHED,
     THRESHOLDS,
@@ -23,7 +23,7 @@ from kernelwright.report.suite_scores import (
     share_of_graph,
     speedup,
 )
-from kernelwright.report.task_sets import SETS, task_sets
+from kernelwright.report.suite.task_sets import SETS, task_sets
 
 RECORDS, LINT, CROSS_CHECK, PAGE = "records.jsonl", "lint.jsonl", "cross_check.jsonl", "report.html"
 """In a run's folder; lint and the cross-check may be missing."""

@@ -12,10 +12,10 @@ from kernelwright.report.curves import MOST_POINTS, number
 from kernelwright.report.format import factor, quantity
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.sections import code
-from kernelwright.report.suite_page import PAGE
-from kernelwright.report.training import Training
-from kernelwright.report.training_curves import charts, comparisons
-from kernelwright.report.training_tables import (
+from kernelwright.report.suite.page import PAGE
+from kernelwright.report.training.curves import charts, comparisons
+from kernelwright.report.training.run import Training
+from kernelwright.report.training.tables import (
     ending_rows,
     flat,
     part_rows,

@@ -11,7 +11,7 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.report.suite_page import RECORDS
+from kernelwright.report.suite.page import RECORDS
 
 AUDITS, EXAMPLES = "audits.jsonl", "examples.jsonl"
 """Beside the records; either may be missing."""

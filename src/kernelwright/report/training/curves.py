@@ -17,7 +17,7 @@ from kernelwright.report.curves import (
     stack_chart,
 )
 from kernelwright.report.format import factor
-from kernelwright.report.training import Training
+from kernelwright.report.training.run import Training
 
 SECONDS = ("decode", "judge_wait", "learn", "lock_wait", "other")
 """What the seconds of a step add up to; judging goes on beside decoding and learning."""

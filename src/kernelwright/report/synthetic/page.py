@@ -12,8 +12,8 @@ from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
 from kernelwright.report.format import factor
 from kernelwright.report.rendering import asset, template
-from kernelwright.report.suite_page import PAGE, RECORDS
-from kernelwright.report.synthetic_scores import (
+from kernelwright.report.suite.page import PAGE, RECORDS
+from kernelwright.report.synthetic.scores import (
     Gap,
     LevelScores,
     OperatorScores,

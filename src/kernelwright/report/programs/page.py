@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernelwright.report.census import Census, Octave, by_key
-from kernelwright.report.charts import BarChart, PairMap, bar_chart, pair_map
-from kernelwright.report.coverage import Space
 from kernelwright.report.format import count
+from kernelwright.report.programs.census import Census, Octave, by_key
+from kernelwright.report.programs.charts import BarChart, PairMap, bar_chart, pair_map
+from kernelwright.report.programs.coverage import Space
 from kernelwright.report.rendering import asset, template
 
 MOST_NAMED = 1000

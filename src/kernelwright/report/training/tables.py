@@ -8,8 +8,8 @@ from typing import Any
 from kernelwright.core.record import Record
 from kernelwright.report.curves import Show, number, percent
 from kernelwright.report.format import count, factor
-from kernelwright.report.training import Training
-from kernelwright.report.training_curves import ACCEPTED, level_name, level_rank, levels_of, refused
+from kernelwright.report.training.curves import ACCEPTED, level_name, level_rank, levels_of, refused
+from kernelwright.report.training.run import Training
 
 Rows = list[tuple[str, ...]]
 EDGE = 10

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean, gap, geometric_mean, mean_share
-from kernelwright.report.suite_scores import Scores, scores_by_level, speedup
+from kernelwright.report.suite.scores import Scores, scores_by_level, speedup
 
 Samples = Sequence[Record]
 """The cases of one program."""

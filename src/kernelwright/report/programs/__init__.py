@@ -1,0 +1,1 @@
+"""The page of programs that were drawn: counts and coverage."""

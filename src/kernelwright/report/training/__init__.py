@@ -1,0 +1,1 @@
+"""Pages of training runs: one run, and several compared."""

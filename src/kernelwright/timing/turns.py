@@ -1,0 +1,80 @@
+"""Versions of one computation timed in turn, so that drift hits all of them alike."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kernelwright.core.seed import derive
+from kernelwright.core.verdict import Timing
+from kernelwright.timing.stats import ratio_interval, summarize
+
+ROUNDS = 10
+"""Each round draws its own inputs and begins with another contender."""
+REPEATS = 3
+"""Timed calls of every contender in a round."""
+OURS = "optimized"
+"""The contender that all others are compared with."""
+
+
+class Contender(Protocol):
+    """One version of the computation."""
+
+    def prepare(self, inputs: list[Any], seed: int) -> None:
+        """Take the inputs of the next calls."""
+
+    def time(self) -> float:
+        """Milliseconds of one call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Times of contenders that took turns."""
+
+    times: dict[str, Timing]
+    """By contender."""
+    speedup_intervals: dict[str, tuple[float, float]]
+    """By baseline: 95% interval of its median over that of OURS; empty where OURS is missing."""
+
+
+def take_turns(
+    contenders: Mapping[str, Contender],
+    draw: Callable[[int], list[Any]],
+    *,
+    seed: int,
+    rounds: int = ROUNDS,
+    repeats: int = REPEATS,
+) -> dict[str, list[float]]:
+    """Times in ms by contender, in the order in which they were taken.
+
+    Args:
+        draw: fresh inputs under a seed below 2^31.
+        seed: of all draws.
+    """
+    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    for number in range(rounds):
+        round_seed = derive(seed, number) % (1 << 31)
+        inputs = draw(round_seed)
+        for contender in contenders.values():
+            contender.prepare(inputs, round_seed)
+        del inputs
+        first = number % len(names)
+        for name in (names[first:] + names[:first]) * repeats:
+            samples[name].append(contenders[name].time())
+    return samples
+
+
+def compared(samples: Mapping[str, Sequence[float]]) -> Compared:
+    """Medians of all contenders, and how much faster OURS is than each of the others.
+
+    The call number i of every contender belongs to the same turn, so whole turns are resampled.
+    """
+    ours = samples.get(OURS)
+    return Compared(
+        {name: summarize(times) for name, times in samples.items()},
+        {
+            name: ratio_interval(times, ours, is_paired=True)
+            for name, times in samples.items()
+            if ours and name != OURS
+        },
+    )
