@@ -13,12 +13,14 @@ from typing import Any, Self
 import torch
 import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs import attributes
 from kernelwright.programs.aten import Translator
 from kernelwright.programs.build import canonical, dead_code, typed_call
+from kernelwright.programs.capture import structures
+from kernelwright.programs.capture.structures import Boundary
 from kernelwright.programs.initial import choose_inits
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.programs.tracing import export
@@ -60,11 +62,28 @@ class Lowered:
     mutations: tuple[tuple[int, str], ...]
     """(program output, name of the buffer or attribute it is the new value of)."""
     user_outputs: tuple[tuple[str, Any], ...]
-    """Leaves of the module's result: ("output", program output) or ("value", constant)."""
+    """Leaves of `out_spec`: ("output", program output), ("input", leaf of the inputs) or
+    ("value", constant)."""
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
+    """A pair: the module's result, and a list of the `changed_parts` after the call."""
     changed_attributes: frozenset[str] = frozenset()
     """Names among `mutations` that are plain attributes."""
+    changed_parts: tuple[int, ...] = ()
+    """Lists, dicts and objects among the inputs whose content the call changes, by their place in
+    `structures.mutable_parts`."""
+    input_mutations: tuple[tuple[int, int], ...] = ()
+    """(program output, leaf of the inputs whose new value it is). Such leaves belong to objects."""
+
+    @property
+    def result_spec(self) -> pytree.TreeSpec:
+        """Structure of what the module returns; an `Alias` stands for an input itself."""
+        return self.out_spec.children()[0]
+
+    @property
+    def returns_inputs(self) -> bool:
+        """Whether inputs are needed to make the result: a cache is changed, say."""
+        return bool(self.changed_parts or self.input_mutations) or "Alias" in str(self.out_spec)
 
     def store(self, module: torch.nn.Module, outputs: Sequence[torch.Tensor]) -> None:
         """Change the module's state as the call that gave these outputs does."""
@@ -74,10 +93,32 @@ class Lowered:
             else:
                 module.get_buffer(name).copy_(outputs[position])
 
-    def rebuild(self, outputs: Sequence[Any]) -> Any:
-        """The module's own return structure, from the program's outputs."""
-        leaves = [outputs[v] if kind == "output" else v for kind, v in self.user_outputs]
-        return pytree.tree_unflatten(leaves, self.out_spec)
+    def rebuild(
+        self,
+        outputs: Sequence[Any],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The module's own return structure, from the program's outputs.
+
+        Args:
+            args: the call's inputs, as the caller gave them. Objects among them change as the
+                module changes them: a cache grows.
+            kwargs: those by name.
+        """
+        kwargs = dict(kwargs or {})
+        given = pytree.tree_leaves((args, kwargs)) if self.returns_inputs else []
+        for output, position in self.input_mutations:
+            given[position].copy_(outputs[output])
+        sources = {"output": outputs, "input": given}
+        leaves = [sources[kind][v] if kind in sources else v for kind, v in self.user_outputs]
+        result, changed = pytree.tree_unflatten(leaves, self.out_spec)
+        if not self.returns_inputs:
+            return result
+        parts = list(structures.mutable_parts(args, kwargs).values())
+        for i, new in zip(self.changed_parts, changed, strict=True):
+            structures.become(parts[i], new)
+        return structures.resolved(result, parts)
 
     def gather(
         self,
@@ -128,16 +169,19 @@ def lower(
             f"{type(module).__name__} is not a torch.nn.Module",
             remedy="wrap the function in a module whose forward calls it",
         )
-    args, kwargs = _distinct((tuple(example_inputs), dict(example_kwargs or {})))
-    with attributes.as_buffers(module) as plain:
-        exported = export(module, args, kwargs)
+    args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
+    _check_inputs(args, kwargs)
+    args, kwargs = _distinct((args, kwargs))
+    with structures.kept(module), attributes.as_buffers(module) as plain:
+        boundary = Boundary(module)
+        exported = export(boundary, args, kwargs)
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     translator = Translator()
     sources = _declare_inputs(translator, exported, (args, kwargs))
     for node in exported.graph.nodes:
         if node.op == "call_function":
             translator.translate(node)
-    results = _Results.read(translator, exported)
+    results = _Results.read(translator, exported, _inside_parts(args, kwargs))
     made = _numbers_made(exported)
     given = zip(translator.builder.inputs, sources, strict=True)
     numbers = {value.name: made[s.name] for value, s in given if s.name in made}
@@ -159,7 +203,45 @@ def lower(
         in_spec=in_spec,
         out_spec=exported.call_spec.out_spec,
         changed_attributes=changed,
+        changed_parts=boundary.changed,
+        input_mutations=tuple(results.input_mutations),
     )
+
+
+def _check_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Make objects among the inputs nodes of a tree.
+
+    Raises:
+        UsageError: one of them cannot be: an iterator, or a module.
+    """
+    for path, value in [*enumerate(args), *kwargs.items()]:
+        try:
+            structures.register(value)
+        except TypeError as error:
+            place = f"positional input {path}" if isinstance(path, int) else f"input {path!r}"
+            raise UsageError(
+                f"{place} of forward is or holds {error}, an unsupported input type",
+                remedy="pass tensors, numbers, flags, and lists, tuples, dicts or objects of them",
+            ) from error
+
+
+def _inside_parts(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[int]:
+    """Leaves of the inputs that belong to lists, dicts and objects."""
+    paths = structures.mutable_parts(args, kwargs)
+    leaves = pytree.tree_flatten_with_path((args, kwargs))[0]
+    names = [_path_text(path) for path, _ in leaves]
+    return frozenset(i for i, name in enumerate(names) if name.startswith(tuple(paths)))
+
+
+def _path_text(path: tuple[Any, ...]) -> str:
+    """A leaf of (args, kwargs) as an expression: "args[0]['mask']"."""
+    text = pytree.keystr(path)
+    return ("args" if text.startswith("[0]") else "kwargs") + text[3:]
+
+
+def _own_name(target: object) -> str:
+    """The name that a parameter or buffer has in the user's module, inside a `Boundary`."""
+    return str(target).removeprefix("inner.")
 
 
 def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
@@ -230,7 +312,7 @@ def _declare_inputs(
 ) -> list[Source]:
     """Make every placeholder that holds a tensor an input of the program."""
     nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
-    paths = [pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(example)[0]]
+    paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path(example)[0]]
     sources: list[Source] = []
     position = -1
     for spec in exported.graph_signature.input_specs:
@@ -244,14 +326,12 @@ def _declare_inputs(
             )
         translator.declare(nodes[spec.arg.name])
         if spec.kind is InputKind.USER_INPUT:
-            path = paths[position]
-            group = "args" if path.startswith("[0]") else "kwargs"
-            sources.append(Source("user", group + path[3:], position))
+            sources.append(Source("user", paths[position], position))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             constant = exported.constants[spec.target]
             sources.append(Source("constant", str(spec.target), tensor=constant))
         else:
-            sources.append(Source(_KINDS[spec.kind], str(spec.target)))
+            sources.append(Source(_KINDS[spec.kind], _own_name(spec.target)))
     return sources
 
 
@@ -262,21 +342,42 @@ class _Results:
     outputs: list[Ref] = field(default_factory=list)
     user_outputs: list[tuple[str, Any]] = field(default_factory=list)
     mutations: list[tuple[int, str]] = field(default_factory=list)
+    input_mutations: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
-    def read(cls, translator: Translator, exported: ExportedProgram) -> Self:
+    def read(
+        cls, translator: Translator, exported: ExportedProgram, inside_parts: Collection[int]
+    ) -> Self:
+        """Take the results apart.
+
+        Args:
+            inside_parts: leaves of the inputs that may be changed in place.
+
+        Raises:
+            UsageError: forward changes any other input in place.
+        """
         found = cls()
+        positions = {
+            getattr(spec.arg, "name", None): i
+            for i, spec in enumerate(_user_inputs(exported))
+        }
+        changed: dict[str, int] = {}
         updates: list[tuple[str, Ref]] = []
         returned = exported.graph.output_node().args[0]
         for spec, node in zip(exported.graph_signature.output_specs, returned, strict=True):
             value = translator.value(node)
+            position = positions.get(spec.target)
             if spec.kind is OutputKind.BUFFER_MUTATION:
-                updates.append((str(spec.target), value))
+                updates.append((_own_name(spec.target), value))
+            elif spec.kind is OutputKind.USER_INPUT_MUTATION and position in inside_parts:
+                changed[value.name] = position
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 raise UsageError(
                     f"forward changes {spec.target!r} in place ({spec.kind.name.lower()})",
                     remedy="return a new tensor instead, or clone the input first",
                 )
+            elif isinstance(value, Ref) and value.name in changed:
+                found.user_outputs.append(("input", changed[value.name]))
             elif isinstance(value, Ref):
                 found.user_outputs.append(("output", len(found.outputs)))
                 found.outputs.append(value)
@@ -285,4 +386,13 @@ class _Results:
         for name, value in updates:
             found.mutations.append((len(found.outputs), name))
             found.outputs.append(value)
+        for name, position in changed.items():
+            found.input_mutations.append((len(found.outputs), position))
+            found.outputs.append(Ref(name))
         return found
+
+
+def _user_inputs(exported: ExportedProgram) -> list[InputSpec]:
+    """What the signature says of each leaf of the inputs."""
+    specs = exported.graph_signature.input_specs
+    return [spec for spec in specs if spec.kind is InputKind.USER_INPUT]

@@ -145,7 +145,7 @@ def _attach(
             return results
 
         results = replay(self, tensors, run) if record["graph"] else run(self, tensors)
-        return lowered.rebuild(results)
+        return lowered.rebuild(results, args, kwargs)
 
     optimized = copy.copy(module)
     optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})

@@ -1,0 +1,277 @@
+"""Objects in a module's inputs and results: caches, dataclasses, instances of the user's classes.
+
+PyTorch's trees know tuples, lists and dicts. An object of any other Python class becomes a node of
+such a tree, too: its children are its attributes. A class that is registered already, by its own
+library say, keeps that registration.
+"""
+
+import contextlib
+import dataclasses
+import enum
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+PLAIN = (torch.Tensor, bool, int, float, str, type(None))
+"""Types of leaves that a capture takes."""
+_FIXED = (
+    enum.Enum, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.Size,
+    range, slice, bytes, complex, frozenset,
+)  # fmt: skip
+"""Types of attributes that are one value each, and do not change."""
+_HEAP_TYPE = 1 << 9
+"""The flag of a class that a Python statement made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """An attribute that is no tensor, number, flag or text: a dtype, say. It has no leaves."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A part of a result that is one of the mutable inputs itself."""
+
+    index: int
+    """Which of `mutable_parts`."""
+
+
+pytree.register_pytree_node(Fixed, lambda fixed: ([], fixed.value), lambda _, value: value)
+pytree.register_pytree_node(Alias, lambda alias: ([], alias.index), lambda _, index: Alias(index))
+
+_taken_apart: set[type] = set()
+"""Classes that `register` has made nodes by their attributes."""
+
+
+def register(tree: Any) -> None:
+    """Make every object in a tree, at any depth, a node by its attributes.
+
+    Raises:
+        TypeError: an object has no such form: an iterator, a set, a module, or what holds itself.
+    """
+    try:
+        for leaf in pytree.tree_leaves(tree):
+            if isinstance(leaf, enum.Enum):
+                _register_constant(type(leaf))
+            elif not isinstance(leaf, PLAIN):
+                _register_type(leaf)
+                register(leaf)
+    except RecursionError as error:
+        raise TypeError("an object that holds itself") from error
+
+
+def is_taken_apart(kind: type) -> bool:
+    """Objects of this class are nodes by their attributes; `register` made them so."""
+    return kind in _taken_apart
+
+
+def _register_type(value: Any) -> None:
+    kind = type(value)
+    if kind in pytree.SUPPORTED_NODES:
+        return
+    is_object = bool(kind.__flags__ & _HEAP_TYPE) and kind.__new__ is object.__new__
+    if not is_object or isinstance(value, torch.nn.Module) or hasattr(value, "__next__"):
+        raise TypeError(f"a {kind.__name__}")
+    pytree.register_pytree_node(
+        kind,
+        _flatten,
+        partial(_unflatten, kind),
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+    _taken_apart.add(kind)
+
+
+def _register_constant(kind: type) -> None:
+    """Make values of a class nodes without leaves: the value says everything."""
+    if kind not in pytree.SUPPORTED_NODES:
+        pytree.register_pytree_node(kind, lambda value: ([], value), lambda _, value: value)
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Attributes of an object by name, those in slots too."""
+    slots = (name for kind in type(value).__mro__ for name in _slots(kind))
+    named = {name: getattr(value, name) for name in slots if hasattr(value, name)}
+    return named | getattr(value, "__dict__", {})
+
+
+def _slots(kind: type) -> Sequence[str]:
+    names = vars(kind).get("__slots__", ())
+    names = (names,) if isinstance(names, str) else tuple(names)
+    return [name for name in names if name not in ("__dict__", "__weakref__")]
+
+
+def _flatten(value: Any) -> tuple[list[Any], tuple[str, ...]]:
+    named = _attributes(value)
+    return [_boxed(item) for item in named.values()], tuple(named)
+
+
+def _flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+    items, names = _flatten(value)
+    return [(pytree.GetAttrKey(k), v) for k, v in zip(names, items, strict=True)], names
+
+
+def _unflatten(kind: type, items: Sequence[Any], names: Sequence[str]) -> Any:
+    value = object.__new__(kind)
+    for name, item in zip(names, items, strict=True):
+        object.__setattr__(value, name, item)
+    return value
+
+
+def _boxed(value: Any) -> Any:
+    """An attribute as a tree of nodes: what is no node and no leaf is `Fixed`."""
+    kind = type(value)
+    if kind in (list, tuple):
+        return kind(map(_boxed, value))
+    if kind is dict:
+        return {key: _boxed(item) for key, item in value.items()}
+    if isinstance(value, _FIXED):
+        return Fixed(value)
+    if isinstance(value, PLAIN) or kind in pytree.SUPPORTED_NODES:
+        return value
+    if isinstance(value, set) and not any(isinstance(item, torch.Tensor) for item in value):
+        return Fixed(frozenset(value))
+    _register_type(value)
+    return value
+
+
+def mutable_parts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Lists, dicts and objects among a call's inputs, outermost ones, by path: "args[0]".
+
+    The call may change them in place."""
+    parts: dict[str, Any] = {}
+
+    def walk(path: str, value: Any) -> None:
+        if type(value) in (list, dict) or is_taken_apart(type(value)):
+            parts[path] = value
+        elif type(value) is tuple:
+            for i, item in enumerate(value):
+                walk(f"{path}[{i}]", item)
+
+    for i, value in enumerate(args):
+        walk(f"args[{i}]", value)
+    for name, value in kwargs.items():
+        walk(f"kwargs['{name}']", value)
+    return parts
+
+
+def become(part: Any, new: Any) -> None:
+    """Give a list, dict or object the content of another of its class."""
+    if isinstance(part, list):
+        part[:] = new
+    elif isinstance(part, dict):
+        part.clear()
+        part.update(new)
+    else:
+        after = _attributes(new)
+        for name in _attributes(part).keys() - after.keys():
+            object.__delattr__(part, name)
+        for name, value in after.items():
+            object.__setattr__(part, name, value)
+
+
+def resolved(result: Any, parts: Sequence[Any]) -> Any:
+    """A result with the mutable inputs themselves in place of each `Alias`."""
+    return pytree.tree_map(
+        lambda leaf: parts[leaf.index] if isinstance(leaf, Alias) else leaf,
+        result,
+        is_leaf=lambda node: isinstance(node, Alias),
+    )
+
+
+class Boundary(torch.nn.Module):
+    """A module that returns, beside the result of another, the inputs that the call changed.
+
+    Its result is a pair: what `inner` returns, with an `Alias` for each part that is an input
+    itself, and a list of the mutable inputs whose content is another after the call.
+    """
+
+    def __init__(self, inner: torch.nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+        self.changed: tuple[int, ...] = ()
+        """Which of `mutable_parts` the last call changed."""
+        vars(self)["forward"] = self._forward_like(inner.forward)
+
+    def _forward_like(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(forward)  # the capture names inputs by the signature
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            parts = list(mutable_parts(args, kwargs).values())
+            before = [pytree.tree_flatten(part) for part in parts]
+            result = self.inner(*args, **kwargs)
+            try:
+                register((result, parts))
+            except TypeError as error:
+                raise ResultError(str(error)) from error
+            self.changed = tuple(i for i, p in enumerate(parts) if _is_other(before[i], p))
+            indices = {id(part): i for i, part in enumerate(parts)}
+            aliased = pytree.tree_map(
+                lambda leaf: Alias(indices[id(leaf)]) if id(leaf) in indices else leaf,
+                result,
+                is_leaf=lambda node: id(node) in indices,
+            )
+            return aliased, [parts[i] for i in self.changed]
+
+        return wrapped
+
+
+class ResultError(TypeError):
+    """A module returned an object that no tree can hold; the text names the object."""
+
+
+def _is_other(before: tuple[list[Any], pytree.TreeSpec], part: Any) -> bool:
+    """The part holds other values than before. Tensors are compared as objects."""
+    leaves, spec = pytree.tree_flatten(part)
+    same = len(leaves) == len(before[0]) and all(
+        a is b if isinstance(a, torch.Tensor) else type(a) is type(b) and a == b
+        for a, b in zip(leaves, before[0], strict=False)
+    )
+    return not same or spec != before[1]
+
+
+@contextlib.contextmanager
+def kept(module: torch.nn.Module) -> Iterator[None]:
+    """Afterwards, every attribute of the module and its parts is what it was before.
+
+    A forward may fill a cache of its own while it is captured. Such a cache would be left with
+    tensors that have no memory.
+    """
+    before = [
+        (part, dict(vars(part)), [(v, v.copy()) for v in _containers(part)])
+        for part in module.modules()
+        if not isinstance(part, torch.jit.ScriptModule)
+    ]
+    try:
+        yield
+    finally:
+        for part, named, containers in before:
+            vars(part).clear()
+            vars(part).update(named)
+            for value, content in containers:
+                become(value, content)
+
+
+def _containers(part: torch.nn.Module) -> list[Any]:
+    """Lists and dicts among a module's attributes, at any depth."""
+    containers: dict[int, Any] = {}
+    pending = list(vars(part).values())
+    while pending:
+        value = pending.pop()
+        if type(value) in (list, dict) and id(value) not in containers:
+            containers[id(value)] = value
+            pending.extend(value.values() if isinstance(value, dict) else value)
+    return list(containers.values())
+
+
+def fields_of(kind: type) -> frozenset[str]:
+    """Fields that the constructor of a dataclass takes; none for any other class."""
+    if not dataclasses.is_dataclass(kind):
+        return frozenset()
+    return frozenset(field.name for field in dataclasses.fields(kind) if field.init)
