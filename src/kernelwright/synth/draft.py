@@ -142,7 +142,7 @@ def _arguments(call: DraftCall, refs: Sequence[Ref]) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     operator = operators()[call.form.op]
     for slot, ref in zip(call.form.slots, refs, strict=True):
-        if operator.param(slot.param).kind is ParamKind.TENSORS:
+        if operator.param(slot.param).kind.is_sequence:
             arguments[slot.param] = (*arguments.get(slot.param, ()), ref)
         else:
             arguments[slot.param] = ref

@@ -52,7 +52,7 @@ class _PlainCall:
         """The call of a program, reading and making values of these names."""
         given: dict[str, Any] = {}
         for slot, name in zip(self.fit.form.slots, reads, strict=True):
-            if operators()[self.fit.form.op].param(slot.param).kind is ParamKind.TENSORS:
+            if operators()[self.fit.form.op].param(slot.param).kind.is_sequence:
                 given[slot.param] = (*given.get(slot.param, ()), Ref(name))
             else:
                 given[slot.param] = Ref(name)
