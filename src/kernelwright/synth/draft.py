@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Any
 
 from kernelwright.ops.forms.form import Arrangement, Form, Kind, Shape
-from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate

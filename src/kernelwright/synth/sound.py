@@ -18,7 +18,6 @@ from random import Random
 from typing import Any
 
 from kernelwright.ops.forms.form import Arrangement, Form
-from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, evaluate

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from kernelwright.ops.forms.form import Arrangement, Form, Kind
-from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Var, evaluate
