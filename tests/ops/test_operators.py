@@ -32,7 +32,7 @@ MODULES = {family: import_module(f"samples.{family}") for family in FAMILIES}
 SAMPLES = [sample for module in MODULES.values() for sample in module.SAMPLES]
 BAD = [sample for module in MODULES.values() for sample in module.BAD]
 
-MOVES_ONLY = ("shape", "indexing")
+MOVES_ONLY = ("shape", "indexing", "creation")
 """Families that compute nothing: 0 FLOPs."""
 COUNTED = [
     s
@@ -114,9 +114,10 @@ def draw_all(operator: Operator, bound: Bound, seed: int) -> dict[str, object]:
         limit = operator.index_bound(bound) if domain is Domain.INDEX else 0
         if isinstance(value, TensorType):
             value = draw(value, domain, limit, derive(seed, name))
-        elif isinstance(value, tuple) and value and isinstance(value[0], TensorType):
+        elif isinstance(value, tuple):
             value = tuple(
-                draw(v, domain, limit, derive(seed, name, i)) for i, v in enumerate(value)
+                draw(v, domain, limit, derive(seed, name, i)) if isinstance(v, TensorType) else v
+                for i, v in enumerate(value)
             )
         values[name] = value
     return values

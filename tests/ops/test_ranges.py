@@ -42,8 +42,7 @@ def one_call(sample) -> Program:
     def given(value):
         if isinstance(value, TensorType):
             return builder.input(value)
-        is_tensors = isinstance(value, tuple) and value and isinstance(value[0], TensorType)
-        return tuple(map(builder.input, value)) if is_tensors else value
+        return tuple(map(given, value)) if isinstance(value, tuple) else value
 
     values = {name: given(value) for name, value in bound.items()}
     program = builder.program(builder.call(sample.op, **values))

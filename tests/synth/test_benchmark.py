@@ -7,13 +7,13 @@ from importlib.resources import files
 import pytest
 
 from kernelwright.core.errors import UsageError
-from kernelwright.ops.forms.registry import EXCLUDED
 from kernelwright.ops.registry import operators
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse, to_text
 from kernelwright.synth.benchmark import benchmark_fingerprints, benchmark_plan, synthetic_v1
 from kernelwright.synth.draws import Drawer, Group, Search
 from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.space import usable_forms
 from kernelwright.synth.tasks import TaskSampler
 
 
@@ -22,7 +22,23 @@ def test_the_plan_has_the_papers_layout():
     levels = {group.level: group.num for group in groups if group.operator is None}
     assert levels == {1: 100, 2: 100, 5: 100, 20: 100}
     singles = {group.operator: (group.level, group.num) for group in groups if group.operator}
-    assert singles == dict.fromkeys(operators().keys() - EXCLUDED.keys(), (1, 2))
+    assert singles == dict.fromkeys(benchmark_plan().recipe.operators, (1, 2))
+
+
+def test_operators_that_are_added_later_are_not_drawn():
+    recipe = benchmark_plan().recipe
+    drawn = {form.op for form in usable_forms(recipe)}
+    assert drawn <= set(recipe.operators)
+    assert operators()["index"].name not in drawn
+
+
+@pytest.mark.parametrize("name", ["level 1", "level 5", "softmax"])
+def test_what_is_shipped_is_drawn_again_from_its_seed(name, shipped):
+    plan = benchmark_plan()
+    at = [group.name for group in plan.groups].index(name)
+    drawer = Drawer(plan.recipe, plan.seed, plan.groups, TaskSampler)
+    first = next(line for line in shipped if line["drawn"]["group"] == name)
+    assert drawer.draw(Search(at, 0)).fingerprint == first["fingerprint"]
 
 
 def test_an_operator_without_programs_is_given_up_and_a_level_is_an_error():
@@ -56,7 +72,7 @@ def test_every_operator_is_in_what_is_shipped_or_was_given_up(shipped):
     settled = Counter(line["drawn"]["group"] for line in lines if "drawn" in line)
     assert settled == {group.name: group.num for group in benchmark_plan().groups}
     called = {call["op"] for line in shipped for call in line["calls"]}
-    lacking = operators().keys() - EXCLUDED.keys() - called
+    lacking = set(benchmark_plan().recipe.operators) - called
     constant = {"zeros_like", "ones_like", "full_like", "isnan", "any"}  # under our draws of inputs
     assert lacking <= constant
 

@@ -6,6 +6,7 @@ from kernelwright.ops.operator import (
     REQUIRED,
     Bound,
     Domain,
+    Kind,
     Numerics,
     Operator,
     Param,
@@ -82,6 +83,38 @@ def _take_along_dim_types(b: Bound) -> tuple[TensorType, ...]:
     return (TensorType((*shape[:at], index.shape[at], *shape[at + 1 :]), x.dtype),)
 
 
+def _index_types(b: Bound) -> tuple[TensorType, ...]:
+    x, places = b["input"], _places(b)
+    require(bool(places), "no index is a tensor")
+    require(len(b["indices"]) <= x.rank, f"{len(b['indices'])} indices for rank {x.rank}")
+    for index in places.values():  # a mask of booleans would decide the shape by its values
+        _require_index(index, "int64", "int32")
+    kept = [size for dim, size in enumerate(x.shape) if dim not in places]
+    at = index_place(tuple(places))
+    picked = broadcast(*(index.shape for index in places.values()))
+    return (TensorType((*kept[:at], *picked, *kept[at:]), x.dtype),)
+
+
+def index_place(dims: tuple[int, ...]) -> int:
+    """The first dimension of a result of `index` that the indices make.
+
+    Args:
+        dims: dimensions of the input that have an index, ascending. The indices' dimensions stand
+            in the place of neighbours, and before all others where there is a gap between.
+    """
+    return dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+
+
+def _places(b: Bound) -> dict[int, TensorType]:
+    """Dimensions that have an index, with their indices."""
+    return {dim: index for dim, index in enumerate(b["indices"]) if index is not None}
+
+
+def _least_size(b: Bound) -> int:
+    """The smallest dimension that has an index: values below are valid in all of them."""
+    return min(b["input"].shape[dim] for dim in _places(b))
+
+
 def _one_hot_types(b: Bound) -> tuple[TensorType, ...]:
     x: TensorType = b["input"]
     _require_index(x, "int64")
@@ -100,6 +133,7 @@ def _indexing(
     bound: Callable[[Bound], int] = _size,
     call: str = "",
     aten: Mapping[str, str] = SELF,
+    overloads: tuple[str, ...] = (),
 ) -> Operator:
     """`index` names the parameter that holds indices, `bound` their exclusive upper bound."""
     return Operator(
@@ -110,7 +144,7 @@ def _indexing(
         types=types,
         flops=flops_none,
         numerics=Numerics.EXACT,
-        aten={f"aten.{name}.default": aten},
+        aten=dict.fromkeys(overloads or (f"aten.{name}.default",), aten),
         domains={index: Domain.INDEX},
         index_bound=bound,
     )
@@ -130,6 +164,11 @@ OPERATORS: tuple[Operator, ...] = (
     _indexing("index_select", _index_select_types, INPUT, DIM, tensor("index"), index="index"),
     _indexing(
         "take_along_dim", _take_along_dim_types, INPUT, tensor("indices"), DIM, index="indices"
+    ),
+    _indexing(
+        "index", _index_types, INPUT, tensor("indices", Kind.OPTIONAL_TENSORS),
+        index="indices", bound=_least_size, call="torch.ops.aten.index",
+        overloads=("aten.index.Tensor", "aten._unsafe_index.Tensor"),
     ),
     _indexing(
         "one_hot", _one_hot_types, INPUT, attribute("num_classes", REQUIRED),

@@ -56,8 +56,15 @@ class Kind(StrEnum):
     OPTIONAL_TENSOR = "optional_tensor"
     TENSORS = "tensors"
     """A sequence of one or more tensors: torch.cat."""
+    OPTIONAL_TENSORS = "optional_tensors"
+    """A sequence of tensors and None, at least one tensor: the indices of x[:, i]."""
     ATTRIBUTE = "attribute"
     """A compile-time value: int, float, bool, str, None or a tuple of ints."""
+
+    @property
+    def is_sequence(self) -> bool:
+        """The parameter holds a tuple of tensors."""
+        return self in (Kind.TENSORS, Kind.OPTIONAL_TENSORS)
 
 
 REQUIRED: Any = object()
@@ -152,13 +159,17 @@ class Operator:
         return total
 
     def domain(self, name: str, bound: Bound) -> Domain:
-        """What a call's tensor must be drawn from."""
+        """The domain that a call's tensor, or each of its tensors, must be drawn from."""
         if self.domains_apply is not None and not self.domains_apply(bound):
             return Domain.ANY
-        domain = self.domains.get(name, Domain.ANY)
-        if domain is Domain.INDEX and "float" in bound[name].dtype:
-            return Domain.UNIT
-        return domain
+        domain, value = self.domains.get(name, Domain.ANY), bound[name]
+        is_float = isinstance(value, TensorType) and "float" in value.dtype
+        return Domain.UNIT if domain is Domain.INDEX and is_float else domain
+
+    @property
+    def reads_tensors(self) -> bool:
+        """Some parameter takes a tensor; otherwise nothing says on which device results are."""
+        return any(param.kind is not Kind.ATTRIBUTE for param in self.params)
 
     def param(self, name: str) -> Param:
         return next(p for p in self.params if p.name == name)

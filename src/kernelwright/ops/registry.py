@@ -7,7 +7,7 @@ from kernelwright.ops.operator import Operator
 
 FAMILIES = (
     "pointwise", "reduction", "scan", "matrix", "shape", "indexing", "normalization",
-    "pooling", "convolution", "loss", "attention", "random",
+    "pooling", "convolution", "loss", "attention", "random", "creation",
 )  # fmt: skip
 """One module of `kernelwright.ops` each; a module defines `OPERATORS: tuple[Operator, ...]`."""
 

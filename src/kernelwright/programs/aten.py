@@ -13,7 +13,7 @@ from kernelwright.ops.registry import by_aten
 from kernelwright.programs import extern
 from kernelwright.programs.build import Builder, typed_call
 from kernelwright.programs.program import Ref
-from kernelwright.programs.tensors import plain, type_of
+from kernelwright.programs.tensors import dtype_name, plain, type_of
 from kernelwright.programs.tracing import BRANCH_REMEDY, location
 
 _OUTSIDE = "keep this part outside the module that is optimized"
@@ -114,13 +114,14 @@ class Translator:
         operator = by_aten().get(name)
         if operator is None:
             return None
+        result = node.meta["val"]
         try:
-            args, types = typed_call(
-                operator.name, _parameters(operator, name, values), self.builder.types.__getitem__
-            )
+            parameters = _parameters(operator, name, values)
+            if operator.family == "creation":  # the default may be another tensor's, or a setting
+                parameters["dtype"] = dtype_name(result.dtype)
+            args, types = typed_call(operator.name, parameters, self.builder.types.__getitem__)
         except ValueError:
             return None
-        result = node.meta["val"]
         if isinstance(result, torch.Tensor):
             if len(types) != 1 or not _agrees(types[0], result):
                 return None

@@ -64,6 +64,13 @@ class Call:
         return not self.is_extern and self.operator.numerics is Numerics.CONTRACTION
 
     @property
+    def makes_of_nothing(self) -> bool:
+        """It takes no tensor that could say on which device the result is to be."""
+        if self.is_extern:
+            return extern.makes_of_nothing(self.op)
+        return not self.operator.reads_tensors
+
+    @property
     def is_random(self) -> bool:
         """Draws from the generator."""
         if self.is_extern:
@@ -116,12 +123,14 @@ class Program:
         an extern call are the ones it gives."""
         values = {} if call.is_extern else {p.name: p.default for p in call.operator.params}
         for key, value in call.args:
-            if isinstance(value, Ref):
-                value = self._types[value.name]
-            elif isinstance(value, tuple) and any(isinstance(item, Ref) for item in value):
-                value = tuple(self._types[item.name] for item in value)
-            values[key] = value
+            values[key] = self._typed(value)
         return values
+
+    def _typed(self, value: Any) -> Any:
+        """The argument with types in place of refs; a tuple may mix them with None and numbers."""
+        if isinstance(value, Ref):
+            return self._types[value.name]
+        return tuple(map(self._typed, value)) if isinstance(value, tuple) else value
 
     def producer(self) -> dict[str, int]:
         """Result name -> index of the call that makes it."""

@@ -58,9 +58,14 @@ def _given(call: Call, known: Mapping[str, Spread]) -> dict[str, Any]:
     for name, value in call.args:
         if isinstance(value, Ref):
             given[name] = known[value.name]
-        elif isinstance(value, tuple) and value and isinstance(value[0], Ref):
-            given[name] = tuple(known[item.name] for item in value)
+        elif isinstance(value, tuple) and (names := _names(value)):
+            given[name] = tuple(known[item] for item in names)
     return given
+
+
+def _names(values: tuple[Any, ...]) -> list[str]:
+    """Of the tensors in a sequence, which may hold None too."""
+    return [item.name for item in values if isinstance(item, Ref)]
 
 
 def _check_domains(program: Program, call: Call, bound: Bound, given: Mapping[str, Any]) -> None:
@@ -71,18 +76,19 @@ def _check_domains(program: Program, call: Call, bound: Bound, given: Mapping[st
     for name in operator.domains:
         if name not in given:
             continue
-        v, domain = given[name], operator.domain(name, bound)
-        if domain is Domain.SIGN:
-            is_inside = _is_sign(program, dict(call.args)[name].name)
-        elif domain is Domain.INDEX:
-            limit = operator.index_bound(bound) if operator.index_bound else inf
-            is_inside = v.low >= 0 and v.high < limit
-        else:
-            low, high = _LIMITS[domain]
-            is_inside = low <= v.low and v.high <= high
-        if not is_inside:
-            where = f"{call.op}: {name} from {v.low:.3g} to {v.high:.3g}"
-            raise OutOfDomain(f"{where} where it must be {domain.value}")
+        domain = operator.domain(name, bound)
+        for v in given[name] if isinstance(bound[name], tuple) else (given[name],):
+            if domain is Domain.SIGN:
+                is_inside = _is_sign(program, dict(call.args)[name].name)
+            elif domain is Domain.INDEX:
+                limit = operator.index_bound(bound) if operator.index_bound else inf
+                is_inside = v.low >= 0 and v.high < limit
+            else:
+                low, high = _LIMITS[domain]
+                is_inside = low <= v.low and v.high <= high
+            if not is_inside:
+                where = f"{call.op}: {name} from {v.low:.3g} to {v.high:.3g}"
+                raise OutOfDomain(f"{where} where it must be {domain.value}")
 
 
 _LIMITS: dict[Domain, Range] = {
@@ -116,8 +122,9 @@ def value_range(program: Program, call: Call) -> Range:
         if isinstance(value, TensorType):
             is_positive = call.operator.domain(name, bound) is Domain.POSITIVE
             given[name] = _POSITIVE if is_positive else ANYTHING
-        elif isinstance(value, tuple) and value and isinstance(value[0], TensorType):
-            given[name] = (ANYTHING,) * len(value)
+        elif isinstance(value, tuple):
+            types = [item for item in value if isinstance(item, TensorType)]
+            given |= {name: (ANYTHING,) * len(types)} if types else {}
     try:
         first = result_spreads(call.operator, bound, given, call.types)[0]
     except OutOfDomain:

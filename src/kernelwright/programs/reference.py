@@ -119,9 +119,11 @@ def evaluate_call(
         results = extern.evaluate(call.op, values, rank, device)
     else:
         by_position, by_keyword = spelled_args(call)
+        keywords = {name: value_of(name, value) for name, value in by_keyword}
+        if call.makes_of_nothing:
+            keywords["device"] = device
         made = _callable(call.operator.call)(
-            *(value_of(name, value) for name, value in by_position),
-            **{name: value_of(name, value) for name, value in by_keyword},
+            *(value_of(name, value) for name, value in by_position), **keywords
         )
         results = tuple(made) if isinstance(made, list | tuple) else (made,)
     return tuple(map(_widened, results)) if is_wide else results

@@ -13,14 +13,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from kernelwright.ops.operator import TensorType
+import torch
+
+from kernelwright.ops.operator import Domain, TensorType
 from kernelwright.programs.build import typed_call
 from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.initial import Uses
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
+from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.resize_attributes import ATTRIBUTES, Pick, Shape, blocks, convolution
 from kernelwright.programs.stretch import stretched
 
+_MOST_TRIED = 1 << 26
+"""FLOPs, and bytes, of calls that are run to see whether indices are valid."""
 _MAX_TRIES = 64
 """Ways of sizing one call's new inputs that are tried before it counts as refused."""
 
@@ -127,6 +132,9 @@ def _spelled_sizes(program: Program) -> Iterator[int]:
     names = {"shape", "size", "split_size_or_sections", "num_classes", "num_groups", "groups",
              "start", "end"}  # fmt: skip
     for call in program.calls:
+        if call.op == "arange":
+            yield call.types[0].shape[0]
+            continue
         for name, value in call.args:
             if name not in names or (name == "groups" and _is_depthwise(program, call)):
                 continue
@@ -153,7 +161,9 @@ class _Resizing:
         made = Program(inputs, tuple(calls), self.program.outputs)
         old, new = Uses(self.program), Uses(made)
         fresh = tuple(replace(v, init=_fitting(old, new, v)) for v in made.inputs)
-        return Program(fresh, made.calls, made.outputs)
+        resized = Program(fresh, made.calls, made.outputs)
+        _check_values(resized)
+        return resized
 
     def _decide(self, name: str, shape: Shape) -> None:
         self.types[name] = replace(self.program.type_of(name), shape=shape)
@@ -206,8 +216,9 @@ class _Resizing:
                 if name in values:
                     values[name] = tuple(map(self.sizes, values[name]))
         elif rule is not None or call.operator.family == "convolution":
-            name = next(call.refs())
-            old, new = self.program.type_of(name).shape, self.types[name].shape
+            first = next(call.refs(), None)
+            old = () if first is None else self.program.type_of(first).shape
+            new = () if first is None else self.types[first].shape
             values |= (rule or convolution)(call, old, new, self.sizes)
         args, types = typed_call(call.op, values, self.types.__getitem__)
         if len(types) != len(call.types):
@@ -230,6 +241,55 @@ class _Resizing:
         for new, old in zip(types, call.types, strict=True):
             if any(was == 1 != size for size, was in zip(new.shape, old.shape, strict=True)):
                 raise ValueError(f"{call.op} would have several elements where it had one")
+
+
+def _check_values(program: Program) -> None:
+    """Run the calls that PyTorch may refuse for the values in their indices, on drawn inputs.
+
+    A table of 512 rows that is read at `arange(16)` may become shorter than the range. Shapes do
+    not show that.
+
+    Raises:
+        ValueError: a call is refused, or too large to be tried.
+    """
+    names = [call.outputs[0] for call in program.calls if _needs_valid_values(program, call)]
+    live, calls = set(names), list[Call]()
+    for call in reversed(program.calls):
+        if live.intersection(call.outputs):
+            calls.append(call)
+            live.update(call.refs())
+    if not calls:
+        return
+    inputs = tuple(value for value in program.inputs if value.name in live)
+    tried = Program(inputs, tuple(reversed(calls)), tuple(names))
+    if tried.flops() > _MOST_TRIED or tried.bytes_unfused() > _MOST_TRIED:
+        raise ValueError("too large to see whether its indices are valid")
+    try:
+        with torch.random.fork_rng(devices=()):
+            run(tried, make_inputs(tried, 0))
+    except Exception as error:  # an operator of another library may raise anything
+        raise ValueError(f"PyTorch refuses the values: {error}") from error
+
+
+def _needs_valid_values(program: Program, call: Call) -> bool:
+    """Whether the call reads indices whose draw does not follow from its own shapes."""
+    if call.is_extern:
+        return any("int" in program.type_of(name).dtype for name in call.refs())
+    indices = [name for name, domain in call.operator.domains.items() if domain is Domain.INDEX]
+    values = [value for name, value in call.args if name in indices]
+    refs = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    return any(isinstance(ref, Ref) and not _is_drawn(program, ref.name) for ref in refs)
+
+
+def _is_drawn(program: Program, name: str) -> bool:
+    """Whether a value is an input, seen through operators that only move its elements."""
+    producer = program.producer()
+    while name in producer:
+        call = program.calls[producer[name]]
+        if call.is_extern or call.operator.family != "shape":
+            return False
+        name = next(call.refs())
+    return True
 
 
 def _fitting(old: Uses, new: Uses, value: Input) -> Init:

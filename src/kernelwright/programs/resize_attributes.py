@@ -124,6 +124,18 @@ def _num_classes(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]
     return {"num_classes": sizes(call.arg("num_classes"))}
 
 
+def _arange(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]:
+    """From the same start in the same steps, as many positions as the size of that length has."""
+    length = call.types[0].shape[0]
+    if sizes(length) == length:
+        return {}
+    return {"end": call.arg("start") + sizes(length) * call.arg("step")}
+
+
+def _full(call: Call, _: Shape, __: Shape, sizes: Pick) -> dict[str, Any]:
+    return {"size": tuple(map(sizes, call.arg("size")))}
+
+
 ATTRIBUTES: Mapping[str, Rule] = {
     "reshape": _reshape,
     "broadcast_to": _broadcast_to,
@@ -134,4 +146,6 @@ ATTRIBUTES: Mapping[str, Rule] = {
     "slice": _slice,
     "select": _select,
     "one_hot": _num_classes,
+    "arange": _arange,
+    "full": _full,
 }

@@ -10,7 +10,6 @@ import json
 from typing import Any
 
 from kernelwright.ops.operator import DTYPE_BYTES, Layout
-from kernelwright.programs import extern
 from kernelwright.programs.build import returns_sequence, spelled_args
 from kernelwright.programs.parsing import parse
 from kernelwright.programs.program import Call, Input, Program, Ref
@@ -73,7 +72,7 @@ def expression(call: Call, like: str = "") -> str:
     rank = call.types[0].rank
     parts = [attribute_text(name, value, rank) for name, value in by_position]
     parts += [f"{name}={attribute_text(name, value, rank)}" for name, value in by_keyword]
-    if like and call.is_extern and extern.makes_of_nothing(call.op):
+    if like and call.makes_of_nothing:
         parts.append(f"device={like}.device")
     return f"{head}({', '.join(parts)})"
 

@@ -47,13 +47,23 @@ def export(
         raise UsageError(message, file=file, line=line, remedy=remedy) from error
 
 
+_COME_UP = (
+    "aten.fill.Scalar", "aten.fill.Tensor", "aten.new_ones.default", "aten.new_zeros.default",
+    "aten.select_scatter.default", "aten.unsafe_split.Tensor",
+    "aten.unsafe_split_with_sizes.default", "aten._unsafe_index_put.default",
+    "aten._weight_norm_interface.default",
+)  # fmt: skip
+"""Overloads that decompositions and the removal of mutations make: no graph shows them before."""
+
+
 def _decompositions(exported: ExportedProgram) -> dict[Any, Any]:
     """Composite overloads without an operator record (einsum, padding="same") fall apart into
     ones that may have one; recurrent layers would fall apart into a call for each step."""
     known = torch.export.default_decompositions()
+    targets = {node.target for node in exported.graph.nodes if node.op == "call_function"}
     return {
         target: known[target]
-        for target in {node.target for node in exported.graph.nodes if node.op == "call_function"}
+        for target in targets.union(map(extern.overload, _COME_UP))
         if isinstance(target, torch._ops.OpOverload)
         and target in known
         and str(target) not in by_aten()

@@ -26,7 +26,7 @@ CPU_ELEMENTS = 1 << 16
 
 _REWRITES = {CHANNELS_LAST: channels_last, K_MAJOR: k_major}
 """Layout -> what brings a program there; where it changes nothing, there is no such form."""
-_LIGHT = ("pointwise", "shape", "random")
+_LIGHT = ("pointwise", "shape", "random", "creation")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,6 @@ import tomllib
 from importlib.resources import files
 
 from kernelwright.core.record import Record
-from kernelwright.ops.forms.registry import EXCLUDED
-from kernelwright.ops.registry import operators
 from kernelwright.synth.draws import Group
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.run import Plan
@@ -38,8 +36,7 @@ def benchmark_plan() -> Plan:
             most_attempts=MOST_ATTEMPTS,
             may_lack=True,
         )
-        for name in operators()
-        if name not in EXCLUDED
+        for name in recipe.operators
     ]
     return Plan(recipe=recipe, seed=said["seed"], groups=(*levels, *singles))
 

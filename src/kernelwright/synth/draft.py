@@ -6,7 +6,6 @@ from itertools import islice
 from typing import Any
 
 from kernelwright.ops.forms.form import Arrangement, Form, Kind, Shape
-from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Size, Var, evaluate
@@ -142,7 +141,7 @@ def _arguments(call: DraftCall, refs: Sequence[Ref]) -> dict[str, Any]:
     arguments: dict[str, Any] = {}
     operator = operators()[call.form.op]
     for slot, ref in zip(call.form.slots, refs, strict=True):
-        if operator.param(slot.param).kind is ParamKind.TENSORS:
+        if operator.param(slot.param).kind.is_sequence:
             arguments[slot.param] = (*arguments.get(slot.param, ()), ref)
         else:
             arguments[slot.param] = ref

@@ -18,7 +18,6 @@ from random import Random
 from typing import Any
 
 from kernelwright.ops.forms.form import Arrangement, Form
-from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, evaluate
@@ -52,7 +51,7 @@ class _PlainCall:
         """The call of a program, reading and making values of these names."""
         given: dict[str, Any] = {}
         for slot, name in zip(self.fit.form.slots, reads, strict=True):
-            if operators()[self.fit.form.op].param(slot.param).kind is ParamKind.TENSORS:
+            if operators()[self.fit.form.op].param(slot.param).kind.is_sequence:
                 given[slot.param] = (*given.get(slot.param, ()), Ref(name))
             else:
                 given[slot.param] = Ref(name)

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 from kernelwright.ops.operator import Kind
 from kernelwright.ops.rules import is_float
+from kernelwright.programs.build import map_refs
 from kernelwright.programs.program import Call, Program, Ref
 from kernelwright.teacher.expressions import NotWritable, expression, is_pointwise
 from kernelwright.teacher.graph import Graph, Value
-from kernelwright.teacher.pull_rules import MOVES
+from kernelwright.teacher.pull_rules import CONSTANTS, MOVES, filled
+from kernelwright.teacher.tile_views import is_view, source
 
 Rule = Callable[[Graph, Call], None]
 
@@ -31,6 +33,8 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
             pointwise(graph, call)
         elif call.op in rules:
             rules[call.op](graph, call)
+        elif call.op in CONSTANTS:
+            _constant(graph, call)
         elif call.op in MOVES:
             graph.pull(call)
         else:
@@ -39,12 +43,53 @@ def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
     return graph
 
 
+def positions_apart(program: Program) -> Program:
+    """The program with an `arange` of its own, and views of it, for each use of positions.
+
+    Rows and columns of a mask are often two views of one `arange`. Values that share axes cannot
+    meet their own transpose; two `arange` have an axis each.
+    """
+    makers: dict[str, Call] = {}
+    used: set[str] = set()
+    calls: list[Call] = []
+
+    def copied(ref: Ref) -> Ref:
+        if ref.name not in makers:
+            return ref
+        call = makers[ref.name]
+        made = Ref(f"{ref.name}p{len(calls)}")
+        calls.append(Call(call.op, map_refs(call.args, copied), (made.name,), call.types))
+        return made
+
+    def own(ref: Ref) -> Ref:
+        if ref.name in used:
+            return copied(ref)
+        used.add(ref.name)
+        return ref
+
+    for call in program.calls:
+        args = map_refs(call.args, lambda ref: own(ref) if ref.name in makers else ref)
+        calls.append(Call(call.op, args, call.outputs, call.types))
+        if call.op == "arange" or (is_view(call) and source(call) in makers):
+            makers[call.outputs[0]] = call
+    return Program(program.inputs, tuple(calls), program.outputs)
+
+
 def operand(graph: Graph, call: Call, parameter: str = "input") -> Value:
     """The value a tensor parameter of a call names."""
     ref = call.arg(parameter)
     if not isinstance(ref, Ref):
         raise NotWritable(f"{call.op}: {parameter} is not a tensor")
     return graph.values[ref.name]
+
+
+def _constant(graph: Graph, call: Call) -> None:
+    """A number in place of each element: no axis, until the value meets others."""
+    [name], [made] = call.outputs, call.types
+    like = next(call.refs(), None)
+    dims = graph.values[like].dims if like else tuple(map(graph.axes.new, made.shape))
+    graph.map(name, call.op, filled(call), [], made.dtype)
+    graph.values[name] = Value(name, dims, made)
 
 
 def pointwise(graph: Graph, call: Call) -> None:

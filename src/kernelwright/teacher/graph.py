@@ -69,11 +69,9 @@ class Tensor:
     sizes: tuple[str, ...] = ()
     """Wrapper texts of its sizes where it is not in memory, but pulled (`teacher.pulled`)."""
     reads: tuple[Input, ...] = ()
-    """The program's inputs that a pulled one is made of."""
-
-    @property
-    def is_pulled(self) -> bool:
-        return bool(self.reads)
+    """The program's inputs that a pulled one is made of; none of positions."""
+    is_pulled: bool = False
+    """Computed where it is read, not loaded."""
 
     def size(self, at: int) -> str:
         """Wrapper text of the size of a dimension, as a factor."""

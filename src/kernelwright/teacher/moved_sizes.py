@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from kernelwright.ops.indexing import index_place
 from kernelwright.ops.rules import dim_index
 from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.tile_index import replaced, times
@@ -127,6 +128,21 @@ def _take_along_dim(of: SizesOf, call: Call, _: int) -> Texts:
     return replaced(both, at, index[at])
 
 
+def _index(of: SizesOf, call: Call, _: int) -> Texts:
+    texts, indices = _input(of, call), call.arg("indices")
+    rows = {at: of(ref.name) for at, ref in enumerate(indices) if ref is not None}
+    kept = [text for at, text in enumerate(texts) if at not in rows]
+    rank = max(map(len, rows.values()))
+    columns = zip(*(("1",) * (rank - len(row)) + row for row in rows.values()), strict=True)
+    picked = [next((text for text in column if text != "1"), "1") for column in columns]
+    first = index_place(tuple(rows))
+    return (*kept[:first], *picked, *kept[first:])
+
+
+def _as_spelled(_: SizesOf, call: Call, __: int) -> Texts:
+    return tuple(map(str, call.types[0].shape))
+
+
 def _one_hot(of: SizesOf, call: Call, _: int) -> Texts:
     return (*_input(of, call), str(call.arg("num_classes")))
 
@@ -168,6 +184,8 @@ RULES: dict[str, Rule] = {
     "gather": _gather,
     "index_select": _index_select,
     "take_along_dim": _take_along_dim,
+    "index": _index,
+    **dict.fromkeys(("arange", "full"), _as_spelled),
     "one_hot": _one_hot,
     "interpolate": _interpolate,
     "scaled_dot_product_attention": _attention,

@@ -1,7 +1,5 @@
 """Where each element of a result comes from, for operators that move elements."""
 
-from collections.abc import Callable
-
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.expressions import literal, triton_dtype
@@ -205,14 +203,33 @@ def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
 # Constants
 
 
-def _filled(number: float | None) -> Callable[[PullBody, Call, Index, int], str]:
-    def rule(body: PullBody, call: Call, index: Index, _: int) -> str:
-        dtype = call.types[0].dtype
-        value = call.arg("fill_value") if number is None else number
-        filled = f"tl.full((1, 1), {_constant(value, dtype)}, {triton_dtype(dtype)})"
-        return body.line(call, filled, index)
+_NUMBERS = {"zeros_like": 0, "ones_like": 1}
+CONSTANTS = frozenset({*_NUMBERS, "full_like", "full"})
+"""What makes one number in place of each element."""
 
-    return rule
+
+def filled(call: Call) -> str:
+    """A scalar of the number that a call makes: as a tensor, so that it can be cast."""
+    value = _NUMBERS[call.op] if call.op in _NUMBERS else call.arg("fill_value")
+    return _scalar(value, call.types[0].dtype)
+
+
+def _scalar(value: float, dtype: str) -> str:
+    return f"tl.full((), {_constant(value, dtype)}, {triton_dtype(dtype)})"
+
+
+def _filled(body: PullBody, call: Call, index: Index, _: int) -> str:
+    return body.line(call, filled(call), index)
+
+
+def _arange(body: PullBody, call: Call, index: Index, _: int) -> str:
+    """Positions along the axis that the value lies on, counted in steps from the start."""
+    dtype, start, step = call.types[0].dtype, call.arg("start"), call.arg("step")
+    if not index[0]:
+        return body.line(call, _scalar(start, dtype), index)
+    text = f"{operand_text(body.text(index[0]))}.to({triton_dtype(dtype)})"
+    text = text if step == 1 else f"{text} * {literal(step)}"
+    return body.line(call, text if start == 0 else f"{text} + {literal(start)}", index)
 
 
 RULES: Rules = {
@@ -232,12 +249,11 @@ RULES: Rules = {
     "tril": _triangle,
     **PICKS,
     "interpolate": interpolate,
-    "zeros_like": _filled(0),
-    "ones_like": _filled(1),
-    "full_like": _filled(None),
+    "arange": _arange,
+    **dict.fromkeys(CONSTANTS, _filled),
 }
 
-MOVES = frozenset(RULES) - {"zeros_like", "ones_like", "full_like"}
-"""What gives elements other places."""
-COPIES = frozenset(RULES) - {"pad", "one_hot", "interpolate", "ones_like", "full_like"}
+MOVES = frozenset(RULES) - CONSTANTS
+"""What gives elements other places, or makes them of their places."""
+COPIES = frozenset(RULES) - CONSTANTS - {"pad", "one_hot", "interpolate", "arange"} | {"zeros_like"}
 """What shows elements as they are, and zeros where nothing is loaded."""

@@ -32,8 +32,8 @@ def behind(program: Program, names: Iterable[str], until: Call | None = None) ->
     return tuple(program.calls[at] for at in sorted(seen))
 
 
-_KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril"}
-"""What shows each element once at most."""
+_KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril", "arange", "full"}
+"""What shows each element once at most, or reads none."""
 
 
 def may_grow(program: Program, name: str) -> bool:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.decompose import Rule, decompose
+from kernelwright.teacher.decompose import Rule, decompose, positions_apart
 from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.graph import Graph, Node, Stage, Tensor
 from kernelwright.teacher.losses import LOSSES
@@ -23,7 +23,7 @@ from kernelwright.teacher.views import VIEWS
 
 RULES: dict[str, Rule] = {**VIEWS, **REDUCTIONS, **NORMS, **LOSSES}
 """Operators that are not pointwise -> rule."""
-FREE = VIEWS.keys() - {"to_layout"}
+FREE = VIEWS.keys() - {"to_layout"} | {"arange"}
 """Operators that are no work of their own inside a kernel."""
 
 
@@ -31,6 +31,7 @@ FREE = VIEWS.keys() - {"to_layout"}
 def stages_of(program: Program) -> tuple[Stage, ...]:
     """The program's stages in execution order; none where it has no such form."""
     try:
+        program = positions_apart(program)
         return _split(decompose(program, RULES), program)
     except NotWritable:
         return ()
@@ -68,6 +69,7 @@ def _pulled(graph: Graph, program: Program) -> list[Tensor]:
                 dims=tuple(map(graph.axes.resolve, value.dims)),
                 sizes=tuple(map(sizes.closed, texts)),
                 reads=tuple(given for given in program.inputs if given.name in read),
+                is_pulled=True,
             )
         )
     return found

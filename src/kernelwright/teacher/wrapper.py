@@ -66,7 +66,7 @@ def _buffer(stage: Stage, tensor: Tensor) -> Buffer:
 
 def _read(stage: Stage) -> set[str]:
     """Names of the tensors in memory that it reads."""
-    return {one.name for t in stage.inputs for one in (t.reads or (t,))}
+    return {one.name for t in stage.inputs for one in (t.reads if t.is_pulled else (t,))}
 
 
 def _guard(stage: Stage, made: Sequence[Buffer]) -> str:

@@ -50,7 +50,7 @@ _OF_EXTERNS: dict[str, Family] = {"recurrence": recurrence}
 
 def family(program: Program) -> str | None:
     """Which family writes the program, found without writing code; None: not writable."""
-    if not program.calls:
+    if not (program.calls and program.inputs):  # without inputs no device is named
         return None
     families = _OF_EXTERNS if any(call.is_extern for call in program.calls) else _FAMILIES
     return next((name for name, kind in families.items() if kind.classify(program)), None)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from kernelwright.ops.forms.form import Arrangement, Form, Kind
-from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Var, evaluate
@@ -50,7 +49,7 @@ def program(form: Form, arranged: Arrangement, sizes: Sizes) -> Program:
     values = dict(zip(arranged.attributes, values, strict=True))
     for slot, shape in zip(form.slots, arranged.shapes, strict=True):
         ref = builder.input(TensorType(sizes.fill(shape), slot.kind.dtype))
-        if operators()[form.op].param(slot.param).kind is ParamKind.TENSORS:
+        if operators()[form.op].param(slot.param).kind.is_sequence:
             values[slot.param] = (*values.get(slot.param, ()), ref)
         else:
             values[slot.param] = ref

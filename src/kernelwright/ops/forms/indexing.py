@@ -42,6 +42,19 @@ def _select(maker: Maker) -> Iterator[Form]:
         yield from maker.form(slots, _picking(rank, of_index), maker.menu("dim", *range(rank)))
 
 
+def _index(maker: Maker) -> Iterator[Form]:
+    """One index of one or two dimensions, or two of one dimension, for the first dimensions."""
+    for slot in maker.inputs(1):
+        rank = slot.kind.rank
+        x = sizes("s", rank)
+        for of_index in (1, 2):
+            index = parameter("indices", of_index, _INDEX)
+            yield from maker.form((slot, index), always(x, sizes("p", of_index)))
+        if rank > 1:
+            index = parameter("indices", 1, _INDEX)
+            yield from maker.form((slot, index, index), always(x, (_PICKED,), (_PICKED,)))
+
+
 def _picking(rank: int, of_index: int) -> Operands:
     x = sizes("s", rank)
 
@@ -55,5 +68,6 @@ def _picking(rank: int, of_index: int) -> Operands:
 WRITERS: Mapping[str, Writer] = {
     "embedding": _embedding,
     "one_hot": _one_hot,
+    "index": _index,
     **dict.fromkeys(("gather", "index_select", "take_along_dim"), _select),
 }

@@ -219,7 +219,7 @@ class _Call:
         bound = {**self.defaults, **attributes}
         for slot, shape in zip(self.slots, shapes, strict=True):
             made = TensorType(cast("tuple[int, ...]", shape), slot.kind.dtype)
-            if self.operator.param(slot.param).kind is ParamKind.TENSORS:
+            if self.operator.param(slot.param).kind.is_sequence:
                 before = bound[slot.param]
                 bound[slot.param] = (made,) if before is REQUIRED else (*before, made)
             else:

@@ -50,6 +50,14 @@ def _picked(name: str) -> Rule:
     return rule
 
 
+def _positions(g: Given) -> Spread:
+    count, step = g.made[0].numel, g["step"]
+    first, last = sorted((float(g["start"]), float(g["start"] + step * (max(count, 1) - 1))))
+    deviation = abs(step) * ((count**2 - 1) / 12) ** 0.5 if count else 0.0
+    is_whole = float(g["start"]).is_integer() and float(step).is_integer()
+    return Spread(first, last, (first + last) / 2, deviation, False, is_whole=is_whole)
+
+
 def _one_hot(g: Given) -> Spread:
     classes = g.made[0].shape[-1]
     return coin(1 / classes)
@@ -102,6 +110,9 @@ RULES: dict[str, Rule] = {
     "embedding": _picked("weight"),
     "gather": _picked("input"),
     "index_select": _picked("input"),
+    "index": _picked("input"),
+    "arange": _positions,
+    "full": lambda g: point(float(g["fill_value"])),
     "take_along_dim": _picked("input"),
     "one_hot": _one_hot,
     **{f"avg_pool{d}d": _average_pool for d in (1, 2, 3)},
