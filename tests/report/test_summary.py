@@ -6,7 +6,14 @@ import pytest
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.summary import BEGIN, END, metrics, write_summary
+from kernelwright.report.summary import (
+    ANSWERS_BEGIN,
+    ANSWERS_END,
+    BEGIN,
+    END,
+    metrics,
+    write_summary,
+)
 
 
 def timing(median, spread=0.01):
@@ -51,19 +58,21 @@ def place(tmp_path):
     results = tmp_path / "results"
     results.mkdir()
     readme = tmp_path / "README.md"
-    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    answers = f"{ANSWERS_BEGIN}\nold\n{ANSWERS_END}\n"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n{answers}")
     return results, readme
 
 
 def test_levels_stand_in_order_and_probes_are_not_published(place):
     results, readme = place
     levels = ("L1", "L20", "L5", "L10")
-    record.append(results / "a.jsonl", [RUN, *(case(1, level=level) for level in levels)])
+    record.append(results / "a.jsonl", [RUN, *(case(1, 1.0, 2.0, level=level) for level in levels)])
     (results / "probes").mkdir()
     record.append(results / "probes" / "b.jsonl", [RUN, case(1, level="L99"), {"level": "L98"}])
     write_summary(results, readme)
-    found = [line.split("|")[1].split()[1] for line in readme.read_text().splitlines()[4:-2]]
-    assert found == ["L1", "L5", "L10", "L20"]
+    table = readme.read_text().partition(BEGIN)[2].partition(END)[0]
+    rows = [line.split("|")[1].split()[1] for line in table.splitlines()[3:]]
+    assert rows == ["L1", "L5", "L10", "L20"]
 
 
 def test_the_interval_of_the_speedup_decides_significance_where_there_is_one():
@@ -119,7 +128,25 @@ def test_summary_and_readme_are_rebuilt_from_the_records(place):
     text = readme.read_text()
     assert "old" not in text
     assert text.startswith(f"before\n{BEGIN}\n| suite |")
-    assert "| kernelbench L2 | teacher, hybrid, strict | 2 / 2 | 2 / 2 | 1 / 2 | 2.83x" in text
+    assert (
+        "| kernelbench L2 | teacher, hybrid, strict | 2 / 2 | 2 / 2 | 2 / 2 | 1 / 2 | 2.83x" in text
+    )
+
+
+def test_answers_that_were_not_timed_have_a_table_with_a_column_for_each_level(place):
+    results, readme = place
+    synthetic = {"suite": "synthetic-v1", "mode": "pure"}
+    cases = [case(1, level="L1", **synthetic), case(1, level="L2", correct=False, **synthetic)]
+    record.append(results / "a.jsonl", [RUN, *cases])
+    write_summary(results, readme)
+    table = readme.read_text().partition(ANSWERS_BEGIN)[2]
+    assert "| correct at L1 | correct at L2 |" in table
+    assert "| synthetic-v1 | teacher, pure, strict | 1 / 1 | 0 / 1 |" in table
+
+
+def test_a_right_kernel_that_the_search_did_not_keep_is_not_delivered():
+    cases = [case(1, 1.0, 2.0, kept=True), case(2, 3.0, 2.0, kept=False), case(3, 1.0, 2.0)]
+    assert metrics(cases)["delivered"] == {"value": 2, "of": 3, "ci": None}
 
 
 def test_all_runs_that_have_a_case_in_the_table_are_named(place):
@@ -148,4 +175,7 @@ def test_a_readme_without_markers_is_refused(place):
     results, readme = place
     readme.write_text("nothing")
     with pytest.raises(UsageError, match="results:begin"):
+        write_summary(results, readme)
+    readme.write_text(f"{BEGIN}\n{END}")
+    with pytest.raises(UsageError, match="answers:begin"):
         write_summary(results, readme)

@@ -21,9 +21,11 @@ from kernelwright.report.synthetic.scores import diversity, is_malformed
 
 KEY = ("suite", "level", "policy", "mode", "precision")
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+ANSWERS_BEGIN, ANSWERS_END = "<!-- answers:begin -->", "<!-- answers:end -->"
+"""Around the README's tables: suites that were timed, and answers that were judged alone."""
 Key = tuple[str, ...]
-_COUNTS = ("correct", "beats_eager_significant", "beats_compile_significant")
-"""Of the table."""
+_COUNTS = ("correct", "delivered", "beats_eager_significant", "beats_compile_significant")
+"""Metrics that are columns of the README's table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class _Task:
 
 
 def write_summary(results: Path, readme: Path) -> dict[str, Any]:
-    """Rebuild `summary.json` in `results` and the table between the README's markers.
+    """Rebuild `summary.json` in `results` and the tables between the README's markers.
 
     Returns:
         The summary: "suite/level/policy/mode/precision/metric" -> value, of, ci, records, commits.
@@ -59,15 +61,30 @@ def write_summary(results: Path, readme: Path) -> dict[str, Any]:
     """
     groups = read_groups(results)
     text = readme.read_text(encoding="utf-8")
-    if text.count(BEGIN) != 1 or text.count(END) != 1:
-        raise UsageError(f"needs one {BEGIN} and one {END}", file=str(readme))
+    timed = {key: group for key, group in groups.items() if _is_timed(group)}
+    answers = {key: group for key, group in groups.items() if key not in timed}
+    text = _filled(text, BEGIN, END, table(timed), readme)
+    text = _filled(text, ANSWERS_BEGIN, ANSWERS_END, answers_table(answers), readme)
     summary = summarize(groups)
     (results / "summary.json").write_text(json.dumps(summary, indent=1, sort_keys=True) + "\n")
-    block = f"{BEGIN}\n{table(groups)}\n{END}"
-    readme.write_text(
-        re.sub(f"{BEGIN}.*{END}", lambda _: block, text, flags=re.DOTALL), encoding="utf-8"
-    )
+    readme.write_text(text, encoding="utf-8")
     return summary
+
+
+def _is_timed(group: Group) -> bool:
+    return any(case.get("eager") for case in group.cases)
+
+
+def _filled(text: str, begin: str, end: str, block: str, readme: Path) -> str:
+    """The page with a new block between two markers.
+
+    Raises:
+        UsageError: the page does not have each marker once.
+    """
+    if text.count(begin) != 1 or text.count(end) != 1:
+        raise UsageError(f"needs one {begin} and one {end}", file=str(readme))
+    filled = f"{begin}\n{block}\n{end}"
+    return re.sub(f"{begin}.*{end}", lambda _: filled, text, flags=re.DOTALL)
 
 
 def read_groups(results: Path) -> dict[Key, Group]:
@@ -126,6 +143,8 @@ def metrics(cases: Sequence[Record]) -> dict[str, Record]:
     """Metric -> value, of (number of tasks it is out of), ci (95%, None for plain counts).
 
     Everything is over the first sample of each task, but for what is said of several.
+    A case is delivered when the search kept its kernels: the user gets them. Records from before
+    the search said what it kept have only kept kernels.
     A case beats a rival when its median is lower; `_significant` asks that the 95% interval of the
     speed-up excludes 1, in older records that the two intervals of the medians do not overlap.
     Geometric means are over the correct cases that were timed. A rival that was
@@ -139,6 +158,8 @@ def metrics(cases: Sequence[Record]) -> dict[str, Record]:
         "correct": _count(len(correct), num),
         "correct_with_triton": _count(sum(bool(c["has_triton"]) for c in correct), num),
     }
+    if any(case.get("eager") for case in cases):
+        found["delivered"] = _count(sum(map(_is_delivered, correct)), num)
     for rival, name in (("eager", "eager"), ("compile", "compiled")):
         if not any(case.get(name) for case in cases):
             continue
@@ -171,6 +192,10 @@ def _count(value: float, of: int) -> Record:
     return {"value": value, "of": of, "ci": None}
 
 
+def _is_delivered(case: Record) -> bool:
+    return bool(case["has_triton"]) and bool(case.get("kept", True))
+
+
 def _is_significant(case: Record, rival: str) -> bool:
     interval = case.get("speedup_intervals", {}).get(rival)
     if interval is not None:
@@ -197,13 +222,13 @@ def _short(value: float) -> float:
 
 
 def table(groups: dict[Key, Group]) -> str:
-    """The Markdown table of the README."""
+    """The Markdown table of suites that were timed."""
     if not groups:
         return "No benchmark records yet."
     lines = [
-        "| suite | policy, mode, precision | correct | beats eager | beats torch.compile"
-        " | over eager | over torch.compile | device |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| suite | policy, mode, precision | correct | delivered | faster than eager"
+        " | faster than torch.compile | mean over eager | mean over torch.compile | GPU |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for (suite, level, policy, mode, precision), group in groups.items():
         found = metrics(group.cases)
@@ -215,6 +240,25 @@ def table(groups: dict[Key, Group]) -> str:
             group.device,
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def answers_table(groups: dict[Key, Group]) -> str:
+    """The Markdown table of answers that were judged and not timed, a column for each level."""
+    if not groups:
+        return "No answers judged yet."
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
+    for (suite, level, policy, mode, precision), group in groups.items():
+        counts = metrics(group.cases)["correct"]
+        rows.setdefault((suite, f"{policy}, {mode}, {precision}"), {})[level] = _out_of(counts)
+    levels = list(dict.fromkeys(key[1] for key in groups))
+    lines = [
+        f"| suite | policy, mode, precision | {' | '.join(f'correct at {x}' for x in levels)} |",
+        f"| --- | --- |{' ---: |' * len(levels)}",
+    ]
+    for (suite, settings), cells in rows.items():
+        shown = (cells.get(level, "not measured") for level in levels)
+        lines.append(f"| {suite} | {settings} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
