@@ -91,7 +91,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     result = optimize_target(
         job["spec"],
         out=folder,
-        progress=say,
+        progress=lambda step: say(f"{step.stage} {step.subject}".strip()),
         with_slower=True,
         hold=hold,
         for_s=SEARCH_SHARE * job["timeout_s"],
