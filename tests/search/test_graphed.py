@@ -17,6 +17,7 @@ from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import search_target
 from kernelwright.search.wholes import Wholes
+from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.static import findings
 
 
@@ -32,7 +33,7 @@ def timed(candidate_ms, graph_ms=None):
 class TimingJudge(FakeJudge):
     """Answers with verdicts from a list."""
 
-    def verify(self, task, candidate):
+    def verify(self, task, candidate, *, deadline):
         self.asked.append(candidate.source)
         return next(self.answers)
 
@@ -40,7 +41,7 @@ class TimingJudge(FakeJudge):
 def settle(answers, **options):
     judge = TimingJudge(answers)
     as_graph = target(write_graphed=lambda text: f"# graphed\n{text}")
-    wholes = Wholes(judge, lambda _: None, **options)
+    wholes = Wholes(judge, **options)
     return wholes.settle([variant("contiguous", (1.0,))], as_graph), judge, wholes
 
 
@@ -82,10 +83,15 @@ def searched(answers, *, with_slower):
         variants=lambda *_: [replace(beaten, tuned=tuned, chosen=())],
         spent=lambda: Spent(1.0, 1),
         failed=[],
+        tuned=tuned,
+        left_out=[],
+        interruption=None,
     )
     as_graph = target(write_graphed=lambda text: f"# graphed\n{text}")
     judge = TimingJudge(answers)
-    found = search_target(as_graph, search, judge, say=lambda _: None, with_slower=with_slower)
+    found = search_target(
+        as_graph, search, judge, budget=Budget.start(60.0), with_slower=with_slower
+    )
     return found, judge
 
 
@@ -113,7 +119,7 @@ def test_no_graph_is_judged_where_nothing_waits():
 
 def test_the_first_whole_is_judged_as_a_graph_even_where_no_time_is_left():
     """Deep networks take long to tune, and lose but for the launches."""
-    whole, judge, _ = settle([timed(3.0, 0.5), timed(0.6)], end_s=0.0)
+    whole, judge, _ = settle([timed(3.0, 0.5), timed(0.6)], deadline=Deadline(clock_s=0.0))
     assert whole.source.startswith("# graphed")
     assert len(judge.asked) == 2
 

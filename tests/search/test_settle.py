@@ -19,8 +19,10 @@ from kernelwright.search.target import Target
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
 from kernelwright.search.wholes import Wholes
+from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.program_task import program_task
 
+ORIGINAL = "# the original\n"
 KERNEL = "def fused_operator(x0):\n    return [x0]\n"
 
 
@@ -52,7 +54,7 @@ class FakeJudge:
     on_gpu = True
 
     def __init__(self, answers: list[float | None], mode: str = "hybrid") -> None:
-        self.rules = SimpleNamespace(mode=mode)
+        self.rules = SimpleNamespace(mode=mode, precision="strict", device_name="fake")
         self.answers, self.asked = iter(answers), []
 
     def warm(self, task, candidates):
@@ -64,7 +66,7 @@ class FakeJudge:
     def agrees(self, _task, _other):
         return True
 
-    def verify(self, task, candidate):
+    def verify(self, task, candidate, *, deadline):
         self.asked.append(candidate.source)
         return verdict(next(self.answers))
 
@@ -101,18 +103,25 @@ def variant(layout: str, savings: tuple[float, ...]) -> Variant:
 
 
 def target(**options) -> Target:
-    return Target(name="chain", program=chain(), task=None, write=lambda text: text, **options)
+    return Target(
+        name="chain",
+        program=chain(),
+        task=None,
+        write=lambda text: text,
+        original=ORIGINAL,
+        **options,
+    )
 
 
 def settle(judge, variants):
-    whole = Wholes(judge, lambda _: None).settle(variants, target())
+    whole = Wholes(judge).settle(variants, target())
     return whole.variant, whole.source, whole.verdict
 
 
 class ScreeningJudge(FakeJudge):
     """Screens from a list: ms, or None for wrong values."""
 
-    def screen(self, _task, candidates):
+    def screen(self, _task, candidates, *, deadline):
         return [verdict(next(self.answers)) for _ in candidates]
 
 
@@ -123,7 +132,7 @@ def forms_in(times_ms: list[float | None]) -> tuple[Wholes, list[str]]:
         replace(variant("channels_last", (1.0,)), rewrites=("channels_last",)),
         variant("contiguous", (1.0,)),
     ]
-    wholes = Wholes(ScreeningJudge(times_ms), lambda _: None)
+    wholes = Wholes(ScreeningJudge(times_ms))
     return wholes, [each.name for each in wholes.ranked(found)]
 
 
@@ -138,13 +147,13 @@ def test_the_fastest_form_comes_first_and_all_are_recorded_with_their_times():
 
 
 def test_a_form_without_kernels_is_not_compared():
-    wholes = Wholes(ScreeningJudge([1.0, 2.0]), lambda _: None)
+    wholes = Wholes(ScreeningJudge([1.0, 2.0]))
     without = variant("contiguous", ())
     kept = [variant("channels_last", (1.0,)), replace(variant("k_major", (1.0,)))]
     assert [form.layout for form in wholes.ranked([*kept, without])] == ["channels_last", "k_major"]
     assert sorted(form["code"] for form in wholes.forms) == ["no_kernel", "ok", "ok"]
-    assert Wholes(ScreeningJudge([]), print).ranked([kept[0], without]) == kept[:1]
-    assert Wholes(ScreeningJudge([]), print).ranked([without, without]) == [without]
+    assert Wholes(ScreeningJudge([])).ranked([kept[0], without]) == kept[:1]
+    assert Wholes(ScreeningJudge([])).ranked([without, without]) == [without]
 
 
 def test_where_no_form_is_right_all_are_judged_the_original_last():
@@ -190,7 +199,7 @@ def test_more_is_given_back_each_time_and_every_form_has_its_turn():
 
 def test_after_the_end_no_second_whole_is_judged():
     judge = FakeJudge([None, None])
-    wholes = Wholes(judge, lambda _: None, end_s=0.0)
+    wholes = Wholes(judge, deadline=Deadline(clock_s=0.0))
     forms = [variant("channels_last", (1.0, 2.0)), variant("contiguous", (1.0, 2.0))]
     kept = wholes.settle(forms, target())
     assert kept.variant.chosen == ()
@@ -202,7 +211,7 @@ def test_after_the_end_no_second_whole_is_judged():
 
 def test_a_right_whole_that_did_not_win_serves_where_no_time_is_left():
     judge = FakeJudge([2.5, 1.0])
-    wholes = Wholes(judge, lambda _: None, end_s=0.0)
+    wholes = Wholes(judge, deadline=Deadline(clock_s=0.0))
     forms = [variant("channels_last", (1.0, 2.0))]
     assert wholes.settle(forms, target()).variant.chosen == ()
     found = wholes.slower(forms, target())
@@ -214,7 +223,7 @@ def test_a_right_whole_that_did_not_win_serves_where_no_time_is_left():
 @pytest.mark.parametrize(("alone_ms", "is_alone"), [(2.2, True), (4.0, False)])
 def test_of_right_wholes_that_are_slower_the_fastest_serves(alone_ms, is_alone):
     judge = FakeJudge([2.5, 1.0, alone_ms])
-    wholes = Wholes(judge, lambda _: None)
+    wholes = Wholes(judge)
     form = variant("contiguous", (1.0,))
     wholes.settle([form], target())
     found = wholes.slower([form], target())
@@ -242,7 +251,7 @@ class SlowJudge(FakeJudge):
         super().__init__([1.0])
         self.rules.precision, self.clock = "strict", clock
 
-    def screen(self, _task, candidates):
+    def screen(self, _task, candidates, *, deadline):
         self.clock.now += 10.0
         return [verdict(1.0) for _ in candidates]
 
@@ -276,7 +285,7 @@ def test_a_layout_in_which_pytorch_is_less_exact_has_no_time(monkeypatch):
     def found(mode):
         judge = Exact(SimpleNamespace(now=0.0))
         judge.rules.mode = mode
-        search = Search(judge, begin_s=0.0, budget_s=60.0, say=print)
+        search = Search(judge, budget=Budget.start(60.0))
         return {each.layout: bool(each.tuned) for each in search.variants(program, None)}
 
     assert found("hybrid") == {"channels_last": False, "contiguous": True}
@@ -289,7 +298,7 @@ def tuned_after(seconds: float, program: Program, monkeypatch) -> dict[str, int]
     clock = SimpleNamespace(now=seconds)
     monkeypatch.setattr(searching, "worked_s", lambda: clock.now)
     monkeypatch.setattr(partition, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    search = Search(SlowJudge(clock), begin_s=0.0, budget_s=60.0, say=lambda _: None)
+    search = Search(SlowJudge(clock), budget=Budget.start(60.0))
     return {
         each.layout: len(each.tuned) for each in search.variants(program, program_task(program))
     }
@@ -303,7 +312,7 @@ def test_waiting_does_not_make_a_search_endless(monkeypatch):
 
     def num_screened(end_s: float) -> float:
         clock.now = 0.0
-        search = Search(SlowJudge(clock), begin_s=0.0, budget_s=600.0, say=print, end_s=end_s)
+        search = Search(SlowJudge(clock), budget=Budget.start(600.0), end_s=end_s)
         search.variants(program, program_task(program))
         return clock.now / 10.0
 
@@ -321,9 +330,7 @@ def test_what_libraries_do_well_is_tuned_last(monkeypatch):
     program = b.program(b.call("tanh", input=t))
     monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
     judge = SlowJudge(SimpleNamespace(now=0.0))
-    found = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None).variants(
-        program, program_task(program)
-    )[-1]
+    found = Search(judge, budget=Budget.start(60.0)).variants(program, program_task(program))[-1]
     is_last = [0 in tuned.fragment.calls for tuned in found.tuned]
     assert is_last == sorted(is_last)
     assert is_last[-1]
@@ -368,7 +375,7 @@ def test_what_saves_most_wherever_it_occurs_is_tuned_first_and_the_next_compiled
 ):
     monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
     judge = WatchedJudge()
-    search = Search(judge, begin_s=0.0, budget_s=60.0, say=lambda _: None)
+    search = Search(judge, budget=Budget.start(60.0))
     search.variants(blocks(), program_task(blocks()))
     assert [each for event, each in judge.events if event == "screen"][:2] == [
         "tanh+add", "relu+exp+tanh",
@@ -384,7 +391,7 @@ def test_where_nothing_is_kept_the_right_kernel_that_costs_least_is_judged():
         for each, ms in zip(beaten.tuned, (3.0, 2.5, None), strict=True)
     ]
     judge = FakeJudge([2.4])
-    wholes = Wholes(judge, lambda _: None)
+    wholes = Wholes(judge)
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
     found = wholes.slower([beaten], target())
     assert found.verdict.accepted
@@ -399,7 +406,7 @@ def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_
         replace(each, winner=None, verdicts=(verdict(ms),))
         for each, ms in zip(beaten.tuned, (2.5, 3.0), strict=True)
     ]
-    wholes = Wholes(FakeJudge([None, 2.9]), lambda _: None)
+    wholes = Wholes(FakeJudge([None, 2.9]))
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
     found = wholes.slower([beaten], target())
     assert found.verdict.accepted
@@ -421,7 +428,7 @@ def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():
     ]
     judge = FakeJudge([None, None, 2.2])
     beaten = replace(beaten, tuned=tuple(tuned), chosen=())
-    found = Wholes(judge, lambda _: None).slower([beaten], target())
+    found = Wholes(judge).slower([beaten], target())
     asked = ["# contiguous 1" in each for each in judge.asked]
     assert asked == [False, True, False]
     assert found.source == judge.asked[-1]
@@ -436,7 +443,7 @@ def test_where_one_form_is_refused_the_next_kernel_is_of_another():
                          (variant("contiguous", (1.0,)), 9.0))
     )  # fmt: skip
     judge = FakeJudge([None, 9.0])
-    found = Wholes(judge, print).slower([fast, slow], target())
+    found = Wholes(judge).slower([fast, slow], target())
     assert found.verdict.accepted
     assert "# channels_last 0" in judge.asked[0]
     assert "# contiguous 0" in found.source
@@ -450,7 +457,7 @@ def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():
     whole = replace(variant("contiguous", (1.0,)).tuned[0], fragment=extract(program, {0, 1, 2}))
 
     def is_settled(calls: set[int], mode: str = "hybrid") -> bool:
-        search = Search(FakeJudge([], mode=mode), begin_s=0.0, budget_s=1.0, say=lambda _: None)
+        search = Search(FakeJudge([], mode=mode), budget=Budget.start(1.0))
         return search._is_settled(program, frozenset(calls), [whole])
 
     assert not is_settled({1, 2})
@@ -462,7 +469,7 @@ def test_what_another_winner_leaves_of_a_fragment_is_tried():
     program = chain()
     won = variant("contiguous", (1.0,)).tuned[0]
     first, second = (replace(won, fragment=extract(program, calls)) for calls in ({0, 1}, {1, 2}))
-    search = Search(FakeJudge([], mode="pure"), begin_s=0.0, budget_s=1.0, say=lambda _: None)
+    search = Search(FakeJudge([], mode="pure"), budget=Budget.start(1.0))
     assert search._is_settled(program, frozenset({2}), [second])
     assert not search._is_settled(program, frozenset({2}), [first, second])
     assert search._is_settled(program, frozenset({1}), [first, second])

@@ -15,6 +15,7 @@ from kernelwright.search.optimize import optimize_target
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.teacher.writer import write
+from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
 
 FLAT = """
@@ -160,7 +161,7 @@ def test_names_of_no_policies_are_refused(spec):
 
 def test_what_models_write_needs_a_judge_that_does_not_trust_it(server):
     served = Sources(model(server, ANSWER))
-    say = {"begin_s": 0.0, "budget_s": 1.0, "say": print}
+    say = {"budget": Budget.start(1.0)}
     with pytest.raises(ValueError, match="trusts"):
         Search(Judge("cpu"), served, **say)
     Search(Judge("cpu", trusted=False), served, **say)

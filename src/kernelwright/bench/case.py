@@ -92,7 +92,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     result = optimize_target(
         job["spec"],
         out=folder,
-        progress=say,
+        progress=lambda step: say(f"{step.stage} {step.subject}".strip()),
         with_slower=True,
         beside_compile=False,  # `_timed` does that
         hold=hold,

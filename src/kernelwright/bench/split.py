@@ -4,7 +4,6 @@ python -m kernelwright.bench.split docs/teacher-split.md
 """
 
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from kernelwright.programs.text import parse
 from kernelwright.search.search import Search
 from kernelwright.search.variant import Variant
 from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.timing.deadline import NEVER, Budget, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.task import Task
@@ -43,6 +43,8 @@ class _Trusting(Judge):
         task: Task,  # noqa: ARG002
         candidates: Sequence[Candidate],
         repeats: int = 0,  # noqa: ARG002
+        *,
+        deadline: Deadline = NEVER,  # noqa: ARG002
     ) -> list[Verdict]:
         return [
             Verdict(
@@ -82,7 +84,7 @@ def programs() -> Iterator[Program]:
 def split(program: Program) -> Variant:
     """The program split as the search does, in the form that it has."""
     with _Trusting("cpu", mode="pure") as judge:
-        search = Search(judge, begin_s=time.monotonic(), budget_s=BUDGET_S, say=lambda _: None)
+        search = Search(judge, budget=Budget.start(BUDGET_S))
         *_, plain = search.variants(program, program_task(program))
     return plain
 

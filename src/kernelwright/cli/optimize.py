@@ -65,18 +65,14 @@ def command(
             mode=mode.value,
             budget_s=budget_s,
             policy=policy,
-            progress=report,
+            progress=lambda step: report(f"{step.stage} {step.subject}".strip()),
         )
     records, page = folder / "records.jsonl", folder / "report.html"
     render(records, page)
     for failed in result["failed_sources"]:
         message = f"{failed['origin']} failed and was asked no more: {failed['message']}"
         err.print(message, style="yellow", markup=False, soft_wrap=True)
-    if not result["num_triton"]:
-        err.print("nothing to gain: no kernel beats PyTorch here, keep the original", markup=False)
-    elif not result["verdict"]["accepted"]:
-        message = f"optimized.py was rejected, do not use it: {result['verdict']['message']}"
-        err.print(message, style="red", markup=False, soft_wrap=True)
+    err.print(result["outcome"]["message"], markup=False, soft_wrap=True)
     if result["unknown_operators"]:
         names = ", ".join(result["unknown_operators"])
         err.print(f"kept in PyTorch, not in the operator table: {names}", markup=False)

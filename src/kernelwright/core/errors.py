@@ -4,6 +4,8 @@ KernelwrightError
   UsageError       what the user gave is wrong: bad file, bad option, unsupported input  exit code 2
   InfraError       our side broke: the sandbox, the driver, a limit of ours              exit code 3
     GuestLost      a guest died for a reason that is not the candidate's
+  OutOfTime        the user's budget ended before the step did: nothing is known of its outcome
+SearchInterrupted  the user pressed Ctrl-C; the exception holds the best module so far
 
 A candidate that fails to compile, crashes, hangs or cheats raises nothing here: it becomes a
 `Verdict` (core/verdict.py).
@@ -34,6 +36,18 @@ class InfraError(KernelwrightError, RuntimeError):
 
 class GuestLost(InfraError):
     """A guest process died for a reason that is not the candidate's."""
+
+
+class OutOfTime(KernelwrightError):
+    """The budget ended before a step did. Nothing is concluded about a candidate."""
+
+
+class SearchInterrupted(KeyboardInterrupt):
+    """Ctrl-C ended `kernelwright.optimize`; `module` is the best module that was verified."""
+
+    def __init__(self, module: object) -> None:
+        super().__init__("the search was interrupted; the best module so far is in .module")
+        self.module = module
 
 
 @contextmanager

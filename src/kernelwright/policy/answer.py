@@ -16,7 +16,7 @@ around, no plan, no fence) and says why where there is no candidate.
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -38,7 +38,9 @@ class Malformed(StrEnum):
     NO_CODE = "no_code"
     """No block of code, and the text is none itself."""
     CUT_OFF = "cut_off"
-    """The last block of code does not end: the model ran out of tokens."""
+    """The last block of code does not end: the model reached its limit of tokens."""
+    OUT_OF_TIME = "out_of_time"
+    """The time for writing ended before the answer did."""
     SYNTAX_ERROR = "syntax_error"
     """The code that comes nearest to a candidate is not Python."""
     MISSING_ENTRY = "missing_entry"
@@ -64,13 +66,24 @@ def answer_text(candidate: Candidate) -> str:
     return f"{PLAN_BEGIN}\n{plan}\n{PLAN_END}\n{CODE_BEGIN}\n{source}\n{CODE_END}\n"
 
 
-def read_answer(text: str, *, entry: str = "fused_operator", origin: str) -> Answer:
+def read_answer(
+    text: str, *, entry: str = "fused_operator", origin: str, is_out_of_time: bool = False
+) -> Answer:
     """The candidate in an answer: the last block of code that defines `entry`, and the plan, which
     becomes the comments above its kernels.
 
     Args:
-        origin: who wrote it.
+        origin: who wrote the answer.
+        is_out_of_time: the clock ended the answer, not the model and not a limit of tokens.
     """
+    answer = _read_answer(text, entry, origin)
+    if is_out_of_time and answer.candidate is None:
+        message = "the time for writing ended before the answer did"
+        return replace(answer, malformed=Malformed.OUT_OF_TIME, message=message)
+    return answer
+
+
+def _read_answer(text: str, entry: str, origin: str) -> Answer:
     said = _THINKING_END.split(text)[-1]
     if not said.strip():
         return Answer(text=text, candidate=None, malformed=Malformed.EMPTY, message="no answer")
@@ -121,7 +134,7 @@ def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
         if _defines(block, entry):
             return block.strip("\n") + "\n", None, ""
     if is_cut_off:
-        return "", Malformed.CUT_OFF, "the code does not end: write less"
+        return "", Malformed.CUT_OFF, "the code does not end within the limit of tokens: write less"
     for block in reversed(blocks):
         if (error := _syntax_error(block)) and any(name in block for name in ENTRIES):
             return "", Malformed.SYNTAX_ERROR, f"line {error.lineno}: {error.msg}"

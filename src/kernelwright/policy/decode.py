@@ -51,6 +51,8 @@ class Written:
     """Without the one that ends the row."""
     end: int | None
     """The token that ended the row; None where none came within the limit."""
+    is_out_of_time: bool = False
+    """The time for writing ended before the row did."""
 
     @property
     def is_cut_off(self) -> bool:
@@ -126,7 +128,8 @@ class Decoder:
             for index, written in self._all(waiting, sampling.for_s):
                 left.remove(index)
                 yield index, written
-        yield from ((number, Written([], end=None)) for number in left)
+        for number in left:
+            yield number, Written([], end=None, is_out_of_time=limits[number] > 0)
 
     def release(self) -> None:
         """Give back what keys, values and captured steps hold; `decode` takes it again."""
@@ -288,7 +291,10 @@ class Decoder:
             *before, last = tokens[:count]
             row = running.pop(slot)
             has_end = last in self._stops
-            yield row.index, Written(before, last) if has_end else Written([*before, last], None)
+            if has_end:
+                yield row.index, Written(before, last)
+            else:
+                yield row.index, Written([*before, last], None, is_out_of_time=count < row.limit)
 
     def _tensor(self, values: list[Any]) -> torch.Tensor:
         return torch.tensor(values, dtype=torch.long, device=self._device)

@@ -84,17 +84,18 @@ class LocalModel:
     ) -> list[list[Answer]]:
         """As `Policy.write`."""
         told = [conversation(request) for request in requests]
-        texts = self.chat(told, samples=samples, sampling=sampling)
+        texts = self._texts(told, samples, sampling)
         return [
-            [self._read(text, messages) for text in each]
+            [self._read(text, messages, is_out_of_time) for text, is_out_of_time in each]
             for messages, each in zip(told, texts, strict=True)
         ]
 
-    def _read(self, text: str, messages: Sequence[Message]) -> Answer:
-        """The answer; of none at all, whether the request left room for one."""
-        answer = read_answer(text, origin=self._name)
+    def _read(self, text: str, messages: Sequence[Message], is_out_of_time: bool) -> Answer:
+        """The answer; where there is no text, whether the request left room for an answer."""
+        answer = read_answer(text, origin=self._name, is_out_of_time=is_out_of_time)
         if (
             text
+            or is_out_of_time
             or (length := len(prompt_tokens(self._tokenizer, messages))) < self._decoder.context
         ):
             return answer
@@ -105,6 +106,13 @@ class LocalModel:
         self, conversations: Sequence[Sequence[Message]], *, samples: int, sampling: Sampling
     ) -> list[list[str]]:
         """As `ChatPolicy.chat`."""
+        texts = self._texts(conversations, samples, sampling)
+        return [[text for text, _ in each] for each in texts]
+
+    def _texts(
+        self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling
+    ) -> list[list[tuple[str, bool]]]:
+        """Answers to each conversation, and whether the clock ended the answer."""
         samples = num_samples(samples, sampling)
         prompts, seeds = [], []
         for messages in conversations:
@@ -116,7 +124,8 @@ class LocalModel:
         texts = self._tokenizer.batch_decode(
             [each.tokens for each in written], skip_special_tokens=True
         )
-        return [list(texts[i : i + samples]) for i in range(0, len(texts), samples)]
+        found = [(text, each.is_out_of_time) for text, each in zip(texts, written, strict=True)]
+        return [found[i : i + samples] for i in range(0, len(found), samples)]
 
     def release(self) -> None:
         """As `Policy.release`: keys and values go, the model stays."""

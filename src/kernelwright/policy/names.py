@@ -4,8 +4,10 @@ TEACHER, EMBEDDED = "teacher", "embedded"
 PATH, URL = "hf:", "openai:"
 """Before the folder of a model, and before URL#model."""
 FORMS = "teacher, embedded, hf:PATH or openai:URL#model"
-DEFAULT = EMBEDDED
-"""Of `optimize` and `generate`."""
+DEFAULT = f"{TEACHER},{EMBEDDED}"
+"""The policy of every verb and of `kernelwright.optimize` where the user names none."""
+DEFAULT_MODE = "hybrid"
+"""The mode of every verb where the user names none, but for suites that define their own."""
 
 
 def are_policies(spec: str) -> bool:

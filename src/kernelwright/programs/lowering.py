@@ -358,8 +358,7 @@ class _Results:
         """
         found = cls()
         positions = {
-            getattr(spec.arg, "name", None): i
-            for i, spec in enumerate(_user_inputs(exported))
+            getattr(spec.arg, "name", None): i for i, spec in enumerate(_user_inputs(exported))
         }
         changed: dict[str, int] = {}
         updates: list[tuple[str, Ref]] = []

@@ -3,6 +3,7 @@
 The host sends requests and inputs; the guest answers with metadata and raw bytes, never pickle,
 each answer echoing its request's nonce. What the candidate does wrong arrives as a `GuestFault`;
 `InfraError` means our side failed. Nothing a guest says is a judgement.
+An answer that the user's deadline cuts off raises `OutOfTime`, and the guest ends.
 """
 
 import os
@@ -33,6 +34,7 @@ from kernelwright.sandbox.contract import (
 from kernelwright.sandbox.forkloop import SCRATCH
 from kernelwright.sandbox.guest_process import GuestProcess
 from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
+from kernelwright.timing.deadline import NEVER
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
@@ -68,6 +70,8 @@ class Guest:
         self.process = process
         self._channel, self._folder, self._limits = channel, folder, limits
         self._memory = memory
+        self.deadline = NEVER
+        """No request is waited for beyond it, whatever the limits allow."""
         self._num_files = 0
         self._sources: dict[str, Path] = {}
         self._caches: dict[str, str] = {}
@@ -406,12 +410,13 @@ class Guest:
             raise InfraError("this guest has ended; start another")
         nonce = secrets.token_hex(8)
         begin_s = time.monotonic()
-        deadline_s = begin_s + self._limits.wall_s
+        deadline_s = begin_s + min(self._limits.wall_s, self.deadline.left_s())
         try:
             wire.send(self._channel, {**request, "nonce": nonce}, chunks, deadline_s=deadline_s)
             header, payload = self._receive(deadline_s, max_payload_bytes)
         except TimeoutError:
             self._end()
+            self.deadline.check()
             message = f"no answer to {request['op']!r} within {self._limits.wall_s:g} s"
             raise GuestFault("timeout", message) from None
         except wire.Closed:

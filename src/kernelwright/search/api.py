@@ -2,60 +2,75 @@
 
 import copy
 import itertools
+import logging
+import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
 
+from kernelwright.core.errors import SearchInterrupted
+from kernelwright.core.progress import OnProgress, Progress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.policy.names import DEFAULT
+from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.captured import replay
 from kernelwright.search.describe import graph_record
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
-from kernelwright.search.optimize import JUDGING_SHARE, search_target
+from kernelwright.search.optimize import judges, search_target
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
+from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
-from kernelwright.timing.stages import worked_s
-from kernelwright.verify.judge import Judge
+from kernelwright.timing.deadline import Budget
 from kernelwright.verify.program_task import program_task
 
+REPLACED = "_forward_before_optimization"
+"""Attribute of an optimized module: the `forward` that was replaced on the original instance."""
 _numbers = itertools.count()
+_logger = logging.getLogger("kernelwright")
 
 
 def optimize(
     module: torch.nn.Module,
-    example_inputs: tuple[Any, ...],
+    example_inputs: tuple[Any, ...] | list[Any] | Mapping[str, Any] | torch.Tensor,
     example_kwargs: dict[str, Any] | None = None,
     *,
     precision: str = "strict",
-    mode: str = "hybrid",
+    mode: str = DEFAULT_MODE,
     budget_s: float = 600.0,
     policy: str = DEFAULT,
+    progress: bool | OnProgress = True,
 ) -> torch.nn.Module:
     """A module with the same signature, parameters, buffers and state_dict keys, optimized for
     inputs of the examples' shapes, dtypes and device.
 
     Parameters and buffers are shared with `module`, so loading a state_dict into either serves
-    both. Inputs of another signature, the other of train and eval mode, and tensors on a CPU (where
-    Triton does not run) take the original forward. The attribute `optimization` holds the result
-    record: verdict, times, what became Triton. Where launches are what takes the time, calls replay
-    a CUDA graph (`search.captured`): not from two threads or streams at once.
+    both. A `forward` that was replaced on the instance is what is optimized. Inputs of another
+    signature, the other of train and eval mode, and tensors on a CPU (where Triton does not run)
+    take the original forward. The attribute `optimization` holds the result record: outcome,
+    verdict, times, what became Triton. Where launches are what takes the time, calls replay a CUDA
+    graph (`search.captured`): not from two threads or streams at once.
 
     Args:
-        example_inputs: positional arguments of a typical call; shapes are fixed by them.
+        example_inputs: positional arguments of a typical call, whose shapes are kept. A tensor
+            stands for a single argument, a dict with names of forward's parameters for keyword
+            arguments.
         precision: "strict", "tf32" or "kernelbench".
         mode: "hybrid" (library calls may stay) or "pure".
-        budget_s: seconds the search may take.
+        budget_s: seconds on the clock for everything.
         policy: who writes kernels: "teacher", "embedded", "hf:PATH", "openai:URL#model", or several
             with commas. What a model wrote runs in this process once the judge accepted it.
+        progress: a callable that gets a `core.progress.Progress` at each step; True sends the steps
+            to Python's logging under "kernelwright"; False is silent.
 
     Returns:
         For use under `torch.no_grad()`; called with gradients wanted, it raises RuntimeError.
@@ -64,41 +79,60 @@ def optimize(
         UsageError: the module cannot be captured (data-dependent control flow, say).
         InfraError: the sandbox or the device failed, or all models that were to write did before
             they wrote anything; a model that fails beside others, or later, is warned of.
+        SearchInterrupted: Ctrl-C, a KeyboardInterrupt whose `module` is the best module that was
+            verified until then.
+
+    Warns:
+        UserWarning: weights are NaN or infinite, or a model failed.
     """
-    begin_s = worked_s()
-    args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
-    lowered = lower(module, args, kwargs)
+    budget = Budget.start(budget_s)
+    steps = Steps(_reporting(progress), budget)
+    args, kwargs = call_of(module, example_inputs, example_kwargs)
+    warn_of_weights(module)
     name = type(module).__name__
-    tensors = lowered.gather(module, args, kwargs)
+    steps("lowering", name)
+    lowered = lower(module, args, kwargs)
+    device = lowered.gather(module, args, kwargs)[0].device.type
     target = Target(
         name=name,
         program=lowered.program,
         task=program_task(lowered.program, name=name),
         write=lambda composed: composed,
+        original="",
     )
     sources = Sources(policy)
-    with Judge(
-        device=tensors[0].device.type,
-        precision=precision,
-        mode=mode,
-        budget_s=JUDGING_SHARE * budget_s,
-        trusted=not sources.has_models,
-    ) as judge:
-        search = Search(judge, sources, begin_s=begin_s, budget_s=budget_s, say=lambda _: None)
-        outcome = search_target(target, search, judge, say=lambda _: None)
+    options = {"device": device, "precision": precision, "mode": mode}
+    with judges(sources, budget_s, **options) as (judge, teacher_judge):
+        search = Search(judge, sources, budget=budget, steps=steps, teacher_judge=teacher_judge)
+        outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
     compute = _imported(outcome.files["optimized.py"]) if outcome.verdict.accepted else None
     result = outcome.result | {"graph": _graph(lowered, outcome.verdict)}
-    return _attach(module, lowered, (args, kwargs), compute, result)
+    optimized = _attach(module, lowered, (args, kwargs), compute, result)
+    if search.interruption is not None:
+        raise SearchInterrupted(optimized) from None
+    return optimized
+
+
+def _reporting(progress: bool | OnProgress) -> OnProgress:
+    if progress is True:
+        return _log
+    return progress or ignore
+
+
+def _log(step: Progress) -> None:
+    _logger.info("%.0f s: %s %s %s", step.spent_s, step.stage, step.subject, step.best)
 
 
 def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
-    """The `fused_operator` of a source; Triton reads kernels from a file, so it is given one."""
+    """The `fused_operator` of a source; Triton reads kernels from a file, so the source gets a
+    folder that lives as long as the function."""
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
     path = folder / f"optimized_{next(_numbers)}.py"
     path.write_text(source, encoding="utf-8")
     found: Callable[..., list[torch.Tensor]] = import_file(path).fused_operator
+    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)  # at exit at the latest
     return found
 
 
@@ -113,7 +147,7 @@ def _graph(lowered: Lowered, verdict: Verdict) -> Record | None:
 def _attach(
     module: torch.nn.Module,
     lowered: Lowered,
-    example: tuple[tuple[Any, ...], dict[str, Any]],
+    example: Call,
     compute: Callable[..., list[torch.Tensor]] | None,
     record: Record,
 ) -> torch.nn.Module:
@@ -135,6 +169,9 @@ def _attach(
             )
         is_other = self.training != mode or _signature(leaves, spec) != expected
         if compute is None or not on_gpu or is_other:
+            replaced = vars(self).get(REPLACED)
+            if replaced is not None:
+                return replaced(*args, **kwargs)
             return kind.forward(self, *args, **kwargs)
 
         def run(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
@@ -149,6 +186,8 @@ def _attach(
 
     optimized = copy.copy(module)
     optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})
+    if "forward" in vars(module):  # would hide the class's forward
+        vars(optimized)[REPLACED] = vars(optimized).pop("forward")
     vars(optimized)["optimization"] = record
     return optimized
 

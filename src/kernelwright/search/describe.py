@@ -5,10 +5,9 @@ from dataclasses import asdict, dataclass
 
 from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Code, Timing, Verdict
-from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
-from kernelwright.search.traffic import eager_bytes, moved_bytes
+from kernelwright.search.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
 from kernelwright.search.variant import Variant, Whole
 
 
@@ -169,21 +168,18 @@ def verdict_record(whole: Whole) -> Record:
     return {"verdict": whole.verdict.to_json(), "graph": graph}
 
 
-def result_record(name: str, whole: Whole, spent: Spent) -> Record:
-    """The whole: verdict, times, and launches and traffic before and after."""
-    variant, verdict = whole.variant, whole.verdict
+def traffic_record(variant: Variant) -> Record:
+    """Launches and bytes of memory traffic before and after, by the estimate: PyTorch launches one
+    kernel a call, a candidate those of its plan."""
     original, program = variant.original, variant.program
     chosen = [variant.tuned[i] for i in variant.chosen]
-    inside = frozenset(call for tuned in chosen for call in tuned.fragment.calls)
-    rest = [call for i, call in enumerate(program.calls) if i not in inside]
+    rest = [program.calls[i] for i in sorted(_outside(variant))]
+    if not chosen:
+        program, rest = original, list(original.calls)
     return {
-        "record": "result",
-        "target": name,
-        **verdict_record(whole),
         "launches": {
-            "before": sum(map(_launches, original.calls)),
-            "after": sum(max(len(t.best.plan), 1) for t in chosen if t.best)
-            + sum(map(_launches, rest)),
+            "before": eager_launches(original.calls),
+            "after": sum(kernel_launches(t.best) for t in chosen if t.best) + eager_launches(rest),
         },
         "bytes": {
             "before": eager_bytes(original, original.calls),
@@ -191,6 +187,26 @@ def result_record(name: str, whole: Whole, spent: Spent) -> Record:
             + eager_bytes(program, rest),
             "least": original.bytes_fused(),
         },
+    }
+
+
+def _outside(variant: Variant) -> frozenset[int]:
+    """Calls that no chosen fragment holds."""
+    inside = [variant.tuned[i].fragment.calls for i in variant.chosen]
+    return frozenset(range(len(variant.program.calls))) - frozenset().union(*inside)
+
+
+def result_record(name: str, whole: Whole, spent: Spent) -> Record:
+    """The whole: verdict, times, and launches and traffic before and after."""
+    variant, verdict = whole.variant, whole.verdict
+    original, program = variant.original, variant.program
+    chosen = [variant.tuned[i] for i in variant.chosen]
+    rest = [program.calls[i] for i in sorted(_outside(variant))]
+    return {
+        "record": "result",
+        "target": name,
+        **verdict_record(whole),
+        **traffic_record(variant),
         "flops": original.flops(),
         "dtypes": sorted({each.type.dtype for each in original.inputs}),
         "times": _times(verdict),
@@ -201,14 +217,9 @@ def result_record(name: str, whole: Whole, spent: Spent) -> Record:
         "num_fragments": len(variant.tuned),
         "num_triton": len(chosen),
         "origins": dict(Counter(t.best.origin for t in chosen if t.best)),
-        "operators_triton": len(inside),
+        "operators_triton": len(program.calls) - len(rest),
         "unknown_operators": sorted({call.op for call in rest if call.is_extern}),
         "source": whole.source,
         "num_candidates": spent.num_candidates,
         "seconds": spent.seconds,
     }
-
-
-def _launches(call: Call) -> int:
-    """1 for a call that computes, 0 for one that only relabels memory."""
-    return int(call.op not in RELABELLING)

@@ -67,6 +67,7 @@ def factory_file(
 def attach(module):
     """The module that {spec} makes, computing with the kernels above."""
     kind = type(module)
+    vars(module).pop("forward", None)  # a forward replaced on the instance would hide the new one
     module.__class__ = type("Optimized" + kind.__name__, (kind,), {{"forward": forward}})
     return module
 '''

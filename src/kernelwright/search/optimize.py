@@ -5,19 +5,19 @@ total saving, the whole is verified against the original and written with its re
 searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
-import math
-import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
-from kernelwright.core import record
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError
+from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.policy.names import DEFAULT
+from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.beside_compile import compile_fields
 from kernelwright.search.describe import (
     Spent,
@@ -27,20 +27,23 @@ from kernelwright.search.describe import (
     tuned_records,
     verdict_record,
 )
-from kernelwright.search.graphed import waits_for_launches
+from kernelwright.search.files import check_writable, write_result
+from kernelwright.search.interrupts import signal_name, terminating
+from kernelwright.search.outcome import Ended, outcome_record
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
+from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target, load_target
 from kernelwright.search.variant import Variant, Whole
-from kernelwright.search.wholes import Say, Wholes
-from kernelwright.timing.stages import worked_s
+from kernelwright.search.wholes import Wholes
+from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.room import Hold
 
 JUDGING_SHARE = 0.2
 """Of the budget: for the cases of judging the whole."""
-TUNING_CLOCK_SHARE = 0.6
-"""Of the time on the clock: until when fragments are tuned, whatever was waited for."""
+SETTLING_S = 10.0
+"""After Ctrl-C: seconds in which the whole is judged with the kernels that are right so far."""
 
 
 def optimize_target(
@@ -49,72 +52,98 @@ def optimize_target(
     out: Path,
     device: str = "auto",
     precision: str = "strict",
-    mode: str = "hybrid",
+    mode: str = DEFAULT_MODE,
     budget_s: float = 600.0,
     policy: str = DEFAULT,
-    progress: Say | None = None,
+    progress: OnProgress = ignore,
     with_slower: bool = False,
     beside_compile: bool = True,
     hold: Hold = nullcontext,
-    for_s: float = math.inf,
+    for_s: float | None = None,
+    begin_s: float | None = None,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
+    Ctrl-C and SIGTERM end the search, and the best result so far is written; the result's
+    "interrupted_by" names the signal. A second one ends the judging of that result too: then
+    `optimized.py` holds the original.
+
     Args:
+        budget_s: seconds on the clock for everything from loading to writing.
         policy: who writes candidates for fragments; several with commas (`search.sources`).
+        progress: is told each step.
         with_slower: where nothing is worth keeping, write `slower.py` with a right kernel all the
             same; the result's "slower" has its verdict.
         beside_compile: on a GPU, time torch.compile beside the result in what is left of the
             budget.
         hold: as `Judge`'s.
-        for_s: seconds on the clock, waiting for other processes included, after which nothing more
-            is begun: what was tuned by then is judged once, and PyTorch stays where that fails.
+        for_s: seconds on the clock. With it, the time that this process waits for other processes
+            is no part of `budget_s`.
+        begin_s: on `time.monotonic`, when the user's call began; now if not given.
 
     Returns:
         The result record, the last of the records.
 
     Raises:
-        UsageError: the target or an option cannot be used; nothing is written.
+        UsageError: the target or an option cannot be used, or the folder cannot be written.
         InfraError: our side failed; nothing is written.
     """
-    begin_s, clock_s = worked_s(), time.monotonic()
-    say = progress or (lambda _: None)
-    _check_writable(out)
+    budget = Budget.start(budget_s, wall_s=for_s, begin_s=begin_s)
+    steps = Steps(progress, budget)
+    steps("starting", spec)
+    check_writable(out)
     sources = Sources(policy)
-    with Judge(
-        device=device,
-        precision=precision,
-        mode=mode,
-        budget_s=JUDGING_SHARE * budget_s,
-        hold=hold,
-        trusted=not sources.has_models,
-    ) as judge:
-        say("loading and lowering")
+    rules = {"device": device, "precision": precision, "mode": mode}
+    with terminating(), judges(sources, budget_s, hold=hold, **rules) as (judge, teacher_judge):
+        steps("loading and lowering", spec)
         with hold():
             target = load_target(spec, judge.rules.device)
         search = Search(
             judge,
             sources,
-            begin_s=begin_s,
-            budget_s=budget_s,
-            say=say,
-            end_s=clock_s + TUNING_CLOCK_SHARE * for_s,
+            budget=budget,
+            steps=steps,
+            teacher_judge=teacher_judge,
+            tries_useless=with_slower,
         )
-        end_s = clock_s + for_s
         outcome = search_target(
             target,
             search,
             judge,
-            say=say,
+            budget=budget,
+            steps=steps,
             with_slower=with_slower,
             beside_compile=beside_compile,
-            end_s=end_s,
         )
-    options: Record = {"device": device, "precision": precision, "mode": mode}
-    options |= {"budget_s": budget_s, "policy": policy}
+    options: Record = rules | {"budget_s": budget_s, "policy": policy}
     run = run_record(target.name, options, outcome.verdict, outcome.spent)
-    _write(out, outcome.files, [run, *outcome.records])
+    steps("writing the result", str(out))
+    write_result(out, outcome.files, [run, *outcome.records])
     return outcome.result
+
+
+@contextmanager
+def judges(sources: Sources, budget_s: float, **options: Any) -> Iterator[tuple[Judge, Judge]]:
+    """The judge of everything, and the judge of the teacher's candidates: one judge where the
+    teacher is alone, whose candidates are trusted.
+
+    Args:
+        options: as of `Judge`.
+    """
+    options["budget_s"] = JUDGING_SHARE * budget_s
+    with ExitStack() as stack:
+        judge = stack.enter_context(Judge(**options, trusted=not sources.has_models))
+        teacher_judge = judge
+        if sources.has_models and sources.has_teacher:
+            teacher_judge = stack.enter_context(Judge(**options, seed=judge.seed))
+        # Beside loading and lowering. A failure is raised again where a guest is wanted.
+        Thread(target=_start, args=(judge,), daemon=True).start()
+        yield judge, teacher_judge
+
+
+def _start(judge: Judge) -> None:
+    with suppress(InfraError):
+        judge.start()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,11 +152,16 @@ class Outcome:
 
     files: Mapping[str, str]
     """Name -> source: optimized.py, and slower.py where there is one."""
-    verdict: Verdict
-    """On optimized.py."""
+    whole: Whole
+    """What optimized.py holds."""
     spent: Spent
     records: Sequence[Record]
     """All but the first, which says how it was run."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """On optimized.py."""
+        return self.whole.verdict
 
     @property
     def result(self) -> Record:
@@ -140,71 +174,71 @@ def search_target(
     search: Search,
     judge: Judge,
     *,
-    say: Say,
+    budget: Budget,
+    steps: Steps | None = None,
     with_slower: bool = False,
     beside_compile: bool = True,
-    end_s: float = math.inf,
 ) -> Outcome:
     """Search the target's program in its forms, and settle on the whole that is kept.
 
     Args:
+        budget: of the whole job.
         with_slower, beside_compile: as of `optimize_target`.
-        end_s: on the monotonic clock; nothing more is begun after it.
 
     Raises:
         UsageError, InfraError: as `optimize_target`.
     """
-    wholes = Wholes(judge, say, end_s=end_s)
+    steps = steps or Steps()
     searched = search.variants(target.program, target.task)
-    variants = wholes.ranked(searched)
-    say("judging the whole against the original")
-    whole, slower = _settled(wholes, variants, searched, target, with_slower=with_slower)
+    wholes = Wholes(judge, steps, deadline=budget.deadline)
+    whole = _settled(wholes, searched, target, search)
+    slower = None
+    if with_slower and not whole.variant.chosen and search.interruption is None:
+        slower = wholes.slower(searched, target)
     variant, spent = whole.variant, search.spent()
-    files = {"optimized.py": whole.source}
+    ended = Ended(
+        whole=whole,
+        searched=searched,
+        tuned=search.tuned,
+        refused=wholes.refused,
+        left_out=[*search.left_out, *wholes.left_out],
+        is_interrupted=search.interruption is not None,
+        on_gpu=judge.on_gpu,
+        budget_s=budget.seconds,
+    )
     result = result_record(target.name, whole, spent)
     result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
-    if beside_compile:
-        left_s = min(search.left_s(), end_s - time.monotonic())
-        result |= compile_fields(whole, target.task, judge, for_s=left_s)
+    if beside_compile and search.interruption is None:
+        steps("timing torch.compile", target.name)
+        left_s = budget.deadline.left_s()
+        with suppress(KeyboardInterrupt):  # the result is settled: write it without these times
+            result |= compile_fields(whole, target.task, judge, for_s=left_s)
+    result |= {
+        "outcome": outcome_record(ended),
+        "measured": judge.on_gpu,
+        "budget": {"budget_s": budget.seconds, "spent_s": budget.spent_s()},
+        "interrupted_by": signal_name(search.interruption),
+    }
+    files = {"optimized.py": whole.source}
     if slower is not None:
         files["slower.py"] = slower.source
         result["slower"] = verdict_record(slower)
     records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
-    return Outcome(files=files, verdict=whole.verdict, spent=spent, records=records)
+    return Outcome(files=files, whole=whole, spent=spent, records=records)
 
 
-def _settled(
-    wholes: Wholes,
-    variants: Sequence[Variant],
-    searched: Sequence[Variant],
-    target: Target,
-    *,
-    with_slower: bool,
-) -> tuple[Whole, Whole | None]:
-    """What is kept, and where that is PyTorch alone and it was asked for, what is right all the
-    same. PyTorch that waits for launches may lose to a right kernel in a CUDA graph."""
-    whole = wholes.settle(variants, target)
-    if whole.variant.chosen:
-        return whole, None
-    waits = target.write_graphed is not None and waits_for_launches(whole.verdict)
-    slower = wholes.slower(searched, target) if with_slower or waits else None
-    if waits and slower is not None and slower.launched and wholes.wins(slower.verdict):
-        return slower, None
-    return whole, slower if with_slower else None
-
-
-def _write(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:
-    """The files of a result; the records of an earlier one go."""
-    out.mkdir(parents=True, exist_ok=True)
-    for name, source in files.items():
-        (out / name).write_text(source, encoding="utf-8")
-    (out / "records.jsonl").unlink(missing_ok=True)
-    record.append(out / "records.jsonl", lines)
-
-
-def _check_writable(out: Path) -> None:
-    """Find out before the search, not after it."""
-    path = out.absolute()
-    nearest = next(folder for folder in (path, *path.parents) if folder.exists())
-    if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
-        raise UsageError(f"cannot write to {out}", remedy="give a folder with --out")
+def _settled(wholes: Wholes, searched: Sequence[Variant], target: Target, search: Search) -> Whole:
+    """The whole that is kept. A first Ctrl-C leaves some seconds for judging the whole with the
+    kernels that are right so far; a second one leaves the original."""
+    while True:
+        if search.interruption is not None:
+            wholes.deadline = Deadline(clock_s=time.monotonic() + SETTLING_S)
+        try:
+            variants = list(searched)
+            if search.interruption is None:
+                variants = wholes.ranked(variants)
+            return wholes.settle(variants, target)
+        except KeyboardInterrupt as interruption:
+            if search.interruption is not None:
+                return wholes.unchanged(searched[-1], target)
+            search.interruption = interruption

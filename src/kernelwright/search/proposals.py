@@ -25,7 +25,7 @@ def proposed(
     every = judge.rules.mode == "pure"
     proposals = propose(program, family, every=every, for_s=for_s)
     ordered = covering_first(proposals)
-    if judge.on_gpu and not every:
+    if not every:
         ordered = _by_saving(program, ordered)
     if not has_models:
         return ordered

@@ -1,10 +1,8 @@
 """The search of a program in its forms: fragments are proposed, and each is tuned on its own."""
 
-import math
-import time
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kernelwright.core.seed import derive
@@ -14,55 +12,70 @@ from kernelwright.programs.parts import smaller_parts
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
-from kernelwright.search.forms import CHANNELS_LAST, Form, forms
+from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.siblings import kind, taken_over
-from kernelwright.search.sources import FailedSource, Sources
+from kernelwright.search.sources import FailedSource, Sources, Writers
+from kernelwright.search.steps import Steps
+from kernelwright.search.traffic import kernel_launches
 from kernelwright.search.tune import Tuned, affordable, stays, tune
 from kernelwright.search.variant import Variant
-from kernelwright.search.wholes import Say
-from kernelwright.timing.stages import worked_s
+from kernelwright.teacher.writer import family
+from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import ProgramTask, program_task
 from kernelwright.verify.task import Task
 
-TUNING_SHARE = 0.6
-"""Of the budget: until when fragments are tuned."""
-MIN_TUNING_SHARE = 0.3
-"""Of the budget: how long fragments are tuned however long a large model took to lower."""
+TUNING_SHARE, LAST_SHARE = 0.6, 0.8
+"""Of the time that lowering leaves: until when fragments are tuned, and until when the first right
+kernel is waited for. The rest is for judging the whole and for writing the result."""
 PROPOSING_SHARE = 0.3
 """Of a form's time for tuning: until when a large program is looked through for fragments."""
-MIN_PROPOSING_S = 2.0
-"""However late it is: a form without proposals would have nothing to tune."""
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
 WRITING_SHARE, MIN_WRITING_S = 0.75, 5.0
-"""Of the time that is left for a form: for models to write, at most, each time they are asked."""
+"""Of the time that is left for a form: for models to write, at most, each time they are asked; with
+less than so many seconds they are not asked."""
 CANDIDATE_S = 1.5
 """Of that time: compiling, two cases, times."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Until:
-    """Until when a form is tuned: on either of two clocks."""
+@dataclass(slots=True)
+class _FormWork:
+    """A form while it is searched."""
 
-    worked_s: float
-    """Stands still while others are waited for."""
-    clock_s: float
+    form: Form
+    until: Deadline
+    """Of tuning."""
+    latest: Deadline
+    """Of tuning while no kernel is right."""
+    writers: Writers
+    """Of the pass that goes on."""
+    tuned: list[Tuned] = field(default_factory=list)
+    limit: int = MIN_CANDIDATES
+    """Candidates of each source for a fragment."""
+    untried: set[frozenset[int]] = field(default_factory=set)
+    """Fragments that were proposed and not yet decided."""
+    by_writers: set[int] = field(default_factory=set)
+    """Indices into `tuned` of what the writers of this pass were tried for."""
 
-    def left_s(self) -> float:
-        """Negative once it is over."""
-        return min(self.worked_s - worked_s(), self.clock_s - time.monotonic())
+    @property
+    def deadline(self) -> Deadline:
+        """Of the fragment that is tuned now."""
+        has_kernel = any(each.winner is not None for each in self.tuned)
+        return self.until if has_kernel else self.latest
 
 
 class Search:
-    """Tuning with one judge within a budget; equal fragments are tuned once.
+    """Tuning within a budget; equal fragments are tuned once.
 
     Args:
-        end_s: on the monotonic clock, which goes on while others are waited for: tuning ends then
-            at the latest.
+        judge: of what models write, and of everything without a `teacher_judge`.
+        teacher_judge: of what the teacher writes: a judge that trusts its candidates is faster.
+        budget: of the whole job; tuning ends early enough for the whole to be judged.
+        tries_useless: without a GPU, judge candidates that save no memory traffic too.
     """
 
     def __init__(
@@ -70,32 +83,36 @@ class Search:
         judge: Judge,
         sources: Sources | None = None,
         *,
-        begin_s: float,
-        budget_s: float,
-        say: Say,
-        end_s: float = math.inf,
+        budget: Budget,
+        steps: Steps | None = None,
+        teacher_judge: Judge | None = None,
+        tries_useless: bool = False,
         seed: int = 0,
     ) -> None:
-        self._judge, self._say, self._seed = judge, say, seed
-        self._end_s = end_s
+        self._judge, self._seed = judge, seed
+        self._judges = {Writers.TEACHER: teacher_judge or judge, Writers.MODELS: judge}
         self._sources = sources or Sources()
         if self._sources.has_models and judge.trusted:
             raise ValueError("what models write is not for a judge that trusts it")
-        self._begin_s, self._budget_s = begin_s, budget_s
-        self._tuning_s = TUNING_SHARE * budget_s
-        self._min_tuning_s = MIN_TUNING_SHARE * budget_s
-        self._known: dict[str, Tuned] = {}
+        self._budget, self._steps = budget, steps or Steps()
+        self._tries_useless = tries_useless
+        self._known: dict[tuple[str, Writers], Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
         """By kind, one that won at some size."""
+        self.interruption: KeyboardInterrupt | None = None
+        """The Ctrl-C or SIGTERM that ended tuning."""
+        self.left_out: list[str] = []
+        """Sentences: what the clock cut off."""
 
     def spent(self) -> Spent:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
-        return Spent(worked_s() - self._begin_s, num_candidates)
+        return Spent(self._budget.spent_s(), num_candidates)
 
-    def left_s(self) -> float:
-        """Seconds of the budget that are left; negative once it is over."""
-        return self._begin_s + self._budget_s - worked_s()
+    @property
+    def tuned(self) -> Sequence[Tuned]:
+        """Distinct fragments, each once for each kind of writer."""
+        return tuple(self._known.values())
 
     @property
     def failed(self) -> Sequence[FailedSource]:
@@ -104,31 +121,38 @@ class Search:
 
     def variants(self, program: Program, task: Task) -> list[Variant]:
         """The program searched in its forms, each in an equal share of the time and in what those
-        before it left.
+        before it left. Ctrl-C ends the search: what was tuned until then is returned.
 
         Args:
             task: what the whole is judged by.
         """
+        searched: list[Variant] = []
+        try:
+            self._search_forms(program, task, searched)
+        except KeyboardInterrupt as interruption:
+            self.interruption = interruption
+        for judge in {id(judge): judge for judge in self._judges.values()}.values():
+            judge.rest()  # the whole is judged in a guest of its own
+        plain = Form(original=program, program=program, layout=CONTIGUOUS)
+        return searched or [Variant.of(plain, (), ())]
+
+    def _search_forms(self, program: Program, task: Task, searched: list[Variant]) -> None:
         is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
+        self._steps("looking for rewrites")
         every = forms(program, on_gpu=self._judge.on_gpu, at_other_sizes=is_moved)
-        found = [form for form in every if self._can_be_right(form)]
-        left_out = [Variant.of(form, (), ()) for form in every if form not in found]
-        now_s = worked_s()
-        end_s = max(self._begin_s + self._tuning_s, now_s + self._min_tuning_s)
-        share_s = (end_s - now_s) / len(found)
-        clock_s = time.monotonic()
-        clock_share_s = (self._end_s - clock_s) / len(found)
-        planned_s = self._tuning_s / len(found)
+        possible = [form for form in every if self._can_be_right(form)]
+        searched += [Variant.of(form, (), ()) for form in every if form not in possible]
+        planned_s = TUNING_SHARE * self._budget.seconds / len(possible)
+        tuning = self._budget.deadline.share(TUNING_SHARE)
+        latest = self._budget.deadline.share(LAST_SHARE)
         with ThreadPoolExecutor(1, "ahead") as ahead:
-            return left_out + [
-                self._search(
-                    form,
-                    planned_s,
-                    _Until(now_s + share_s * number, clock_s + clock_share_s * number),
-                    ahead,
-                )
-                for number, form in enumerate(found, 1)
-            ]
+            for number, form in enumerate(possible):
+                until = tuning.share(1 / (len(possible) - number))
+                is_last = number == len(possible) - 1
+                work = _FormWork(form, until, latest if is_last else until, self._sources.passes[0])
+                searched.append(self._search(work, planned_s, ahead))
+                if self.interruption is not None:
+                    return
 
     def _can_be_right(self, form: Form) -> bool:
         """Not where a library that stays computes in another precision in the form's layout: for
@@ -140,95 +164,143 @@ class Search:
         )
         agrees = self._judge.agrees(original, rewritten)
         if not agrees:
-            self._say(f"{form.name}: PyTorch computes less exactly in it")
+            self._steps("leaving a form out", f"{form.name}: PyTorch computes less exactly in it")
         return agrees
 
-    def _search(self, form: Form, planned_s: float, until: _Until, ahead: Executor) -> Variant:
-        program = form.program
-        has_models = self._sources.has_models
-        for_s = max(PROPOSING_SHARE * until.left_s(), MIN_PROPOSING_S)
-        proposals = proposed(program, self._judge, has_models=has_models, for_s=for_s)
-        limit = _candidates_each(planned_s, len(proposals))
-        tuned: list[Tuned] = []
+    def _search(self, work: _FormWork, planned_s: float, ahead: Executor) -> Variant:
+        """The form with its fragments tuned: first with the teacher's candidates. Then models,
+        where there are some, write for the calls that no chosen fragment holds."""
+        form, program, tuned = work.form, work.form.program, work.tuned
+        try:
+            self._steps("looking for fragments", form.name)
+            proposals = proposed(
+                program,
+                self._judge,
+                has_models=work.writers is Writers.MODELS,
+                for_s=max(PROPOSING_SHARE * work.until.left_s(), 0.0),
+            )
+            work.limit = _candidates_each(planned_s, len(proposals))
+            work.untried |= set(proposals)
+            self._try_all(work, proposals, ahead)
+            self._try_gaps(work, ahead)
+            for writers in self._sources.passes[1:]:
+                work.writers, work.by_writers = writers, set()
+                self._try_gaps(work, ahead)
+        except KeyboardInterrupt as interruption:
+            self.interruption = interruption
+        num_untried = sum(not self._is_settled(program, calls, tuned) for calls in work.untried)
+        return Variant.of(form, tuple(tuned), self._chosen(program, tuned), num_untried)
+
+    def _try_all(self, work: _FormWork, proposals: list[frozenset[int]], ahead: Executor) -> None:
+        """Tune the proposals in their order. Where a model's candidates are all wrong, smaller
+        parts of the fragment follow."""
+        program, tuned = work.form.program, work.tuned
+        by_models = work.writers is Writers.MODELS
         for number, calls in enumerate(proposals, 1):  # which get more on the way
             if self._is_settled(program, calls, tuned):
                 continue
-            if self._is_late(until, tuned):
-                tuned += self._without_time(program, calls)
+            part = extract(program, calls).program
+            if reason := stays(part, self._judge, tries_useless=self._tries_useless):
+                self._note(work, calls, self._left_alone(program, calls, reason))
                 continue
-            self._ask(program, proposals[number - 1 :], tuned, limit, until)
+            if work.deadline.is_over or not self._ask(work, proposals[number - 1 :]):
+                for found in self._without_time(work, calls):
+                    self._note(work, calls, found)
+                continue
             names = "+".join(program.calls[i].op for i in sorted(calls))
-            self._say(f"{form.name} {number}/{len(proposals)}: {names}")
-            self._compile_next(ahead, program, proposals[number - 1 :], tuned, limit)
-            tuned.append(self._tune(program, calls, limit))
-            if has_models and not any(verdict.accepted for verdict in tuned[-1].verdicts):
+            self._steps("writing and judging kernels", names, done=number - 1, total=len(proposals))
+            self._compile_next(ahead, work, proposals[number - 1 :])
+            found = self._tune(work, calls)
+            self._note(work, calls, found)
+            if by_models and not any(verdict.accepted for verdict in found.verdicts):
                 proposals[number:number] = smaller_parts(program, calls, proposals)
-        chosen = self._chosen(program, tuned)
-        while until.left_s() >= 0:
-            tried = [each.fragment.calls for each in tuned]
-            held = [tried[i] for i in chosen]
-            rest = gaps(program, self._judge, tried, held, has_models=has_models)
-            if not rest:
-                break
-            self._say(f"{form.name}: {len(rest)} fragments more of what the chosen ones leave")
-            for number, calls in enumerate(rest):
-                if not self._is_late(until, tuned):
-                    self._ask(program, rest[number:], tuned, limit, until)
-                    tuned.append(self._tune(program, calls, limit))
+
+    def _try_gaps(self, work: _FormWork, ahead: Executor) -> None:
+        """Tune fragments of the calls that no chosen fragment holds, until there are none."""
+        program, tuned = work.form.program, work.tuned
+        by_models = work.writers is Writers.MODELS
+        while not work.until.is_over:
             chosen = self._chosen(program, tuned)
-        return Variant.of(form, tuple(tuned), chosen)
+            tried = [tuned[i].fragment.calls for i in range(len(tuned)) if i in work.by_writers]
+            held = [tuned[i].fragment.calls for i in chosen]
+            rest = gaps(program, self._judge, tried, held, has_models=by_models)
+            if not rest:
+                return
+            work.untried |= set(rest)
+            before = len(work.by_writers)
+            self._try_all(work, rest, ahead)
+            if len(work.by_writers) == before:
+                return
 
-    def _is_late(self, until: _Until, tuned: Sequence[Tuned]) -> bool:
-        """A form has one fragment tuned at least; not where the search itself is at its end and
-        another form has some."""
-        has_some = bool(tuned) or (bool(self._known) and time.monotonic() > self._end_s)
-        return has_some and until.left_s() < 0
+    def _note(self, work: _FormWork, calls: frozenset[int], found: Tuned) -> None:
+        """Keep what became of a fragment, beside what other writers' candidates gave."""
+        program, tuned = work.form.program, work.tuned
+        work.untried.discard(calls)
+        at = next((i for i, each in enumerate(tuned) if each.fragment.calls == calls), None)
+        if at is None:
+            at = len(tuned)
+            tuned.append(found)
+        else:
+            tuned[at] = found.beside(tuned[at])
+        work.by_writers.add(at)
+        if found.winner is not None:
+            chosen = [tuned[i] for i in self._chosen(program, tuned)]
+            self._steps.best = _best_so_far(chosen, on_gpu=self._judge.on_gpu)
 
-    def _ask(
-        self,
-        program: Program,
-        proposals: Sequence[frozenset[int]],
-        tuned: list[Tuned],
-        limit: int,
-        until: _Until,
-    ) -> None:
+    def _left_alone(self, program: Program, calls: frozenset[int], reason: str) -> Tuned:
+        fragment = extract(program, calls)
+        kind_ = family(fragment.program) or ""
+        return Tuned(fragment=fragment, family=kind_, reason=f"stays PyTorch: {reason}")
+
+    def _ask(self, work: _FormWork, proposals: Sequence[frozenset[int]]) -> bool:
         """Have the models write for the first proposal, and for those after it along with it, in a
-        share of the time that is left until then."""
-        if not self._sources.has_models:
-            return
-        open_ = (calls for calls in proposals if not self._is_settled(program, calls, tuned))
+        share of the time that is left until then; False where no time is left for that."""
+        if work.writers is not Writers.MODELS:
+            return True
+        program = work.form.program
+        open_ = (c for c in proposals if not self._is_settled(program, c, work.tuned))
         asked = [extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER)]
         asked = [each for each in asked if not stays(each, self._judge)]
-        limit = affordable(self._judge, limit)
-        for_s = max(WRITING_SHARE * until.left_s(), MIN_WRITING_S)
+        left_s = work.until.left_s()
+        if left_s < MIN_WRITING_S and not self._sources.has_answers(asked[0]):
+            return False
         num_failed = len(self.failed)
-        self._sources.ask(asked, self._judge.rules, limit=limit, seed=self._seed, for_s=for_s)
+        self._steps("a model writes kernels", f"for {len(asked)} fragments")
+        self._sources.ask(
+            asked,
+            self._judge.rules,
+            limit=affordable(self._judge, work.limit),
+            seed=self._seed,
+            for_s=WRITING_SHARE * left_s,
+        )
         for failed in self.failed[num_failed:]:
-            self._say(str(failed))
+            self._steps("going on without a model", str(failed))
+        return True
 
     def _compile_next(
-        self,
-        ahead: Executor,
-        program: Program,
-        proposals: Sequence[frozenset[int]],
-        tuned: list[Tuned],
-        limit: int,
+        self, ahead: Executor, work: _FormWork, proposals: Sequence[frozenset[int]]
     ) -> None:
         """Have the candidates of the next new fragment compiled while the first is judged, which is
         waiting mostly."""
-        if not self._judge.on_gpu or self._sources.has_models:
+        if not self._judge.on_gpu or work.writers is Writers.MODELS:
             return
         this, *others = proposals
-        known = {*self._known, to_text(extract(program, this).program)}
+        program, judge = work.form.program, self._judges[work.writers]
+        known = {text for text, _ in self._known}
+        known.add(to_text(extract(program, this).program))
         for calls in others:
             fragment = extract(program, calls).program
             text = to_text(fragment)
-            if text in known or self._is_settled(program, calls, tuned):
+            if text in known or self._is_settled(program, calls, work.tuned):
                 continue
             candidates, _ = self._sources.written(
-                fragment, self._judge.rules, limit=limit, seed=derive(self._seed, text)
+                fragment,
+                judge.rules,
+                writers=work.writers,
+                limit=work.limit,
+                seed=derive(self._seed, text),
             )
-            ahead.submit(self._judge.warm, program_task(fragment, name="fragment"), candidates)
+            ahead.submit(judge.warm, program_task(fragment, name="fragment"), candidates)
             return
 
     def _chosen(self, program: Program, tuned: Sequence[Tuned]) -> tuple[int, ...]:
@@ -252,29 +324,31 @@ class Search:
                 return True
         return False
 
-    def _tune(self, program: Program, calls: frozenset[int], limit: int) -> Tuned:
-        fragment = extract(program, calls)
+    def _tune(self, work: _FormWork, calls: frozenset[int]) -> Tuned:
+        fragment = extract(work.form.program, calls)
         text = to_text(fragment.program)
-        if text not in self._known:
-            self._known[text] = tune(
+        if (text, work.writers) not in self._known:
+            self._known[text, work.writers] = tune(
                 fragment,
-                self._judge,
+                self._judges[work.writers],
                 self._sources,
-                limit=limit,
+                writers=work.writers,
+                limit=work.limit,
                 seed=derive(self._seed, text),
+                deadline=work.deadline,
             )
-        found = self._known[text]
+        found = self._known[text, work.writers]
         if found.winner is not None:
             self._winners.setdefault(kind(fragment.program), found)
         return replace(found, fragment=fragment)
 
-    def _without_time(self, program: Program, calls: frozenset[int]) -> list[Tuned]:
+    def _without_time(self, work: _FormWork, calls: frozenset[int]) -> list[Tuned]:
         """The fragment as an equal one was tuned, or with what won at other sizes; none where there
         is neither."""
-        fragment = extract(program, calls)
+        fragment = extract(work.form.program, calls)
         text = to_text(fragment.program)
-        if text in self._known:
-            return [replace(self._known[text], fragment=fragment)]
+        if (text, work.writers) in self._known:
+            return [replace(self._known[text, work.writers], fragment=fragment)]
         like = self._winners.get(kind(fragment.program))
         if like is None:
             return []
@@ -283,6 +357,7 @@ class Search:
             like,
             self._sources,
             self._judge.rules,
+            writers=work.writers,
             limit=affordable(self._judge, MAX_CANDIDATES),
             seed=derive(self._seed, text),
         )
@@ -300,3 +375,11 @@ def _candidates_each(planned_s: float, num_proposals: int) -> int:
     """By the time that a form was to have: what is written never depends on the clock."""
     affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
     return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
+
+
+def _best_so_far(chosen: Sequence[Tuned], *, on_gpu: bool) -> str:
+    """For example "2 kernels save 0.12 ms"."""
+    num = sum(kernel_launches(tuned.best) for tuned in chosen if tuned.best is not None)
+    saving = sum(tuned.saving for tuned in chosen)
+    amount = f"{saving:.3g} ms" if on_gpu else f"{saving / 1e3:,.0f} kB of traffic (estimate)"
+    return f"{num} kernel{'s' if num > 1 else ''} save{'' if num > 1 else 's'} {amount}"

@@ -11,7 +11,7 @@ from dataclasses import replace
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.program import Program
-from kernelwright.search.sources import Sources
+from kernelwright.search.sources import Sources, Writers
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 
@@ -41,14 +41,21 @@ def _pattern(made: TensorType) -> Hashable:
 
 
 def taken_over(
-    fragment: Fragment, like: Tuned, sources: Sources, rules: Rules, *, limit: int, seed: int
+    fragment: Fragment,
+    like: Tuned,
+    sources: Sources,
+    rules: Rules,
+    *,
+    writers: Writers,
+    limit: int,
+    seed: int,
 ) -> Tuned | None:
     """The fragment with the schedule that won for another of its kind; None where the writers have
     none for it, or sums of products decide: which schedule is fast there is a matter of sizes."""
     program, best = fragment.program, like.best
     if best is None or like.winner is None or any(call.is_product for call in program.calls):
         return None
-    written, _ = sources.written(program, rules, limit=limit, seed=seed)
+    written, _ = sources.written(program, rules, writers=writers, limit=limit, seed=seed)
     alike = [each for each in written if each.schedule == best.schedule] or written
     if not alike:
         return None

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import Answer
-from kernelwright.policy.names import FORMS, TEACHER
+from kernelwright.policy.names import EMBEDDED, FORMS, TEACHER, are_policies
 from kernelwright.policy.policy import Interrupted, Policy, Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.program import Program
@@ -16,6 +17,14 @@ from kernelwright.search.policies import architecture, policy
 from kernelwright.teacher.writer import write
 from kernelwright.timing.stages import stage, worked_s
 from kernelwright.verify.judging import Rules
+
+
+class Writers(Enum):
+    """Who writes candidates in one pass over a program."""
+
+    TEACHER = "the teacher"
+    MODELS = "the models"
+
 
 TEMPERATURE, TOP_P = 1.0, 0.95
 """Of what models write beside their likeliest answer: the judge sees to it that it is right."""
@@ -45,8 +54,11 @@ class FailedSource:
 
 
 class Sources:
-    """Those that `spec` names, separated by commas. Models are asked of many programs together,
-    before what they wrote is wanted."""
+    """The writers that `spec` names, separated by commas.
+
+    The teacher takes milliseconds and models take seconds, so the teacher has the first pass over a
+    program and the models the second. Models are asked for many programs together.
+    """
 
     def __init__(self, spec: str = TEACHER) -> None:
         """
@@ -56,15 +68,24 @@ class Sources:
         names = [name.strip() for name in spec.split(",") if name.strip()]
         if not names:
             raise UsageError("no policy is named", remedy=f"one of {FORMS}, or several with commas")
-        self._has_teacher = TEACHER in names
-        self._models: list[Policy] = [policy(name) for name in names if name != TEACHER]
-        """Those that have not failed."""
-        self.has_models = bool(self._models)
-        """Whether candidates are not all our own."""
+        if unknown := [name for name in names if not are_policies(name)]:
+            raise UsageError(f"no policy {unknown[0]!r}", remedy=f"one of {FORMS}")
+        models = [name for name in names if name != TEACHER]
+        self.has_teacher, self.has_models = TEACHER in names, bool(models)
+        self._unloaded = [name for name in models if name == EMBEDDED]
+        """The model that ships with the package is loaded when it is first asked."""
+        self._models: list[Policy] = [policy(name) for name in models if name != EMBEDDED]
+        """Those that are loaded and have not failed."""
         self.failed: list[FailedSource] = []
         self._answers: dict[str, list[tuple[str, Answer]]] = {}
         self._ours: dict[tuple[str, int, int], list[Candidate]] = {}
         """What is compiled ahead is wanted again when it is tuned."""
+
+    @property
+    def passes(self) -> tuple[Writers, ...]:
+        """The writers of each pass over a program, in order."""
+        has = {Writers.TEACHER: self.has_teacher, Writers.MODELS: self.has_models}
+        return tuple(writers for writers, is_named in has.items() if is_named)
 
     def ask(
         self,
@@ -86,8 +107,14 @@ class Sources:
             UsageError: a model cannot be used as named.
             InfraError: all that were to write failed, and wrote nothing at all.
         """
-        if not self._models or not programs or to_text(programs[0]) in self._answers:
+        is_wanted = bool(programs) and to_text(programs[0]) not in self._answers
+        if not is_wanted or not (self._models or self._unloaded):
             return
+        begin_s = worked_s()
+        self._models += [policy(name) for name in self._unloaded]
+        self._unloaded.clear()
+        if for_s is not None:
+            for_s -= worked_s() - begin_s
         new = {to_text(program): program for program in programs}
         new = {text: program for text, program in new.items() if text not in self._answers}
         requests = [
@@ -106,7 +133,7 @@ class Sources:
             for text, of_one in zip(new, answers, strict=True):
                 found[text] += [(model.name, answer) for answer in of_one]
         self._answers |= found
-        if not (self._models or self._has_teacher or any(self._answers.values())):
+        if not (self._models or self.has_teacher or any(self._answers.values())):
             raise InfraError("; ".join(map(str, self.failed)))
 
     @stage("models write")
@@ -133,20 +160,26 @@ class Sources:
             model.release()  # the judge works on the same device
         return found
 
+    def has_answers(self, program: Program) -> bool:
+        """Whether the models were asked for the program already."""
+        return to_text(program) in self._answers
+
     def written(
-        self, program: Program, rules: Rules, *, limit: int, seed: int
+        self, program: Program, rules: Rules, *, writers: Writers, limit: int, seed: int
     ) -> tuple[list[Candidate], list[Unread]]:
-        """Candidates for a program, no two alike: at most `limit` of the teacher's, then what the
-        models wrote when they were asked.
+        """Candidates for a program, no two alike, and answers that are none: at most `limit` of
+        the teacher's, or what the models wrote when they were asked.
 
         Args:
             seed: of the teacher's draws.
         """
         text = to_text(program)
-        key = text, limit, seed
-        if self._has_teacher and key not in self._ours:
-            self._ours[key] = write(program, limit=limit, seed=seed, precision=rules.precision)
-        found = {candidate.source: candidate for candidate in self._ours.get(key, ())}
+        if writers is Writers.TEACHER:
+            key = text, limit, seed
+            if key not in self._ours:
+                self._ours[key] = write(program, limit=limit, seed=seed, precision=rules.precision)
+            return list({each.source: each for each in self._ours[key]}.values()), []
+        found: dict[str, Candidate] = {}
         unread = []
         for origin, answer in self._answers.get(text, ()):
             candidate, reason, message = answer.candidate, str(answer.malformed), answer.message

@@ -13,7 +13,9 @@ from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
 from kernelwright.search import emit
+from kernelwright.search.arguments import warn_of_weights
 from kernelwright.search.graphed import can_be_graphed
+from kernelwright.search.original import factory_original, model_original
 from kernelwright.timing.stages import stage
 from kernelwright.verify.load import load_factory, load_task
 from kernelwright.verify.lowered import lower_model
@@ -29,6 +31,8 @@ class Target:
     """The whole, as a stranger would verify it: the original against optimized.py."""
     write: Callable[[str], str]
     """Text of `fused_operator` and its kernels -> text of optimized.py."""
+    original: str
+    """Text of optimized.py where no kernel is kept: the original module."""
     write_graphed: Callable[[str], str] | None = None
     """The same, of an optimized.py that replays all of it as a CUDA graph; None where it cannot,
     and where the task has no module whose tensors stay where they are."""
@@ -54,6 +58,7 @@ def load_target(spec: str, device: torch.device) -> Target:
             program=task.program,
             task=task,
             write=lambda composed: emit.flat_file(text, composed),
+            original=text,
         )
     raise UsageError(
         "fused_operator is more than a flat program: one operator call a line",
@@ -73,12 +78,14 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
         program=lowered.program,
         task=task,
         write=write,
+        original=model_original(task.text),
         write_graphed=partial(write, is_graphed=True) if can_be_graphed(lowered) else None,
     )
 
 
 def _factory(spec: str) -> Target:
     module, args, kwargs = load_factory(spec)
+    warn_of_weights(module)
     lowered = lower(module, args, kwargs)
     is_for_one_mode = depends_on_mode(lowered, lambda: _lower_in_other_mode(module, args, kwargs))
     return Target(
@@ -88,6 +95,7 @@ def _factory(spec: str) -> Target:
         write=partial(
             emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
         ),
+        original=factory_original(spec),
     )
 
 

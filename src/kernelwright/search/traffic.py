@@ -1,4 +1,5 @@
-"""Bytes that PyTorch moves, and a candidate as far as its plan tells: where nothing is timed."""
+"""Bytes and launches of PyTorch, and of a candidate by its plan: the estimate where nothing is
+timed."""
 
 from collections.abc import Iterable
 
@@ -11,6 +12,16 @@ def eager_bytes(program: Program, calls: Iterable[Call]) -> int:
     """Of these calls in PyTorch: each reads its inputs and writes its outputs once; views are
     free."""
     return sum(program.bytes_of(call) for call in calls if call.op not in RELABELLING)
+
+
+def eager_launches(calls: Iterable[Call]) -> int:
+    """Kernels that PyTorch launches for these calls: one each; views launch none."""
+    return sum(call.op not in RELABELLING for call in calls)
+
+
+def kernel_launches(candidate: Candidate) -> int:
+    """Kernels that a candidate launches by its plan; one where it has no plan."""
+    return max(len(candidate.plan), 1)
 
 
 def moved_bytes(program: Program, candidate: Candidate) -> int:

@@ -1,21 +1,25 @@
 """One fragment: what the writers offer for it, which of that is right, and what the best saves."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.program import Program
-from kernelwright.search.sources import Sources, Unread
-from kernelwright.search.traffic import eager_bytes, moved_bytes
+from kernelwright.search.sources import Sources, Unread, Writers
+from kernelwright.search.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
 from kernelwright.teacher.writer import family
+from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
 CANDIDATES_CPU = 2
-"""Without a GPU speed is not measured; what moves least is taken, in the writer's own order: one,
-and one in reserve."""
+"""Candidates of each writer without a GPU, where speed is not measured: the one that moves least,
+and one in reserve that is judged where the first is wrong."""
 
 MIN_SAVING = 0.02
 """Share of the fragment's PyTorch time a winner must save: below it, a difference is noise."""
@@ -27,14 +31,19 @@ class Tuned:
 
     fragment: Fragment
     family: str
-    candidates: tuple[Candidate, ...]
-    verdicts: tuple[Verdict, ...]
-    winner: int | None
+    candidates: tuple[Candidate, ...] = ()
+    """Those that were judged."""
+    verdicts: tuple[Verdict, ...] = ()
+    winner: int | None = None
     reason: str
     """Why the winner won, or why the fragment stays PyTorch."""
-    saving: float
+    saving: float = 0.0
     """Milliseconds where measured, else bytes; 0 without a winner."""
     unread: tuple[Unread, ...] = ()
+    num_cut_off: int = 0
+    """Candidates whose judgement the deadline ended."""
+    judged_s: float = 0.0
+    """Seconds that judging took for each candidate."""
 
     @property
     def best(self) -> Candidate | None:
@@ -45,74 +54,118 @@ class Tuned:
         """The fragment in PyTorch."""
         return next((v.times["reference"] for v in self.verdicts if v.times), None)
 
+    def beside(self, other: "Tuned") -> "Tuned":
+        """This fragment with what another writer's candidates for the same calls gave as well; the
+        winner is the one that saves more."""
+        number = len(other.candidates)
+        better = self if self.saving > other.saving or other.winner is None else other
+        winner = better.winner
+        if better is self and winner is not None:
+            winner += number
+        return replace(
+            self,
+            candidates=other.candidates + self.candidates,
+            verdicts=other.verdicts + self.verdicts,
+            winner=winner,
+            reason=better.reason,
+            saving=better.saving,
+            unread=other.unread + self.unread,
+            num_cut_off=other.num_cut_off + self.num_cut_off,
+            judged_s=max(other.judged_s, self.judged_s),
+        )
+
 
 def affordable(judge: Judge, limit: int) -> int:
     """Candidates of each source for a fragment."""
     return limit if judge.on_gpu else CANDIDATES_CPU
 
 
-def stays(program: Program, judge: Judge) -> bool:
-    """Whether PyTorch keeps a fragment without a look at candidates."""
-    return not judge.on_gpu and judge.rules.mode != "pure" and _is_convolution(program)
+def stays(program: Program, judge: Judge, *, tries_useless: bool = False) -> str:
+    """Why PyTorch keeps a fragment without a look at candidates; "" where candidates are judged.
+
+    Without a GPU nothing is timed, so a kernel must save memory traffic by its plan.
+
+    Args:
+        tries_useless: judge candidates for a fragment that saves no traffic all the same.
+    """
+    if judge.on_gpu or judge.rules.mode == "pure":
+        return ""
+    if any(not c.is_extern and c.operator.family == "convolution" for c in program.calls):
+        return "a library convolution is hard to beat, and nothing was timed"
+    if not tries_useless and program.bytes_fused() >= eager_bytes(program, program.calls):
+        return "no kernel can save memory traffic here (estimate)"
+    return ""
 
 
-def tune(fragment: Fragment, judge: Judge, sources: Sources, *, limit: int, seed: int) -> Tuned:
+def tune(
+    fragment: Fragment,
+    judge: Judge,
+    sources: Sources,
+    *,
+    writers: Writers,
+    limit: int,
+    seed: int,
+    deadline: Deadline,
+) -> Tuned:
     """Screen what was written, up to `limit` candidates of each source, and take the fastest
-    accepted one."""
+    accepted one. A judgement that the deadline ends leaves the fragment to PyTorch."""
     program = fragment.program
-    if stays(program, judge):
-        return Tuned(
-            fragment=fragment,
-            family=family(program) or "",
-            candidates=(),
-            verdicts=(),
-            winner=None,
-            reason="stays PyTorch: a library convolution is hard to beat, and nothing was timed",
-            saving=0.0,
-        )
+    kind = family(program) or ""
     with stage("write"):
         candidates, unread = sources.written(
-            program, judge.rules, limit=affordable(judge, limit), seed=seed
+            program, judge.rules, writers=writers, limit=affordable(judge, limit), seed=seed
         )
-    verdicts = judge.screen(program_task(program, name="fragment"), candidates)
-    winner, reason, saving = _choose(fragment, candidates, verdicts, unread, judge)
-    return Tuned(
+    if not judge.on_gpu:
+        candidates = sorted(candidates, key=lambda candidate: moved_bytes(program, candidate))
+    begin_s = time.monotonic()
+    verdicts, num_cut_off = _screened(program, candidates, judge, deadline)
+    judged = candidates[: len(verdicts)]
+    tuned = Tuned(
         fragment=fragment,
-        family=family(program) or "",
-        candidates=tuple(candidates),
+        family=kind,
+        candidates=tuple(judged),
         verdicts=tuple(verdicts),
-        winner=winner,
-        reason=reason,
-        saving=saving,
+        reason=f"stays PyTorch: {_why_none(verdicts, unread, num_cut_off)}",
         unread=tuple(unread),
+        num_cut_off=num_cut_off,
+        judged_s=(time.monotonic() - begin_s) / max(len(verdicts), 1),
     )
-
-
-def _is_convolution(program: Program) -> bool:
-    return any(not c.is_extern and c.operator.family == "convolution" for c in program.calls)
-
-
-def _choose(
-    fragment: Fragment,
-    candidates: list[Candidate],
-    verdicts: list[Verdict],
-    unread: list[Unread],
-    judge: Judge,
-) -> tuple[int | None, str, float]:
     accepted = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
     if not accepted:
-        return None, f"stays PyTorch: {_why_none(verdicts, unread)}", 0.0
+        return tuned
+    must_win = judge.rules.mode != "pure"
     if judge.on_gpu:
-        return _fastest(verdicts, accepted, must_win=judge.rules.mode != "pure")
-    moved = {i: moved_bytes(fragment.program, candidates[i]) for i in accepted}
-    best = min(accepted, key=moved.__getitem__)
-    saved = eager_bytes(fragment.program, fragment.program.calls) - moved[best]
-    if saved <= 0 and judge.rules.mode != "pure":
-        return None, "stays PyTorch: no traffic to save (estimate)", 0.0
-    return best, f"saves {saved:,} bytes of traffic (estimate)", float(max(saved, 1))
+        winner, reason, saving = _fastest(verdicts, accepted, must_win=must_win)
+    else:
+        winner, reason, saving = _lightest(program, judged, accepted, must_win=must_win)
+    return replace(tuned, winner=winner, reason=reason, saving=saving)
 
 
-def _why_none(verdicts: list[Verdict], unread: list[Unread]) -> str:
+def _screened(
+    program: Program, candidates: Sequence[Candidate], judge: Judge, deadline: Deadline
+) -> tuple[list[Verdict], int]:
+    """Verdicts, and the number of candidates whose judgement the deadline ended.
+
+    Without a GPU the candidates, of which the first moves least, are judged one by one until one
+    is right: no other can be better by the estimate.
+    """
+    task = program_task(program, name="fragment")
+    verdicts: list[Verdict] = []
+    try:
+        if judge.on_gpu:
+            return judge.screen(task, candidates, deadline=deadline), 0
+        for candidate in candidates:
+            verdicts += judge.screen(task, [candidate], deadline=deadline)
+            if verdicts[-1].accepted:
+                break
+    except OutOfTime:
+        return verdicts, len(candidates) - len(verdicts)
+    return verdicts, 0
+
+
+def _why_none(verdicts: list[Verdict], unread: list[Unread], num_cut_off: int) -> str:
+    if num_cut_off:
+        return "the budget ended while its candidates were judged"
     if verdicts:
         return f"no candidate accepted ({verdicts[0].message})"
     if unread:
@@ -121,7 +174,7 @@ def _why_none(verdicts: list[Verdict], unread: list[Unread]) -> str:
 
 
 def _fastest(
-    verdicts: list[Verdict], accepted: list[int], *, must_win: bool
+    verdicts: Sequence[Verdict], accepted: Sequence[int], *, must_win: bool
 ) -> tuple[int | None, str, float]:
     best = min(accepted, key=lambda i: verdicts[i].times["candidate"].median_ms)
     times = verdicts[best].times
@@ -130,3 +183,21 @@ def _fastest(
         return None, f"stays PyTorch: best {after:.4g} ms, PyTorch {before:.4g} ms", 0.0
     speed = f"{before / after:.2f}x: {before:.4g} -> {after:.4g} ms"
     return best, speed, max(before - after, 1e-6)
+
+
+def _lightest(
+    program: Program,
+    candidates: Sequence[Candidate],
+    accepted: Sequence[int],
+    *,
+    must_win: bool,
+) -> tuple[int | None, str, float]:
+    """By the estimate: the candidate that moves least, where it moves less than PyTorch and
+    launches no more kernels."""
+    best = min(accepted, key=lambda i: moved_bytes(program, candidates[i]))
+    saved = eager_bytes(program, program.calls) - moved_bytes(program, candidates[best])
+    if must_win and saved <= 0:
+        return None, "stays PyTorch: no memory traffic to save (estimate)", 0.0
+    if must_win and kernel_launches(candidates[best]) > eager_launches(program.calls):
+        return None, "stays PyTorch: it launches fewer kernels (estimate)", 0.0
+    return best, f"saves {saved:,} bytes of memory traffic (estimate)", float(max(saved, 1))

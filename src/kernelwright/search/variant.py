@@ -17,11 +17,15 @@ class Variant(Form):
     tuned: tuple[Tuned, ...]
     chosen: tuple[int, ...]
     """Indices into `tuned` of the fragments that are replaced."""
+    num_untried: int = 0
+    """Fragments that were proposed, and that the budget left no time for."""
 
     @classmethod
-    def of(cls, form: Form, tuned: tuple[Tuned, ...], chosen: tuple[int, ...]) -> "Variant":
+    def of(
+        cls, form: Form, tuned: tuple[Tuned, ...], chosen: tuple[int, ...], num_untried: int = 0
+    ) -> "Variant":
         facts = {field.name: getattr(form, field.name) for field in fields(Form)}
-        return cls(**facts, tuned=tuned, chosen=chosen)
+        return cls(**facts, tuned=tuned, chosen=chosen, num_untried=num_untried)
 
     def replacements(self, program: Program | None = None) -> list[Replacement]:
         """The chosen winners, on the program itself or one of the same structure."""
@@ -40,6 +44,10 @@ class Variant(Form):
         reason = "stays PyTorch: the whole is slower with it"
         if not verdict.accepted:
             reason = f"stays PyTorch: the whole was rejected with it ({verdict.code})"
+        return self.giving_back(num, reason)
+
+    def giving_back(self, num: int, reason: str) -> "Variant":
+        """The variant with the `num` chosen fragments that save least back in PyTorch."""
         least = sorted(self.chosen, key=lambda i: self.tuned[i].saving)[:num]
         tuned = list(self.tuned)
         for i in least:

@@ -1,44 +1,56 @@
 """Whole programs with their kernels: which form is fastest, and what of it is kept."""
 
-import math
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import OutOfTime
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.compose import compose
-from kernelwright.search.describe import form_record, whole_record
+from kernelwright.search.describe import form_record, traffic_record, whole_record
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
 from kernelwright.search.graphed import waits_for_launches
+from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
 from kernelwright.search.variant import Variant, Whole
+from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
 from kernelwright.verify.task import Task
-
-Say = Callable[[str], None]
 
 SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
 
 
+COMPARING_SHARE = 0.4
+"""Of the time that is left after tuning: for comparing the forms, at most."""
+
+
 class Wholes:
     """Judges wholes against the original, and remembers what it found."""
 
-    def __init__(self, judge: Judge, say: Say, *, end_s: float = math.inf) -> None:
+    def __init__(
+        self, judge: Judge, steps: Steps | None = None, *, deadline: Deadline = NEVER
+    ) -> None:
         """
         Args:
-            end_s: on the monotonic clock; no whole is begun after it but the first. One that was
-                begun is judged as a graph all the same.
+            deadline: no judgement goes on after it, and no other whole is begun unless the time
+                that the slowest one took is left.
         """
-        self._judge, self._say, self._end_s = judge, say, end_s
+        self._judge, self._steps = judge, steps or Steps()
+        self.deadline = deadline
+        self._slowest_s = 0.0
         self.judged: list[Record] = []
         """Every whole with kernels that was judged, those that were not kept too."""
         self.forms: list[Record] = []
         """Of the forms that were compared, with their times."""
+        self.left_out: list[str] = []
+        """Sentences: what the deadline cut off."""
+        self.refused: list[Whole] = []
+        """Wholes with kernels that were judged and not kept."""
         self._right_but_slower: list[Whole] = []
 
     def ranked(self, variants: list[Variant]) -> list[Variant]:
@@ -49,49 +61,75 @@ class Wholes:
         variants = [each for each in variants if each.chosen] or variants[-1:]
         if len(variants) == 1 or not self._judge.on_gpu:
             return variants
-        self._say("comparing forms")
+        self._steps("comparing forms", total=len(variants))
         whole = [compose(v.program, v.replacements()) for v in variants]
-        verdicts = self._judge.screen(program_task(variants[0].original, name="forms"), whole)
+        task = program_task(variants[0].original, name="forms")
+        try:
+            verdicts = self._judge.screen(
+                task, whole, deadline=self.deadline.share(COMPARING_SHARE)
+            )
+        except OutOfTime:
+            self.left_out.append("The forms of the program were not compared with each other.")
+            return variants
         found = []
         for variant, verdict in zip(variants, verdicts, strict=True):
             self._note(variant, verdict)
             self.forms.append(form_record(variant, verdict))
             times = verdict.times.get("candidate")
-            text = f"{times.median_ms:.4g} ms" if times else verdict.message
-            self._say(f"{variant.name}: {text}")
             if times:
                 found.append((times.median_ms, variant))
         return [variant for _, variant in sorted(found, key=lambda pair: pair[0])] or variants
 
     def settle(self, variants: Sequence[Variant], target: Target) -> Whole:
-        """The first variant that is accepted as a whole and not slower than the original.
+        """The first variant that is accepted as a whole and wins against the original.
 
-        A variant that is neither comes again when the others had their turn, without the fragment
+        A variant that does not win comes again when the others had their turn, without the fragment
         that saves least, then without the next two, the next four and so on. Where nothing of any
-        is left, or no time, it is PyTorch alone: then the source is the original, since no
-        rewriting of it was found right.
+        is left, or no time, the original module stays.
         """
-        self._judge.rest()  # each whole has a guest of its own
         variant = variants[-1]
         waiting = deque((each, 1) for each in variants if each.chosen)
         while waiting:
             variant, num_back = waiting.popleft()
-            whole = self._judged(variant, target)
-            if self.wins(whole.verdict):
+            if self.refused and self._is_late():
+                self.left_out.append("Other combinations of the kernels were not judged.")
+                break
+            if not self._may_win(variant):
+                continue
+            try:
+                whole = self._judged(variant, target)
+            except OutOfTime:
+                self.left_out.append(
+                    "The whole module with its kernels was not judged to the end: the kernels are"
+                    " not used."
+                )
+                break
+            if self.wins(whole):
                 return whole
+            self.refused.append(whole)
             if whole.verdict.accepted:
                 self._right_but_slower.append(whole)
-            self._say(f"{variant.name} does not win: {whole.verdict.message}")
-            if self._is_over():
-                num_back = len(variant.chosen)
-                waiting.clear()
+            self._steps("going on with fewer kernels", f"{variant.name}: {whole.verdict.message}")
             variant = variant.without_least(whole.verdict, num_back)
             if variant.chosen:
                 waiting.append((variant, 2 * num_back))
-        source = target.write(compose(variant.original, []).source)
-        verdict = self._judge.verify(target.task, Candidate(source=source, origin="search"))
-        message = "no fragment won: optimized.py computes with PyTorch alone"
-        return Whole(variant, source, replace(verdict, message=message))
+        return self.unchanged(variant, target)
+
+    def unchanged(self, variant: Variant, target: Target) -> Whole:
+        """The original module, with none of the variant's kernels."""
+        reason = "stays PyTorch: the whole with it was not kept"
+        kept = variant.giving_back(len(variant.chosen), reason) if variant.chosen else variant
+        rules = self._judge.rules
+        verdict = Verdict(
+            accepted=False,
+            stage=Stage.STATIC,
+            code=Code.NO_KERNEL,
+            message="no kernel is kept: optimized.py holds the original module",
+            mode=rules.mode,
+            precision=rules.precision,
+            device=rules.device_name,
+        )
+        return Whole(kept, target.original, verdict)
 
     def slower(self, variants: Sequence[Variant], target: Target) -> Whole | None:
         """The fastest right whole, for when none is worth keeping: one with a single right kernel,
@@ -105,48 +143,69 @@ class Wholes:
         right = list(self._right_but_slower)
         left, refused = _right(variants), Counter[str]()
         for _ in range(min(SLOWER_TRIES, len(left))):
-            if self._is_over():
+            if self._is_late():
                 break
             at = min(range(len(left)), key=lambda n: refused[left[n][0].name])
             variant, i, j = left.pop(at)
             tuned = list(variant.tuned)
             tuned[i] = replace(tuned[i], winner=j)
             with_one = replace(variant, tuned=tuple(tuned), chosen=(i,))
-            whole = self._judged(with_one, target)
+            try:
+                whole = self._judged(with_one, target)
+            except OutOfTime:
+                break
             if whole.verdict.accepted:
                 right.append(whole)
                 break
             refused[variant.name] += 1
-            self._say(f"a right kernel alone is not accepted in the whole: {whole.verdict.message}")
         return max(right, key=lambda whole: whole.verdict.speedup or 0.0, default=None)
 
-    def _is_over(self) -> bool:
-        return time.monotonic() > self._end_s
+    def _is_late(self) -> bool:
+        return self.deadline.left_s() <= self._slowest_s
 
-    def wins(self, verdict: Verdict) -> bool:
-        """Accepted, and faster where time was measured; in pure mode speed decides nothing."""
-        is_slower = verdict.speedup is not None and verdict.speedup < 1.0
-        return verdict.accepted and (self._judge.rules.mode == "pure" or not is_slower)
+    def _may_win(self, variant: Variant) -> bool:
+        """Whether judging the whole can lead to a result: without a GPU the estimate decides."""
+        is_estimated = not self._judge.on_gpu and self._judge.rules.mode != "pure"
+        return not is_estimated or saves(variant)
+
+    def wins(self, whole: Whole) -> bool:
+        """Accepted, and better than the original: faster where time was measured; elsewhere, by the
+        estimate, with fewer launches or bytes and no more of the other. In pure mode speed decides
+        nothing."""
+        verdict = whole.verdict
+        if not verdict.accepted or self._judge.rules.mode == "pure":
+            return verdict.accepted
+        if self._judge.on_gpu:
+            return verdict.speedup is None or verdict.speedup >= 1.0
+        return self._may_win(whole.variant)
 
     def _judged(self, variant: Variant, target: Target) -> Whole:
         """The variant's whole; as a CUDA graph where it waits for launches and the graph helps."""
         composed = compose(variant.program, variant.replacements()).source
+        num = len(variant.chosen)
+        subject = f"{num} fragment{'s' if num > 1 else ''} in Triton"
+        self._steps("judging the whole against the original", subject)
         whole = self._judged_as(target.write(composed), variant, target)
         write_graphed = target.write_graphed
         if write_graphed is None or not waits_for_launches(whole.verdict):
             return whole
-        self._say("it waits for launches: judging it as a CUDA graph")
-        graphed = self._judged_as(write_graphed(composed), variant, target, is_graph=True)
+        self._steps("judging the whole as a CUDA graph")
+        try:
+            graphed = self._judged_as(write_graphed(composed), variant, target, is_graph=True)
+        except OutOfTime:
+            self.left_out.append("The whole was not judged as a CUDA graph.")
+            return whole
         if graphed.verdict.accepted and _median_ms(graphed.verdict) < _median_ms(whole.verdict):
             return replace(graphed, launched=whole.verdict)
-        self._say(f"the graph does not win: {graphed.verdict.message}")
         return whole
 
     def _judged_as(
         self, source: str, variant: Variant, target: Target, *, is_graph: bool = False
     ) -> Whole:
         candidate = Candidate(source=source, origin="search")
+        begin_s = time.monotonic()
         verdict = self._judge_whole(variant, target.task, candidate)
+        self._slowest_s = max(self._slowest_s, time.monotonic() - begin_s)
         self._note(variant, verdict, is_graph=is_graph)
         return Whole(variant, source, verdict)
 
@@ -157,18 +216,27 @@ class Wholes:
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu:
             self._judge.warm(task, [candidate])
-            return self._judge.verify(task, candidate)
+            return self._judge.verify(task, candidate, deadline=self.deadline)
         kept = [variant.tuned[i] for i in variant.chosen]
         is_light = sum(r.fragment.program.flops() for r in kept) <= INTERPRETER_FLOPS
         if is_light and variant.program.bytes_unfused() <= CPU_LIMIT_BYTES:
-            return self._judge.verify(task, candidate)
+            return self._judge.verify(task, candidate, deadline=self.deadline)
         small = at_cpu_size(variant)
         assert small is not None  # `forms` leaves out those for which it is
         original, program = small
         whole = compose(program, variant.replacements(program))
-        verdict = self._judge.verify(program_task(original, name="scaled down"), whole)
+        small_task = program_task(original, name="scaled down")
+        verdict = self._judge.verify(small_task, whole, deadline=self.deadline)
         note = "judged on the program scaled down: there is no GPU for its real sizes"
         return replace(verdict, advice=(*verdict.advice, note))
+
+
+def saves(variant: Variant) -> bool:
+    """By the estimate the variant launches fewer kernels or moves fewer bytes than the original,
+    and no more of the other."""
+    launches, moved = (traffic_record(variant)[key] for key in ("launches", "bytes"))
+    changes: list[int] = [each["after"] - each["before"] for each in (launches, moved)]
+    return max(changes) <= 0 and min(changes) < 0
 
 
 def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:

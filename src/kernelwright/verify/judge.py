@@ -25,6 +25,7 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further, second_look
 from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
@@ -46,6 +47,9 @@ MODES = ("pure", "hybrid")
 GRADES = ("fresh", "recycled")
 MIN_CASES = 2
 """Judged however little time there is."""
+BEYOND_CALLS = 4
+"""Calls of the candidate that probing takes beside one for each kernel: with all kernels silenced,
+on strided inputs, in the other mode, and one in reserve."""
 TIMING_SHARE, GRAPHS_SHARE = 1 / 12, 1 / 40
 """Of `budget_s`: for pairs of timed calls beyond the first batch, and as CUDA graphs, at most."""
 
@@ -123,14 +127,28 @@ class Judge:
     def on_gpu(self) -> bool:
         return self.rules.device.type == "cuda"
 
+    def start(self) -> None:
+        """Start the servers that guests are forked from; the first candidate would wait for them.
+
+        Raises:
+            InfraError: a server cannot be started.
+        """
+        server(self.rules.device).start()
+        shared("compile").start()
+
     # -- one candidate, fully
 
-    def verify(self, task: Task, candidate: Candidate) -> Verdict:
+    def verify(self, task: Task, candidate: Candidate, *, deadline: Deadline = NEVER) -> Verdict:
         """Judge one candidate: `fresh` in a guest of its own, `recycled` in one that lives on.
+
+        Args:
+            deadline: of a `fresh` judgement. Further cases and looks beyond the task are left out
+                when they would not be over in time; what acceptance asks for never is.
 
         Raises:
             UsageError: the task's reference fails.
             InfraError: a guest was lost twice for no fault of the candidate's.
+            OutOfTime: the deadline passed before the verdict was known.
         """
         if self.grade == "recycled":
             return next(self.recycled.judge_many([(task, candidate)]))
@@ -141,7 +159,7 @@ class Judge:
         if read.rejection is not None:
             return read.verdict()  # nobody waits for room to be told so
         server(self.rules.device).start()  # not while others wait for the GPU
-        trial = once_more(lambda: self._with_guest(deepcopy(read), task))
+        trial = once_more(lambda: self._with_guest(deepcopy(read), task, deadline))
         self._make_room()
         return trial.verdict()
 
@@ -157,20 +175,22 @@ class Judge:
         else:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
-    def _with_guest(self, trial: Trial, task: Task) -> Trial:
+    def _with_guest(self, trial: Trial, task: Task, deadline: Deadline) -> Trial:
         """The trial judged; nobody waits for room while its guest starts, which takes seconds
         beside others."""
         with self._sharing():
             guest = server(self.rules.device).guest(self.limits)
         with guest, self.hold():
+            guest.deadline = deadline
             return self._verify(trial, task, guest)
 
     def _verify(self, trial: Trial, task: Task, first: Guest) -> Trial:
         """The trial, which static rules have passed, judged, beginning in this guest."""
+        deadline = first.deadline
         with trial.ending():
             if not self.on_gpu:  # a GPU compiles for itself
                 self._say("compiling for sm_90")
-                self._compile(trial, task)
+                self._compile(trial, task, deadline)
             if (small := fitting(task, self.rules.device, is_generic=False)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
             with ExitStack() as guests:
@@ -178,6 +198,7 @@ class Judge:
                 def open_session(task: Task, guest: Guest | None = None) -> Session:
                     if guest is None:
                         guest = guests.enter_context(server(self.rules.device).guest(self.limits))
+                        guest.deadline = deadline
                     session = Session(task, guest, self.rules.device)
                     trial.load(session)
                     return session
@@ -186,14 +207,16 @@ class Judge:
                 with self._sharing():
                     session = open_session(small, first)
                 cases = self._cases(session.tasks[trial.name])
-                self._judge_cases(trial, session, cases)
+                case_s = self._judge_cases(trial, session, cases, deadline)
                 trial.attest(session.guest)  # before its times are believed
                 if self._takes_times:
                     self._say("taking times")
                     budget_s = TIMING_SHARE * self.budget_s
                     clock.time_trial(session, cases.base, trial, self.seed, budget_s)
                 sessions = Lasting(session, open_session)
-                self._probe(trial, sessions, cases)
+                probes_s = case_s * (len(trial.launches) + BEYOND_CALLS)
+                looks_beyond = deadline.left_s() > probes_s
+                self._probe(trial, sessions, cases, looks_beyond=looks_beyond)
                 if self._takes_times and cases.is_large:
                     trial.advice.append(
                         "no time as a CUDA graph: beside such sizes no launch counts"
@@ -210,22 +233,31 @@ class Judge:
             variants[OTHER_WEIGHTS] = base.with_other_weights(derive(self.seed, "weights"))
         return Cases(variants, self.rules, self.seed)
 
-    def _judge_cases(self, trial: Trial, session: Session, cases: Cases) -> None:
-        """All cases the budget allows."""
-        end_s = worked_s() + self.budget_s
+    def _judge_cases(
+        self, trial: Trial, session: Session, cases: Cases, deadline: Deadline
+    ) -> float:
+        """All cases the budget allows; the seconds that the slowest case took. What is left must
+        suffice for the probes, which are calls like those of the cases."""
+        end_s, case_s = worked_s() + self.budget_s, 0.0
         for number, case in enumerate(cases.all()):
-            if number >= MIN_CASES and worked_s() > end_s:
-                trial.advice.append(f"{self.budget_s:g} s were over: some cases were not run")
+            deadline.check()
+            probes_s = case_s * (len(trial.launches) + BEYOND_CALLS)
+            is_late = worked_s() > end_s or deadline.left_s() < case_s + probes_s
+            if number >= MIN_CASES and is_late:
+                trial.advice.append(f"the time was over after {number} cases: others were not run")
                 break
             self._say(f"case {case.name}")
+            begin_s = worked_s()
             with self._sharing():
                 _judge_case(trial, session, cases, case)
             if cases.is_large:
                 self._make_room()
+            case_s = max(case_s, worked_s() - begin_s)
 
         if self.large:
             with self._sharing():
                 self._judge_large(trial, session, cases.base)
+        return case_s
 
     def _judge_large(self, trial: Trial, session: Session, base: Task) -> None:
         self._make_room()
@@ -238,7 +270,7 @@ class Judge:
         trial.judge(session, task, pose(task, case, self.rules))
         self._make_room()
 
-    def _probe(self, trial: Trial, sessions: Lasting, cases: Cases) -> None:
+    def _probe(self, trial: Trial, sessions: Lasting, cases: Cases, *, looks_beyond: bool) -> None:
         """What the right outputs do not tell."""
         with self._sharing():
             if self.on_gpu:
@@ -248,15 +280,25 @@ class Judge:
                 checks.check_share(trial.library_share, self.rules.mode)
             self._say("calling it with its kernels silenced")
             trial.silence(sessions, cases)
-            self._say("looking beyond the task")
-            further.look(trial, sessions, cases)
+            if looks_beyond:
+                self._say("looking beyond the task")
+                further.look(trial, sessions, cases)
+            else:
+                trial.advice.append(
+                    "the time was over: no strided inputs, no other mode were tried"
+                )
             trial.attest(sessions.now().guest)
             trial.passed("process unchanged")
 
     # -- many, ranked
 
     def screen(
-        self, task: Task, candidates: Sequence[Candidate], repeats: int = 10
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        repeats: int = 10,
+        *,
+        deadline: Deadline = NEVER,
     ) -> list[Verdict]:
         """Judge candidates in one guest, on two cases each, or one that is large; verdicts in their
         order.
@@ -265,9 +307,9 @@ class Judge:
         ends the guest gets its verdict, and the rest go on in another guest.
 
         Raises:
-            UsageError, InfraError: as `verify`.
+            UsageError, InfraError, OutOfTime: as `verify`.
         """
-        verdicts = self._screening.screen(task, candidates, repeats)
+        verdicts = self._screening.screen(task, candidates, repeats, deadline)
         self._make_room()
         return verdicts
 
@@ -301,9 +343,10 @@ class Judge:
 
     # -- parts
 
-    def _compile(self, trial: Trial, task: Task) -> None:
+    def _compile(self, trial: Trial, task: Task, deadline: Deadline) -> None:
         """A compiler for the GPU must agree; tensors are described to it, not made."""
         with shared("compile").guest(self.limits) as guest:
+            guest.deadline = deadline
             trial.compile(task, [task.example(META)], guest)
 
     def _sharing(self) -> AbstractContextManager[None]:

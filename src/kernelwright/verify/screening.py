@@ -18,6 +18,7 @@ from kernelwright.core.errors import GuestLost
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify import rounds
 from kernelwright.verify.cases import KEPT_BYTES, Case, Posed, case_of, pose
 from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
@@ -64,7 +65,9 @@ class Screening:
         while not self._idle.empty():
             self._idle.get().close()
 
-    def screen(self, task: Task, candidates: Sequence[Candidate], repeats: int) -> list[Verdict]:
+    def screen(
+        self, task: Task, candidates: Sequence[Candidate], repeats: int, deadline: Deadline
+    ) -> list[Verdict]:
         """As `Judge.screen`."""
         named = [
             Trial(
@@ -76,17 +79,18 @@ class Screening:
             )
             for i, candidate in enumerate(candidates)
         ]
-        trials = self.compiled(named, task)
+        trials = self.compiled(named, task, deadline)
         if all(trial.rejection is not None for trial in trials):
             return [trial.verdict() for trial in trials]
         small = fitting(task, self._rules.device, is_generic=True)
         is_on_gpu = self._rules.device.type == "cuda"
-        guests = _Guests(small, self._guest, self._rules)
+        guests = _Guests(small, self._guest, self._rules, deadline)
         server(self._rules.device).start()  # not while others wait for the GPU
         with sharing(self._rules.device):
             self._guest.begin()  # nor for room
         with self._hold():
             for number in range(NUM_CASES):
+                deadline.check()
                 posing = _Posing(case_of(self._seed, number), self._rules)
                 judged = partial(self._judged, guests=guests, posing=posing)
                 trials = [once_more(partial(judged, trial)) for trial in trials]
@@ -99,14 +103,22 @@ class Screening:
             guests.release()
         return [trial.verdict() for trial in trials]
 
-    def compiled(self, trials: Sequence[Trial], task: Task) -> list[Trial]:
-        """Static rules, and compilation in parallel: kernels are ready when guests load them."""
+    def compiled(
+        self, trials: Sequence[Trial], task: Task, deadline: Deadline = NEVER
+    ) -> list[Trial]:
+        """Static rules, and compilation in parallel: kernels are ready when guests load them.
+
+        Raises:
+            OutOfTime: the deadline passed before all were compiled.
+        """
+        deadline = deadline.for_other_threads()
 
         def prepared(begun: Trial) -> Trial:
             trial = deepcopy(begun)
             with trial.ending():
                 trial.read(task)
                 with self._compiler() as guest:
+                    guest.deadline = deadline
                     trial.compile(task, [task.example(META)], guest)
             return trial
 
@@ -148,12 +160,15 @@ class _Guests:
     task: Task
     long_lived: LongLived
     rules: Rules
+    deadline: Deadline
     _session: Session | None = None
 
     def session(self, trial: Trial) -> Session:
         """The session that holds the trial's candidate."""
         if self._session is None or not self._session.guest.alive:
-            self._session = Session(self.task, self.long_lived.next(), self.rules.device)
+            guest = self.long_lived.next()
+            guest.deadline = self.deadline
+            self._session = Session(self.task, guest, self.rules.device)
         if trial.name not in self._session.tasks:
             trial.load(self._session)
         return self._session

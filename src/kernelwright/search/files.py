@@ -1,0 +1,63 @@
+"""The folder of a result: tried before the search, written after it."""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+
+_PROBE = ".kernelwright-probe"
+
+
+def check_writable(out: Path) -> None:
+    """Create the folder and a file in it, and remove again what was created.
+
+    Raises:
+        UsageError: that fails.
+    """
+    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / _PROBE).write_text("probe", encoding="utf-8")
+        (out / _PROBE).unlink()
+    except OSError as error:
+        raise UsageError(
+            f"cannot write to {out}: {error.strerror}", remedy="name another folder with --out"
+        ) from error
+    finally:
+        for folder in missing:
+            if folder.is_dir():
+                folder.rmdir()
+
+
+def write_result(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:
+    """Write the files of a result; the records of an earlier result go.
+
+    Raises:
+        UsageError: the folder cannot be written any more. The result is then in a temporary
+            folder, which the message names, unless that cannot be written either.
+    """
+    try:
+        _write(out, files, lines)
+    except OSError as error:
+        message = f"cannot write to {out}: {error.strerror}"
+        try:
+            fallback = Path(tempfile.mkdtemp(prefix="kernelwright-result-"))
+            _write(fallback, files, lines)
+        except OSError as second:
+            remedy = (
+                f"free space on the disk; {tempfile.gettempdir()} failed too: {second.strerror}"
+            )
+        else:
+            remedy = f"the result is in {fallback}: copy it from there"
+        raise UsageError(message, remedy=remedy) from error
+
+
+def _write(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    for name, source in files.items():
+        (out / name).write_text(source, encoding="utf-8")
+    (out / "records.jsonl").unlink(missing_ok=True)
+    record.append(out / "records.jsonl", lines)
