@@ -6,8 +6,8 @@ import pytest
 from judging import faults_here_and_at_other_sizes
 from sketch import Sketch
 
-from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.forms.registry import EXCLUDED
+from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program

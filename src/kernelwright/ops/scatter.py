@@ -1,5 +1,7 @@
 """Operators that write into a part of a tensor: the input with other values there."""
 
+from typing import Any
+
 from kernelwright.ops.operator import REQUIRED, Bound, Domain, Numerics, Operator, Param, TensorType
 from kernelwright.ops.rules import (
     INPUT,
@@ -67,31 +69,29 @@ def _with_part(x: TensorType, src: TensorType, part: tuple[int, ...]) -> tuple[T
     return (TensorType(x.shape, x.dtype),)
 
 
-def _writing(name: str, *params: Param, **facts: object) -> Operator:
+def _writing(name: str, *params: Param, call: str = "", aten: str = "", **facts: Any) -> Operator:
     return Operator(
-        **{
-            "name": name,
-            "family": "scatter",
-            "call": f"torch.{name}",
-            "params": (INPUT, *params),
-            "flops": flops_none,
-            "numerics": Numerics.EXACT,
-            "aten": {f"aten.{name}.default": SELF},
-            **facts,
-        }
+        name=name,
+        family="scatter",
+        call=call or f"torch.{name}",
+        params=(INPUT, *params),
+        flops=flops_none,
+        numerics=Numerics.EXACT,
+        aten={aten or f"aten.{name}.default": SELF},
+        **facts,
     )
 
 
-_AT_INDEX = {
+_AT_INDEX: dict[str, Any] = {
     "call": "torch.scatter", "types": _scatter_types,
     "domains": {"index": Domain.INDEX}, "index_bound": _indexed_size,
 }  # fmt: skip
 
 OPERATORS: tuple[Operator, ...] = (
-    _writing("scatter", _DIM, _INDEX, _SRC, aten={"aten.scatter.src": SELF}, **_AT_INDEX),
+    _writing("scatter", _DIM, _INDEX, _SRC, aten="aten.scatter.src", **_AT_INDEX),
     _writing(
         "scatter_value", _DIM, _INDEX, attribute("value", REQUIRED),
-        aten={"aten.scatter.value": SELF}, **_AT_INDEX,
+        aten="aten.scatter.value", **_AT_INDEX,
     ),
     _writing(
         "select_scatter", _SRC, _DIM, attribute("index", REQUIRED, 0, -1),
