@@ -32,7 +32,7 @@ MODULES = {family: import_module(f"samples.{family}") for family in FAMILIES}
 SAMPLES = [sample for module in MODULES.values() for sample in module.SAMPLES]
 BAD = [sample for module in MODULES.values() for sample in module.BAD]
 
-MOVES_ONLY = ("shape", "indexing", "creation")
+MOVES_ONLY = ("shape", "indexing", "creation", "scatter")
 """Families that compute nothing: 0 FLOPs."""
 COUNTED = [
     s

@@ -6,6 +6,7 @@ import pytest
 from judging import faults_here_and_at_other_sizes
 from sketch import Sketch
 
+from kernelwright.ops.forms.registry import EXCLUDED
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
@@ -21,7 +22,8 @@ SMALL = {
     "sizes": Sizes(high=24), "bounds": Bounds(bytes=(1, 1 << 16)), "width": 2,
     "quality": Quality(ranges=False, lint=False, avoid_benchmarks=False),
 }  # fmt: skip
-MOVES = sorted(set(RULES) | {o.name for o in operators().values() if o.family == "shape"})
+SHAPE = {operator.name for operator in operators().values() if operator.family == "shape"}
+MOVES = sorted((RULES.keys() | SHAPE) - EXCLUDED.keys())
 
 
 def drawn(level: int, index: int, *names: str) -> Program:

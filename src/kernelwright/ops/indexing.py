@@ -112,7 +112,8 @@ def _places(b: Bound) -> dict[int, TensorType]:
 
 def _least_size(b: Bound) -> int:
     """The smallest dimension that has an index: values below are valid in all of them."""
-    return min(b["input"].shape[dim] for dim in _places(b))
+    x: TensorType = b["input"]
+    return min(x.shape[dim] for dim in _places(b))
 
 
 def _one_hot_types(b: Bound) -> tuple[TensorType, ...]:

@@ -93,6 +93,12 @@ def _difference(b: Bound) -> str:
     return _sum(b)
 
 
+def _remainder_dtype(b: Bound) -> str:
+    dtype = _promoted(b)
+    require(dtype != "bool", "not defined for bool")
+    return dtype
+
+
 def _quotient(b: Bound) -> str:
     mode = b["rounding_mode"]
     require(mode in (None, "floor", "trunc"), f"rounding_mode {mode!r}")
@@ -302,6 +308,11 @@ _BINARY = (
             **_overloads("div", "divide", "true_divide"),
             **{f"aten.{n}.{k}_mode": SELF for n in ("div", "divide") for k in ("Tensor", "Scalar")},
         },
+        domains={"other": Domain.NONZERO},
+    ),
+    _binary(
+        "remainder", _remainder_dtype, numbers="both",
+        aten={**_overloads("remainder"), "aten.remainder.Scalar_Tensor": SELF},
         domains={"other": Domain.NONZERO},
     ),
     _binary(

@@ -8,6 +8,7 @@ from kernelwright.ops.operator import Operator
 FAMILIES = (
     "pointwise", "reduction", "scan", "matrix", "shape", "indexing", "normalization",
     "pooling", "convolution", "loss", "attention", "random", "creation",
+    "sorting", "scatter",
 )  # fmt: skip
 """One module of `kernelwright.ops` each; a module defines `OPERATORS: tuple[Operator, ...]`."""
 

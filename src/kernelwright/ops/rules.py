@@ -62,6 +62,11 @@ def dim_indices(dim: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     return tuple(sorted(wanted)) if rank else ()
 
 
+def replaced_size(shape: tuple[int, ...], at: int, *sizes: int) -> tuple[int, ...]:
+    """`shape` with other sizes, or none, in the place of one."""
+    return (*shape[:at], *sizes, *shape[at + 1 :])
+
+
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all `shapes` broadcast to."""
     rank = max(map(len, shapes), default=0)

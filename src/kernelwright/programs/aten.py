@@ -86,8 +86,7 @@ class Translator:
         if packet in _VIEWS and node.meta["val"].shape == self._shape(values["self"]):
             return values["self"]
         if packet == "aten.copy":  # into a tensor whose own values count for nothing
-            into, given = (self.builder.types[values[name].name] for name in ("self", "src"))
-            return values["src"] if into == given else None
+            return self._copied(values["self"], values["src"])
         if packet not in _COPIES or not isinstance(values["self"], Ref):
             return None
         before = self.builder.types[values["self"].name]
@@ -95,6 +94,15 @@ class Translator:
         wanted = values.get("memory_format") or "preserve"
         same_layout = wanted == "preserve" or wanted == before.layout
         return values["self"] if same_layout and after.dtype == before.dtype else None
+
+    def _copied(self, into: Ref, source: Ref) -> Ref | None:
+        """The source in the type of the tensor that it overwrites; None where layouts differ."""
+        wanted, given = self.builder.types[into.name], self.builder.types[source.name]
+        if wanted.layout is not given.layout:
+            return None
+        if wanted.dtype != given.dtype:
+            (source,) = self.builder.call("to_dtype", input=source, dtype=wanted.dtype)
+        return self._broadcast((source,), wanted.shape)[0]
 
     def _broadcast(self, tensors: tuple[Ref, ...], shape: tuple[int, ...]) -> tuple[Ref, ...]:
         return tuple(

@@ -119,7 +119,7 @@ def _splits_of(call: Call, x: Shape) -> Iterator[tuple[int, Shape]]:
         dim = call.arg("dim")
         if len({made.shape for made in call.types}) == 1:
             yield x[dim], (len(call.outputs), call.types[0].shape[dim])
-    elif call.op == "slice":
+    elif call.op in ("slice", "slice_scatter"):
         size, bounds = x[call.arg("dim")], (call.arg("start") or 0, call.arg("end") or 0)
         step = math.gcd(size, *bounds)
         yield size, (size // step, step)

@@ -146,6 +146,8 @@ ATTRIBUTES: Mapping[str, Rule] = {
     "slice": _slice,
     "select": _select,
     "one_hot": _num_classes,
+    "slice_scatter": _slice,
+    "select_scatter": _select,
     "arange": _arange,
     "full": _full,
 }

@@ -49,9 +49,8 @@ def export(
 
 _COME_UP = (
     "aten.fill.Scalar", "aten.fill.Tensor", "aten.new_ones.default", "aten.new_zeros.default",
-    "aten.select_scatter.default", "aten.unsafe_split.Tensor",
-    "aten.unsafe_split_with_sizes.default", "aten._unsafe_index_put.default",
-    "aten._weight_norm_interface.default",
+    "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default",
+    "aten._unsafe_index_put.default", "aten._weight_norm_interface.default",
 )  # fmt: skip
 """Overloads that decompositions and the removal of mutations make: no graph shows them before."""
 

@@ -156,6 +156,16 @@ def _div(call: Call, on: Operands) -> str:
     return f"tl.floor({quotient})" if mode == "floor" else f"libdevice.trunc({quotient})"
 
 
+def _remainder(call: Call, on: Operands) -> str:
+    """With the sign of the divisor; what the hardware gives may have that of the dividend."""
+    dividend, divisor = on["input"], on["other"]
+    rest = f"{dividend} % {divisor}"
+    if is_float(call.types[0].dtype):  # `+ 0.0` makes floats of whole numbers
+        rest = f"libdevice.fmod({dividend} + 0.0, {divisor} + 0.0)"
+    is_other = f"(({rest}) != 0) & ((({rest}) < 0) != ({divisor} < 0))"
+    return f"tl.where({is_other}, ({rest}) + {divisor}, {rest})"
+
+
 def _extremum(function: str) -> Rule:
     def rule(call: Call, on: Operands) -> str:
         nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
@@ -195,6 +205,7 @@ _RULES: dict[str, Rule] = {
     "sub": _sum("-", "input", "other"),
     "rsub": _sum("-", "other", "input"),
     "div": _div,
+    "remainder": _remainder,
     "maximum": _extremum("tl.maximum"),
     "minimum": _extremum("tl.minimum"),
     "pow": _pow,

@@ -169,6 +169,7 @@ def _interpolate(of: SizesOf, call: Call, _: int) -> Texts:
 RULES: dict[str, Rule] = {
     **dict.fromkeys(("flip", "roll", "triu", "tril"), _unchanged),
     **dict.fromkeys(("cumsum", "cumprod", "cummax", "cummin", "logcumsumexp"), _unchanged),
+    **dict.fromkeys(("select_scatter", "slice_scatter"), _unchanged),
     **dict.fromkeys(("zeros_like", "ones_like", "full_like"), _unchanged),
     "slice": _slice,
     "select": _select,

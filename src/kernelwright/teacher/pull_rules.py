@@ -7,7 +7,15 @@ from kernelwright.teacher.moved_sizes import piece, slice_range, tensors
 from kernelwright.teacher.pull_body import PullBody, Rules
 from kernelwright.teacher.pull_interpolate import interpolate
 from kernelwright.teacher.pull_picks import PICKS
-from kernelwright.teacher.tile_index import Dim, Index, factor, is_variable, operand_text, replaced
+from kernelwright.teacher.tile_index import (
+    Dim,
+    Index,
+    factor,
+    is_variable,
+    operand_text,
+    replaced,
+    times,
+)
 
 
 def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
@@ -141,6 +149,45 @@ def _constant(value: float, dtype: str) -> str:
     return literal(float(value) if is_float(dtype) else int(value))
 
 
+# Parts written anew
+
+
+def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call)
+    source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
+    if not index[at]:
+        return body.value(source, rest)
+    place = str(number)
+    if number < 0:
+        wanted = f"{body.sizes.of(value)[at]} - {-number}"
+        place = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
+    is_there = f"{body.text(index[at])} == {place}"
+    part = body.value(source, body.guarded(rest, is_there))
+    return body.line(call, f"tl.where({is_there}, {part}, {body.value(value, index)})", index)
+
+
+def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call)
+    source, step = body.operand(call, "src"), call.arg("step")
+    length = body.shape(source)[at]
+    if not (length and index[at]):
+        return body.value(source if length else value, index)
+    size = body.sizes.of(value)[at]
+    given = f"{slice_range(call, size)}.start"
+    start = call.arg("start") or 0
+    first = str(start) if start >= 0 else body.sizes.symbol(given, f"{call.outputs[0]}START")
+    count = body.sizes.of(source)[at]
+    position = body.assign(shifted(body.text(index[at]), f"-{first}" if first != "0" else "0"))
+    tests = [f"{position} >= 0", f"{position} < {times(count, str(step))}"]
+    if step > 1:
+        tests.append(f"{position} % {step} == 0")
+    text = position if step == 1 else f"{position} // {step}"
+    moved = body.position(text, count, length, (*body.conditions(index[at]), *tests))
+    part = body.value(source, replaced(index, at, moved))
+    where = " & ".join(f"({test})" for test in tests)
+    return body.line(call, f"tl.where({where}, {part}, {body.value(value, index)})", index)
+
+
 # Rearrangements
 
 
@@ -249,6 +296,8 @@ RULES: Rules = {
     "tril": _triangle,
     **PICKS,
     "interpolate": interpolate,
+    "select_scatter": _select_scatter,
+    "slice_scatter": _slice_scatter,
     "arange": _arange,
     **dict.fromkeys(CONSTANTS, _filled),
 }

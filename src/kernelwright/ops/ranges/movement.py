@@ -50,6 +50,13 @@ def _picked(name: str) -> Rule:
     return rule
 
 
+def _places(g: Given) -> Spread:
+    """Of elements along the dimension that is ordered."""
+    shape = g["input"].shape
+    size = shape[g["dim"]] if shape else 1
+    return Spread(0.0, size - 1.0, (size - 1) / 2, size / 12**0.5, False, is_whole=True)
+
+
 def _positions(g: Given) -> Spread:
     count, step = g.made[0].numel, g["step"]
     first, last = sorted((float(g["start"]), float(g["start"] + step * (max(count, 1) - 1))))
@@ -111,6 +118,12 @@ RULES: dict[str, Rule] = {
     "gather": _picked("input"),
     "index_select": _picked("input"),
     "index": _picked("input"),
+    "sort": lambda g: (g.of(), _places(g)),
+    "topk": lambda g: (g.of()._replace(independent=False), _places(g)),
+    "scatter": lambda g: mix(g.of(), g.of("src")),
+    "scatter_value": lambda g: mix(g.of(), point(float(g["value"]))),
+    "select_scatter": lambda g: mix(g.of(), g.of("src")),
+    "slice_scatter": lambda g: mix(g.of(), g.of("src")),
     "arange": _positions,
     "full": lambda g: point(float(g["fill_value"])),
     "take_along_dim": _picked("input"),

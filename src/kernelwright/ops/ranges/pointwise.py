@@ -102,6 +102,16 @@ def _div_rule(g: Given) -> Spread:
     return _after_broadcast(g, made, "input", "other")
 
 
+def _remainder(g: Given) -> Spread:
+    """Between 0 and the divisor, with its sign."""
+    divisor = g.of("other")
+    divide(g.of(), divisor)  # refuses divisors that may be 0
+    low, high = min(divisor.low, 0.0), max(divisor.high, 0.0)
+    is_whole = divisor.is_whole and g.of().is_whole
+    made = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=is_whole)
+    return _after_broadcast(g, made, "input", "other")
+
+
 def _larger(a: Spread, b: Spread) -> Spread:
     """Of two normal values (Clark, 1961), kept in range."""
     low, high = max(a.low, b.low), max(a.high, b.high)
@@ -186,6 +196,7 @@ RULES: dict[str, Rule] = {
     "rsub": _rsub_rule,
     "mul": _pairwise(multiply),
     "div": _div_rule,
+    "remainder": _remainder,
     "maximum": _pairwise(_larger),
     "minimum": _pairwise(_smaller),
     "pow": _power,
