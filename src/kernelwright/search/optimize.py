@@ -208,7 +208,7 @@ def search_target(
     )
     result = result_record(target.name, whole, spent)
     result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
-    if beside_compile and search.interruption is None:
+    if beside_compile and judge.on_gpu and search.interruption is None:
         steps("timing torch.compile", target.name)
         left_s = budget.deadline.left_s()
         with suppress(KeyboardInterrupt):  # the result is settled: write it without these times
