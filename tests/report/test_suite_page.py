@@ -28,7 +28,7 @@ def test_the_page_starts_with_one_sentence(suite_of):
     suite = suite_of(CASES)
     assert sentence(suite) == (
         "4 of 5 correct, 2 faster than eager, 1 faster than torch.compile, "
-        "geometric mean 1.35x over eager and 0.96x over torch.compile."
+        "geometric mean 1.34x over eager and 0.96x over torch.compile."
     )
     text = page(suite)
     assert text.index(sentence(suite)) < text.index("<main>")
