@@ -45,10 +45,9 @@ from kernelwright.report.suite.page import (
     LINT,
     PAGE,
     Suite,
-    counts,
-    means,
     write_suite,
 )
+from kernelwright.report.suite.tables import counts, means
 from kernelwright.report.suite.task_sets import SETS, task_sets
 
 LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0

@@ -91,7 +91,7 @@ def headline(run: Run) -> Headline:
         taken = f"{milliseconds(before_ms)} to {milliseconds(after_ms)} a call"
         return Headline(factor(ratio), interval, (taken, *_beside_compile(run)), True)
     before_ms, after_ms = estimate_ms(run.program, run.fragments)
-    notes = ("There is no GPU here, so nothing was timed.",)
+    notes: tuple[str, ...] = ("There is no GPU here, so nothing was timed.",)
     if after_ms > 0:
         gain = factor(before_ms / after_ms)
         notes += (f"Estimate for an {ESTIMATED_ON}, from memory traffic alone: {gain}.",)

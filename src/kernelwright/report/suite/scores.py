@@ -17,7 +17,7 @@ THRESHOLDS = (0.0, 0.5, 1.0, 1.2, 1.5, 2.0)
 BASELINES = {
     "eager": "eager",
     "compiled": "torch.compile",
-    "max_autotune": "max-autotune-no-cudagraphs",
+    "max_autotune": "max-autotune",
 }
 """Label by name in records."""
 PUBLISHED = {"L1": (69, 17, 12), "L2": (96, 92, 56), "L3": (76, 54, 34)}
@@ -95,13 +95,14 @@ def scores_by_level(
     for case in cases:
         if wanted is None or place(case) in wanted:
             levels[case["level"]].append(case)
-    return [_scores(level, found) for level, found in levels.items()]
+    return [scores_of(level, found) for level, found in levels.items()]
 
 
-def _scores(level: str, cases: Sequence[Record]) -> Scores:
-    samples: dict[int, list[Record]] = defaultdict(list)
+def scores_of(level: str, cases: Sequence[Record]) -> Scores:
+    """Of some cases, under a name: those of a level, or of all levels together."""
+    samples: dict[tuple[str, int], list[Record]] = defaultdict(list)
     for case in cases:
-        samples[case["id"]].append(case)
+        samples[case["level"], case["id"]].append(case)
     firsts = [each[0] for each in samples.values()]
     won = [case for case in firsts if beats(case, "eager")]
     shares = [share for case in firsts if (share := roofline_share(case)) is not None]
@@ -228,9 +229,9 @@ def _names(cases: Sequence[Record], key: str) -> dict[str, int]:
 def pass_at_ks(cases: Iterable[Record]) -> dict[int, float]:
     """Mean of pass@k over tasks, for 1 and the powers of two up to the samples that every task has;
     nothing where some task has one sample."""
-    samples: dict[int, list[bool]] = defaultdict(list)
+    samples: dict[tuple[str, int], list[bool]] = defaultdict(list)
     for case in cases:
-        samples[case["id"]].append(case["correct"])
+        samples[case["level"], case["id"]].append(case["correct"])
     least = min(map(len, samples.values()))
     ks = [1 << i for i in range(least.bit_length())] if least > 1 else []
     return {

@@ -1,0 +1,36 @@
+"""Why a benchmark task has no kernel, in words."""
+
+import re
+
+from kernelwright.core.record import Record
+from kernelwright.report import words
+
+_NO_END = re.compile(r"no end within (?P<seconds>[\d.]+) s")
+_KINDS = {
+    "no_kernel": "No kernel was kept, so PyTorch stays.",
+    "memory": "The task did not fit into the GPU's memory.",
+    "usage": "The task cannot be loaded or captured.",
+    "infra": "The tool failed, so nothing is known about the task.",
+}
+_OTHER = "The kernel was refused: {reason}."
+"""A verdict on the kernel itself."""
+
+
+def why(case: Record) -> str:
+    """One or two sentences about a case that is not correct."""
+    code, message = str(case["code"]), str(case["message"])
+    if code == "infra" and (match := _NO_END.search(message)):
+        return f"Not finished within {match['seconds']} s."
+    if code == "infra" and "process died" in message:
+        return "The process that worked on the task died."
+    sentence = _KINDS.get(code, _OTHER.format(reason=words.outcome(code)))
+    refused = [words.outcome(each) for each in case.get("rejected", {})]
+    if code == "no_kernel" and refused:
+        sentence += f" Kernels were refused because of: {', '.join(refused)}."
+    return sentence
+
+
+def raw(case: Record) -> str:
+    """The recorded text behind `why`: messages of the case and of its refused kernels."""
+    refused = case.get("rejected", {}).items()
+    return "\n".join([str(case["message"]), *(f"{code}: {text}" for code, text in refused)]).strip()

@@ -1,0 +1,104 @@
+"""One row of the table of all tasks: text to show and values to sort by."""
+
+from dataclasses import dataclass
+
+from kernelwright.core.record import Record
+from kernelwright.report.format import factor, milliseconds
+from kernelwright.report.suite import failures
+from kernelwright.report.suite.scores import (
+    BASELINES,
+    is_kept,
+    roofline_share,
+    share_of_graph,
+    speedup,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    label: str
+    """Heading of its column."""
+    text: str = ""
+    below: str = ""
+    """A second line, smaller: an interval, or the other side."""
+    value: float | None = None
+    """To sort by; None is last. Text cells sort by their text."""
+    is_number: bool = True
+    raw: str = ""
+    """Recorded text that a click opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    link: str
+    """Page of the task, relative to the run's page; empty where there is none."""
+    cells: tuple[Cell, ...]
+
+
+def row_of(case: Record, baselines: list[str], link: str) -> Row:
+    """A row; `baselines` are those that any case of the run was timed against."""
+    return Row(
+        f"{case['level']}/{case['name']}",
+        link,
+        (
+            _result(case),
+            _time(case),
+            *(_against(case, baseline) for baseline in baselines),
+            _errors(case),
+            _share("of roofline", roofline_share(case)),
+            Cell("rewrites", _rewrites(case), is_number=False),
+            _share("as a graph", share_of_graph(case) if case.get("graph") else None),
+            _count("seconds", case.get("seconds")),
+            _count("candidates", case.get("candidates")),
+        ),
+    )
+
+
+def _result(case: Record) -> Cell:
+    if not case["correct"]:
+        return Cell("result", failures.why(case), is_number=False, raw=failures.raw(case))
+    text = "correct" if is_kept(case) else "correct, slower than PyTorch, so not kept"
+    return Cell("result", text, is_number=False)
+
+
+def _time(case: Record) -> Cell:
+    timing = case.get("optimized")
+    if not timing:
+        return Cell("time")
+    interval = f"{milliseconds(timing['low_ms'])} to {milliseconds(timing['high_ms'])}"
+    median_ms = timing["median_ms"]
+    return Cell("time", milliseconds(median_ms), interval, median_ms)
+
+
+def _against(case: Record, baseline: str) -> Cell:
+    """The ratio with its interval, or that the baseline cannot run the task."""
+    label = f"over {BASELINES[baseline]}"
+    ratio = speedup(case, baseline)
+    if ratio is None:
+        failed = case.get("baselines_failed", {}).get(baseline, "")
+        name = BASELINES[baseline]
+        return Cell(label, f"{name} cannot run it" if failed else "", raw=failed)
+    ends = case.get("speedup_intervals", {}).get(baseline)
+    below = f"{ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
+    return Cell(label, factor(ratio), below, ratio)
+
+
+def _errors(case: Record) -> Cell:
+    if not (errors := case.get("errors")):
+        return Cell("rms error")
+    ours, theirs = errors["rms_candidate"], errors["rms_reference"]
+    return Cell("rms error", f"{ours:.1e}", f"PyTorch {theirs:.1e}", ours)
+
+
+def _rewrites(case: Record) -> str:
+    names = (*case.get("algebra", ()), *case.get("rewrites", ()))
+    return ", ".join(name.replace("_", " ") for name in names)
+
+
+def _share(label: str, share: float | None) -> Cell:
+    return Cell(label) if share is None else Cell(label, f"{share:.2f}", value=share)
+
+
+def _count(label: str, number: float | None) -> Cell:
+    return Cell(label) if number is None else Cell(label, f"{number:.0f}", value=number)

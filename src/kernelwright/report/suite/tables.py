@@ -1,0 +1,107 @@
+"""Tables of a KernelBench run: rows of text from its scores."""
+
+from collections.abc import Sequence
+
+from kernelwright.core.record import Record
+from kernelwright.core.scores import Mean
+from kernelwright.report.format import factor, milliseconds
+from kernelwright.report.suite.scores import BASELINES, PUBLISHED, THRESHOLDS, Scores, is_kept
+
+MOST_ABOVE_FLOOR = 20
+
+Rows = list[tuple[str, ...]]
+
+
+def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
+    """A heading, then for each level how many tasks are correct and how many beat each baseline.
+
+    Args:
+        published: DRTriton's figures too, which are over all tasks.
+    """
+    names = {each.baseline for level in scores for each in level.against}
+    baselines = [name for name in BASELINES if name in names]
+    head = (
+        "level",
+        "tasks",
+        "correct",
+        "kept",
+        *(f"beats {BASELINES[name]}" for name in baselines),
+    )
+    rows: Rows = [(*head, "published, %") if published else head]
+    for level in scores:
+        beaten = {each.baseline: str(each.beats) for each in level.against}
+        cells = [beaten.get(name, "not timed") for name in baselines]
+        theirs = [" / ".join(map(str, PUBLISHED.get(level.level, ())))] if published else []
+        numbers = map(str, (level.tasks, level.correct, level.kept))
+        rows.append((level.level, *numbers, *cells, *theirs))
+    return rows
+
+
+def means(scores: Sequence[Scores]) -> Rows:
+    """Geometric means over correct tasks, and over all as a user has them, with and without
+    algebra and graphs."""
+    heads = ("correct tasks", "all tasks as used", "without algebra", "without graphs")
+    rows: Rows = [("level", "against", *heads, "stay PyTorch")]
+    for level in scores:
+        stay = str(len(level.not_won))
+        for each in level.against:
+            label = BASELINES[each.baseline]
+            found = map(_mean, (each.correct, each.used, each.without_algebra, each.launched))
+            rows.append((level.level, label, *found, stay))
+    return rows
+
+
+def _mean(mean: Mean) -> str:
+    return f"{factor(mean.value)} ({mean.low:.2f} to {mean.high:.2f}), n = {mean.num}"
+
+
+def fast(scores: Sequence[Scores]) -> Rows:
+    """fast_p by level and baseline."""
+    rows: Rows = [("level", "against", *(f"p = {p:g}" for p in THRESHOLDS))]
+    for level in scores:
+        for each in level.against:
+            label = BASELINES[each.baseline]
+            rows.append((level.level, label, *(f"{share:.2f}" for share in each.fast)))
+    return rows
+
+
+def spent(scores: Sequence[Scores]) -> Rows:
+    """What it took, what rewrites had a part in, how near the hardware's limit it is, pass@k."""
+    has_samples = any(level.pass_at for level in scores)
+    heads = ("level", "seconds", "candidates", "won with algebra", "won with other rewrites")
+    rows: Rows = [(*heads, "won as a graph", "of the roofline", *["pass@k"] * has_samples)]
+    for level in scores:
+        tried = ", ".join(f"k = {k}: {share:.3f}" for k, share in level.pass_at.items())
+        roofline = f"{level.roofline.value:.2f}, n = {level.roofline.num}" if level.roofline else ""
+        algebra = _with_names(level.by_algebra, level.algebra)
+        others = _with_names(level.by_rewrites, level.rewrites)
+        numbers = (f"{level.seconds:.0f}", str(level.candidates))
+        graphs = f"{level.graphs} ({level.graphs_needed} not otherwise)" if level.graphs else "0"
+        samples = [tried] * has_samples
+        rows.append((level.level, *numbers, algebra, others, graphs, roofline, *samples))
+    return rows
+
+
+def _with_names(count: int, names: dict[str, int]) -> str:
+    named = ", ".join(f"{name.replace('_', ' ')} {times}" for name, times in sorted(names.items()))
+    return f"{count} ({named})" if named else str(count)
+
+
+def above_floor(cases: Sequence[Record]) -> Rows:
+    """The tasks furthest above the least time that their bytes and FLOPs allow."""
+    found = [
+        (used["median_ms"] / case["floor_ms"], used["median_ms"], case)
+        for case in cases
+        if case.get("floor_ms") and (used := case.get("optimized" if is_kept(case) else "eager"))
+    ]
+    found.sort(key=lambda each: -each[0])
+    return [
+        (
+            f"{case['level']}/{case['name']}",
+            "ours" if is_kept(case) else "PyTorch",
+            milliseconds(used_ms),
+            milliseconds(case["floor_ms"]),
+            factor(above),
+        )
+        for above, used_ms, case in found[:MOST_ABOVE_FLOOR]
+    ]
