@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kernelwright.cli.data_collect import parse_levels
+from kernelwright.cli.data.collect import parse_levels
 from kernelwright.cli.main import main
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError

@@ -6,8 +6,8 @@ import shutil
 import pytest
 import torch
 
-from kernelwright.cli.eval_kernelbench import parse_levels, parse_places
 from kernelwright.cli.main import main
+from kernelwright.cli.suites.kernelbench import parse_levels, parse_places
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.search.importing import import_file

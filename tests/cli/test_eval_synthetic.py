@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from kernelwright.cli.eval_synthetic import parse_levels
 from kernelwright.cli.main import main
+from kernelwright.cli.suites.synthetic import parse_levels
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.record import program_record

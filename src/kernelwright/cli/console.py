@@ -1,54 +1,58 @@
 """Where the verbs print: results to stdout, progress and errors to stderr."""
 
+import contextlib
 import json
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
-import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from kernelwright.core.errors import UsageError
+from kernelwright.core.progress import Progress
+from kernelwright.search.display import displayed
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 Say = Callable[[str], None]
-"""What long work calls to say where it is."""
+"""The callback of a long job that reports its steps as texts."""
 
-
-def print_json(value: Any) -> None:
-    """The one thing on stdout under `--json`."""
-    typer.echo(json.dumps(value, indent=2, allow_nan=False))
+_json_stream: list[TextIO] = []
+"""The real stdout while `stdout_for_json` keeps everything else away from it."""
 
 
 @contextmanager
-def errors_as_json(wanted: bool) -> Iterator[None]:
-    """Under `--json`, an error is an object on stdout too: {"error": {kind, message, ...}}."""
+def stdout_for_json() -> Iterator[None]:
+    """Keep stdout for `print_json`: what the user's own modules print goes to stderr."""
+    _json_stream.append(sys.stdout)
     try:
-        yield
-    except UsageError as error:
-        if wanted:
-            place = {"file": error.file, "line": error.line, "remedy": error.remedy}
-            print_json({"error": {"kind": "usage", "message": error.message, **place}})
-        raise
-    except Exception as error:
-        if wanted:
-            print_json({"error": {"kind": "infra", "message": str(error)}})
-        raise
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _json_stream.pop()
+
+
+def print_json(value: Any) -> None:
+    """Print a value, the only text on stdout under `--json`."""
+    stream = _json_stream[-1] if _json_stream else sys.stdout
+    print(json.dumps(value, indent=2, allow_nan=False), file=stream, flush=True)
+
+
+def note(text: str, style: str | None = None) -> None:
+    """Print a line beside the result: a path that was written, a warning."""
+    err.print(text, style=style, markup=False, soft_wrap=True)
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Say]:
-    """A spinner with the last message and the elapsed time, on stderr.
+    """Show the steps of a job that reports them as texts."""
+    begin_s = time.monotonic()
+    with displayed(True, in_pipes=True) as show:
 
-    Where stderr is no terminal it prints one line a message, so that logs stay readable.
-    """
-    if not err.is_terminal:
-        yield lambda message: err.print(f"{title}: {message}", markup=False, soft_wrap=True)
-        return
-    text = TextColumn("{task.description}", markup=False)
-    with Progress(SpinnerColumn(), text, TimeElapsedColumn(), console=err, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda message: bar.update(task, description=f"{title}: {message}")
+        def say(message: str) -> None:
+            show(Progress(stage=title, subject=message, spent_s=time.monotonic() - begin_s))
+
+        say("loading")
+        yield say

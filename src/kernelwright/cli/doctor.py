@@ -11,6 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.cli import verbs
 from kernelwright.cli.console import Say, out, print_json, progress
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import KernelwrightError
@@ -61,7 +62,10 @@ class Check:
 
 
 def command(json: JsonOption = False) -> None:
-    """Check this machine: exit code 0 where `optimize` and `verify` can run, else 3."""
+    """Check what works on this machine.
+
+    The exit code is 0 where `optimize` and `verify` can run, else 3.
+    """
     facts = environment()
     with progress("doctor") as say:
         checks = list(_checks(facts, say))
@@ -154,3 +158,15 @@ def _verdict_on_known_good(device: str) -> Verdict:
         reference.write_text(REFERENCE)
         candidate.write_text(CANDIDATE)
         return verify(str(reference), candidate, device=device, precision="strict", mode="pure")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "doctor",
+        command,
+        "trust.md",
+        ("Check this machine", "kernelwright doctor"),
+        ("Check it from a script", "kernelwright doctor --json"),
+    )

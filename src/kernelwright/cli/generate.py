@@ -1,18 +1,20 @@
 """`kernelwright generate`: what a policy writes for a program, unjudged."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernelwright.cli.console import err, errors_as_json, out, print_json, progress
+from kernelwright.cli import verbs
+from kernelwright.cli.checks import check_policies, check_target
+from kernelwright.cli.console import Say, note, out, print_json, progress
 from kernelwright.cli.optimize import TargetArgument
 from kernelwright.cli.options import (
     JsonOption,
     MaxTokensOption,
     Mode,
     ModeOption,
-    PolicyOption,
+    PoliciesOption,
     Precision,
     PrecisionOption,
     SeedOption,
@@ -23,59 +25,81 @@ from kernelwright.policy.names import DEFAULT
 if TYPE_CHECKING:
     from kernelwright.policy.answer import Answer
 
-SamplesOption = Annotated[int, typer.Option("-n", "--samples", min=1, help="Answers, at most.")]
+SamplesOption = Annotated[
+    int,
+    typer.Option("-n", "--samples", metavar="N", min=1, help="The most answers of each policy."),
+]
 TemperatureOption = Annotated[
     float | None,
     typer.Option(
-        min=0.0, help="0: the likeliest answer.", show_default="0 for one answer, 1 for several"
+        metavar="NUMBER",
+        min=0.0,
+        help="The randomness of the draws; 0 writes the likeliest answer.",
+        show_default="0 for one answer, 1 for several",
     ),
 ]
 
 
 def command(
     target: TargetArgument,
-    policy: PolicyOption = DEFAULT,
+    policy: PoliciesOption = DEFAULT,
     samples: SamplesOption = 1,
     temperature: TemperatureOption = None,
     top_p: TopPOption = 1.0,
     max_tokens: MaxTokensOption = 8192,
     seed: SeedOption = 0,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.PURE,
+    mode: ModeOption = Mode.HYBRID,
     json: JsonOption = False,
 ) -> None:
-    """Print candidates for a program as a policy writes them: not verified, for reading."""
-    from kernelwright.policy.policy import Interrupted, Sampling
-    from kernelwright.search import policies
-    from kernelwright.search.generate import generate
-
+    """Print candidates for a program as a policy writes them, for reading and not verified."""
     if temperature is None:
         temperature = float(samples > 1)
-    with errors_as_json(json):
+    with progress("generate") as say:
+        check_target(target)
+        check_policies(policy)
+        from kernelwright.policy.policy import Sampling
+
         sampling = Sampling(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed)
-        with progress("generate") as say:
-            say(f"loading {policy}")
-            writer = policies.policy(policy)
-            say(f"writing for {target}")
-            try:
-                answers = generate(
-                    target,
-                    writer,
-                    samples=samples,
-                    sampling=sampling,
-                    precision=precision.value,
-                    mode=mode.value,
-                )
-            except Interrupted as error:
-                if not json:
-                    _print([answer for each in error.answers for answer in each])
-                raise
+        answers = [
+            answer
+            for name in policy.split(",")
+            for answer in _answers(
+                target,
+                name.strip(),
+                say,
+                show_partial=not json,
+                samples=samples,
+                sampling=sampling,
+                precision=precision.value,
+                mode=mode.value,
+            )
+        ]
     if json:
         print_json({"policy": policy, "sampling": asdict(sampling), "answers": _as_json(answers)})
         return
     _print(answers)
     if len(answers) < samples:
-        err.print(f"{len(answers)} of {samples} answers: there are no more", markup=False)
+        note(f"{len(answers)} of {samples} answers: there are no more")
+
+
+def _answers(
+    target: str, policy: str, say: Say, *, show_partial: bool, **options: Any
+) -> "list[Answer]":
+    """The answers of one policy; those before a failure are printed where that is wanted."""
+    from kernelwright.policy.policy import Interrupted
+    from kernelwright.search import policies
+    from kernelwright.search.generate import generate
+
+    say(f"loading {policy}")
+    writer = policies.policy(policy)
+    say(f"writing for {target}")
+    try:
+        return generate(target, writer, **options)
+    except Interrupted as error:
+        if show_partial:
+            _print([answer for answers in error.answers for answer in answers])
+        raise
 
 
 def _as_json(answers: "list[Answer]") -> list[dict[str, object]]:
@@ -91,12 +115,30 @@ def _as_json(answers: "list[Answer]") -> list[dict[str, object]]:
 
 
 def _print(answers: "list[Answer]") -> None:
-    """Each candidate's source, its plan as the comments in it, after a line that counts it; of an
-    answer that holds none the reason, and the text as it is."""
+    """Print each candidate's number, origin and source.
+
+    An answer without a candidate is printed as it is, after the reason.
+    """
     for number, answer in enumerate(answers, 1):
-        found = answer.candidate
-        what = found.origin if found else f"malformed ({answer.malformed}): {answer.message}"
-        if found and not found.plan:
-            what += f", {answer.message}"
-        text = found.source if found else answer.text
-        out.print(f"# candidate {number}: {what}\n{text}", markup=False, soft_wrap=True)
+        candidate = answer.candidate
+        if candidate is None:
+            heading, text = f"malformed ({answer.malformed}): {answer.message}", answer.text
+        else:
+            missing_plan = "" if candidate.plan else f", {answer.message}"
+            heading, text = f"{candidate.origin}{missing_plan}", candidate.source
+        out.print(f"# candidate {number}: {heading}\n{text}", markup=False, soft_wrap=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "generate",
+        command,
+        "policies.md",
+        ("See what the default policy writes", "kernelwright generate program.py"),
+        (
+            "Write three answers with one policy",
+            "kernelwright generate program.py -n 3 --policy embedded",
+        ),
+    )

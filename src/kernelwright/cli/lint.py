@@ -1,14 +1,15 @@
 """`kernelwright lint`: judge tasks, not candidates."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from kernelwright.cli.console import errors_as_json, out, print_json, progress
-from kernelwright.cli.options import Device, JsonOption
+from kernelwright.cli import verbs
+from kernelwright.cli.checks import check_output_file, check_source
+from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.options import OUT_NAMES, Device, DeviceOption, JsonOption, cores
 from kernelwright.core.record import Record
 
 SpecsArgument = Annotated[
@@ -18,21 +19,31 @@ SpecsArgument = Annotated[
         help="Files with Model or fused_operator, folders of them, or package.module:factory.",
     ),
 ]
-DeviceOption = Annotated[
-    Device, typer.Option(help="auto: the GPU where there is one; on a CPU tasks are scaled down.")
-]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", help="JSONL file for records; tasks it has are not looked at again."),
+    typer.Option(*OUT_NAMES, help="The JSONL file for records. Tasks in it are not judged again."),
 ]
 BudgetOption = Annotated[
-    float, typer.Option(min=0.1, metavar="SECONDS", help="For the checks of one task.")
+    float,
+    typer.Option(
+        "--budget",
+        min=0.1,
+        metavar="SECONDS",
+        help="The seconds that the checks of one task may take.",
+    ),
 ]
 TimeoutOption = Annotated[
-    float, typer.Option(min=1.0, metavar="SECONDS", help="After which a task is given up.")
+    float,
+    typer.Option(min=1, metavar="SECONDS", help="The seconds after which a task is given up."),
 ]
 WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Tasks at once.", show_default="one a core, at most 8")
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="The number of tasks that are judged at once.",
+        show_default="one a core, at most 8",
+    ),
 ]
 
 
@@ -40,22 +51,29 @@ def command(
     specs: SpecsArgument,
     device: DeviceOption = Device.AUTO,
     records: OutOption = None,
-    budget: BudgetOption = 10.0,
-    timeout: TimeoutOption = 120.0,
+    budget: BudgetOption = 10,
+    timeout: TimeoutOption = 120,
     workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what is wrong with tasks: exit code 0 clean, 1 findings, 2 a task cannot be used, 3 our
-    own failure."""
-    from kernelwright.verify.lint_files import expand, lint_files
+    """Find faults of tasks.
 
-    with errors_as_json(json), progress("lint") as say:
+    The exit code is 0 for clean tasks, 1 for findings, 2 for a task that cannot be used and 3 for
+    a failure of ours.
+    """
+    with progress("lint") as say:
+        for spec in specs:
+            if not Path(spec).is_dir():
+                check_source(spec)
+        check_output_file(records)
+        from kernelwright.verify.lint_files import expand, lint_files
+
         lines = lint_files(
             expand(specs),
             device=device.value,
             budget_s=budget,
             timeout_s=timeout,
-            num_workers=workers or min(8, len(os.sched_getaffinity(0))),
+            num_workers=workers or min(8, cores(None)),
             out=records,
             say=say,
         )
@@ -91,3 +109,15 @@ def _print(line: Record) -> None:
         out.print(Text(f"  remedy      {remedy}", style="dim"), soft_wrap=True)
     for reason in line["not_checked"]:
         out.print(Text(f"  not checked {reason}", style="dim"), soft_wrap=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "lint",
+        command,
+        "lint.md",
+        ("Check one task", "kernelwright lint model.py"),
+        ("Check a folder, and keep the records", "kernelwright lint tasks -o lint.jsonl"),
+    )

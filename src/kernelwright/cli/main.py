@@ -1,47 +1,57 @@
 """The `kernelwright` command: verbs, and errors as exit codes.
 
-0 done or accepted, 1 rejected, 2 bad usage or input, 3 our own failure. Verbs import torch only
-when they run, so `--help` and `ops` start at once.
+0 done or accepted, 1 rejected, 2 bad usage or input, 3 our own failure, 128 and the number of a
+signal after an interruption. Verbs import torch only when they run, so `--help` and `ops` start at
+once.
 """
 
+import os
 import sys
-import traceback
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import typer
+from typer.main import get_command
 
 from kernelwright import __version__
 from kernelwright.cli import (
-    data,
     doctor,
-    evaluate,
+    failures,
     generate,
     lint,
     ops,
     optimize,
     report,
+    signals,
     synth,
-    train,
+    verbs,
     verify,
     verify_many,
 )
-from kernelwright.cli.console import err, out
-from kernelwright.core.errors import InfraError, UsageError, infra
+from kernelwright.cli.console import out, stdout_for_json
+from kernelwright.cli.data.app import app as data
+from kernelwright.cli.suites.app import app as suites
+from kernelwright.cli.train.app import app as train
 
-app = typer.Typer(
-    name="kernelwright",
-    help="PyTorch programs in, verified fast Triton kernels out.",
+NAME = "kernelwright"
+COMPLETION_VARIABLE = "_KERNELWRIGHT_COMPLETE"
+"""The shell sets this environment variable where it asks for completions."""
+
+app = verbs.group(
+    "PyTorch programs in, verified fast Triton kernels out.",
+    "architecture.md",
+    ("Speed up a model", "kernelwright optimize model.py"),
+    ("Judge kernels of somebody else", "kernelwright verify reference.py candidate.py"),
+    ("See what works on this machine", "kernelwright doctor"),
+    name=NAME,
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
 )
 for verb in (optimize, generate, verify, verify_many, lint, ops, doctor, report):
-    name = verb.__name__.rpartition(".")[2].replace("_", "-")
-    app.command(name=name)(verb.command)
-app.add_typer(data.app, name="data")
-app.add_typer(evaluate.app, name="eval")
+    verb.add_to(app)
 app.add_typer(synth.app, name="synth")
-app.add_typer(train.app, name="train")
+app.add_typer(data, name="data")
+app.add_typer(train, name="train")
+app.add_typer(suites, name="eval")
 
 
 def _print_version(wanted: bool) -> None:
@@ -53,27 +63,52 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+        False,
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        help="Show the version and exit.",
     ),
 ) -> None:
     """PyTorch programs in, verified fast Triton kernels out."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run one command and exit with its code; `argv` is the process's own where not given."""
-    try:
-        with infra("kernelwright"):
-            app(args=None if argv is None else list(argv), prog_name="kernelwright")
-    except UsageError as error:
-        err.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-        sys.exit(2)
-    except InfraError as error:
-        if error.__cause__ is not None:
-            text = "".join(traceback.format_exception(error.__cause__))
-            err.print(text, markup=False, soft_wrap=True)
-        message = f"our side failed, nothing is known about the input: {error}"
-        err.print(message, style="red", markup=False, soft_wrap=True)
-        sys.exit(3)
+    """Run one command and exit with its code; `argv` is the process's own by default."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if COMPLETION_VARIABLE in os.environ:
+        get_command(app).main(args=words, prog_name=NAME)
+    with signals.interrupting():
+        code = run(words)
+    sys.exit(code)
+
+
+def run(words: list[str]) -> int:
+    """Run one command; return its exit code. Every error of every verb is told here."""
+    as_json = "--json" in words
+    with stdout_for_json() if as_json else nullcontext():
+        try:
+            command = get_command(app)
+            with command.make_context(NAME, words.copy()) as context:
+                command.invoke(context)
+        except typer.Exit as ended:
+            return signals.exit_code() or ended.exit_code
+        except (KeyboardInterrupt, typer.Abort):
+            code = signals.exit_code() or signals.SIGNALLED
+            return failures.show_interrupted(_verb(words), code, as_json=as_json)
+        except BrokenPipeError:  # the reader of a pipe has read enough, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+            return 1
+        except Exception as error:
+            return failures.show(error, as_json=as_json)
+        return signals.exit_code()
+
+
+def _verb(words: list[str]) -> str:
+    """The words that name the verb: "data build"."""
+    first = [word for word in words if not word.startswith("-")][:2]
+    is_group = first[:1] and first[0] in {"data", "train", "eval"}
+    return " ".join(first if is_group else first[:1]) or NAME
 
 
 if __name__ == "__main__":

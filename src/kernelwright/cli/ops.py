@@ -4,30 +4,43 @@ from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
+from kernelwright.cli import verbs
 from kernelwright.cli.console import out, print_json
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import REQUIRED, Operator, Param
 from kernelwright.ops.registry import FAMILIES, operators
 
-FamilyOption = Annotated[str | None, typer.Option(help="Only the operators of one family.")]
+FamilyOption = Annotated[
+    str | None, typer.Option(metavar="FAMILY", help="Show the operators of this family alone.")
+]
 
 
 def command(family: FamilyOption = None, json: JsonOption = False) -> None:
-    """Print the operators kernelwright knows: what is lowered, fused and verified by name."""
+    """Print the operators that kernelwright lowers, fuses and verifies by name."""
     if family is not None and family not in FAMILIES:
         raise UsageError(f"no family {family!r}", remedy=f"one of: {', '.join(FAMILIES)}")
     chosen = [o for o in operators().values() if family in (None, o.family)]
     if json:
         print_json([describe(operator) for operator in chosen])
         return
-    table = Table(title=f"{len(chosen)} operators", title_justify="left", box=None)
-    for column in ("operator", "family", "call", "numerics"):
-        table.add_column(column, no_wrap=column != "call")
+    for name in dict.fromkeys(operator.family for operator in chosen):
+        out.print(_table(name, [operator for operator in chosen if operator.family == name]))
+        out.print()
+    out.print(f"{len(chosen)} operators")
+
+
+def _table(family: str, chosen: list[Operator]) -> Table:
+    """The operators of one family; calls are folded, never cut."""
+    table = Table(title=family, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("operator", no_wrap=True)
+    table.add_column("numerics", no_wrap=True)
+    table.add_column("call", overflow="fold")
     for operator in chosen:
-        table.add_row(operator.name, operator.family, signature(operator), operator.numerics)
-    out.print(table)
+        table.add_row(operator.name, operator.numerics, Text(signature(operator)))
+    return table
 
 
 def signature(operator: Operator) -> str:
@@ -51,3 +64,15 @@ def describe(operator: Operator) -> dict[str, Any]:
         "aten": sorted(operator.aten),
         "num_outputs": operator.num_outputs,
     }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "ops",
+        command,
+        "architecture.md",
+        ("List all operators", "kernelwright ops"),
+        ("List one family as JSON", "kernelwright ops --family pointwise --json"),
+    )

@@ -1,44 +1,48 @@
-"""`kernelwright optimize`: the main job on one target."""
+"""`kernelwright optimize`: make one target faster."""
 
 from pathlib import Path
+from signal import Signals
 from typing import Annotated
 
 import typer
 
-from kernelwright.cli.console import err, out, print_json, progress
+from kernelwright.cli import verbs
+from kernelwright.cli.checks import check_folder, check_policies, check_target
+from kernelwright.cli.closing import closing
+from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import (
+    OUT_NAMES,
+    BudgetOption,
     Device,
     DeviceOption,
     JsonOption,
     Mode,
     ModeOption,
+    PoliciesOption,
     Precision,
     PrecisionOption,
 )
 from kernelwright.cli.result import results_table
-from kernelwright.policy.names import DEFAULT, FORMS
+from kernelwright.cli.signals import SIGNALLED
+from kernelwright.core.progress import Progress
+from kernelwright.core.record import Record
+from kernelwright.policy.names import DEFAULT
 from kernelwright.report.page import render
-from kernelwright.report.run import read_run
+from kernelwright.report.run import Run, read_run
+from kernelwright.search.display import displayed
 
 TargetArgument = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="A KernelBench-format file, a flat program, or package.module:factory.",
+        help="A file with Model and get_inputs, a flat program, or package.module:factory.",
     ),
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", help="Folder for optimized.py and report.html.", show_default="out/NAME"),
-]
-SourcesOption = Annotated[
-    str,
     typer.Option(
-        "--policy", metavar="POLICY,..", help=f"Who writes kernels: {FORMS}; several with commas."
+        *OUT_NAMES, help="The folder for optimized.py and report.html.", show_default="out/NAME"
     ),
-]
-BudgetOption = Annotated[
-    float, typer.Option(min=1.0, help="Seconds the search may take before it settles.")
 ]
 
 
@@ -48,15 +52,19 @@ def command(
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.HYBRID,
-    budget_s: BudgetOption = 600.0,
-    policy: SourcesOption = DEFAULT,
+    budget_s: BudgetOption = 600,
+    policy: PoliciesOption = DEFAULT,
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
-    from kernelwright.search.optimize import optimize_target
-
     folder = folder or Path("out") / default_name(target)
-    with progress(f"optimize {target}") as report:
+    with displayed(True, in_pipes=True) as show:
+        show(Progress(stage="loading", subject=target, budget_s=budget_s))
+        check_target(target)
+        check_folder(folder)
+        check_policies(policy)
+        from kernelwright.search.optimize import optimize_target
+
         result = optimize_target(
             target,
             out=folder,
@@ -65,24 +73,52 @@ def command(
             mode=mode.value,
             budget_s=budget_s,
             policy=policy,
-            progress=lambda step: report(f"{step.stage} {step.subject}".strip()),
+            progress=show,
         )
-    records, page = folder / "records.jsonl", folder / "report.html"
-    render(records, page)
-    for failed in result["failed_sources"]:
-        message = f"{failed['origin']} failed and was asked no more: {failed['message']}"
-        err.print(message, style="yellow", markup=False, soft_wrap=True)
-    err.print(result["outcome"]["message"], markup=False, soft_wrap=True)
-    if result["unknown_operators"]:
-        names = ", ".join(result["unknown_operators"])
-        err.print(f"kept in PyTorch, not in the operator table: {names}", markup=False)
+    render(folder / "records.jsonl", folder / "report.html")
+    _note_failures(result)
     if json:
         print_json(result)
-        return
-    out.print(results_table([read_run(records)]))
-    err.print(f"module  {folder / 'optimized.py'}\nreport  {page}", markup=False, soft_wrap=True)
+    else:
+        _print(read_run(folder / "records.jsonl"), folder)
+    if signal_name := result.get("interrupted_by"):
+        raise typer.Exit(SIGNALLED + Signals[signal_name])
+
+
+def _note_failures(result: Record) -> None:
+    """Name the models that failed, the work that the clock cut off, uncovered operators."""
+    for failed in result["failed_sources"]:
+        note(f"{failed['origin']} failed and was asked no more: {failed['message']}", "yellow")
+    for sentence in (result.get("outcome") or {}).get("left_out", ()):
+        note(sentence, "yellow")
+    if result["unknown_operators"]:
+        names = ", ".join(result["unknown_operators"])
+        note(f"kept in PyTorch, not in the operator table: {names}")
+
+
+def _print(run: Run, folder: Path) -> None:
+    """The table, the files, and the result in one sentence, last."""
+    out.print(results_table([run]))
+    note(f"module  {folder / 'optimized.py'}\nreport  {folder / 'report.html'}")
+    out.print(closing(run), markup=False)
 
 
 def default_name(target: str) -> str:
     """Folder name for a target: "mlp" for "models/mlp.py" and for "models:mlp"."""
     return Path(target).stem if target.endswith(".py") else target.rpartition(":")[2]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "optimize",
+        command,
+        "architecture.md",
+        ("Optimize the model in a file", "kernelwright optimize model.py"),
+        (
+            "Take two minutes, and name the folder",
+            "kernelwright optimize model.py --budget 120 -o fast",
+        ),
+        ("Optimize the module of a factory", "kernelwright optimize package.models:block"),
+    )

@@ -1,5 +1,6 @@
 """Options that several verbs share."""
 
+import os
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,56 +34,118 @@ class Grade(StrEnum):
     RECYCLED = "recycled"
 
 
+OUT_NAMES = ("-o", "--out")
+FOREVER = float("inf")
+"""The default of `--for`: no end on the clock."""
+
 DeviceOption = Annotated[
     Device,
-    typer.Option(help="auto: the GPU where there is one, else the CPU interpreter (no times)."),
+    typer.Option(
+        help="The device: `auto` takes the GPU where there is one, else the CPU, where Triton's"
+        " interpreter checks kernels and nothing is timed."
+    ),
 ]
 PrecisionOption = Annotated[
     Precision,
     typer.Option(
-        help="strict: no less accurate than PyTorch's own result; tf32: what TF32 gives;"
-        " kernelbench: that suite's tolerance."
+        help="The allowed error: `strict` is no less accurate than PyTorch's own result, `tf32`"
+        " allows TensorFloat-32, `kernelbench` is that suite's tolerance."
     ),
 ]
 ModeOption = Annotated[
     Mode,
     typer.Option(
-        help="pure: all computation in own Triton kernels; hybrid: library calls may stay."
+        help="The rule for library calls: `hybrid` lets them stay, `pure` asks for Triton kernels"
+        " for all computation."
     ),
 ]
 PolicyOption = Annotated[
     str,
-    typer.Option(metavar="POLICY", help=f"Who writes kernels: {FORMS}."),
+    typer.Option(metavar="POLICY", help=f"The writer of the kernels: {FORMS}."),
+]
+PoliciesOption = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="POLICY,...",
+        help=f"The writers of the kernels, separated by commas: {FORMS}.",
+    ),
 ]
 GradeOption = Annotated[
     Grade,
     typer.Option(
-        help="fresh: a guest for each candidate; recycled: guests that live on, for training and"
-        " wide search."
+        help="The isolation of candidates: `fresh` judges each in a process of its own, `recycled`"
+        " reuses processes, for training and wide search."
     ),
 ]
-TimingOption = Annotated[bool, typer.Option(help="Time what is accepted (GPU only).")]
+TimingOption = Annotated[
+    bool, typer.Option(help="Measure the time of accepted candidates, on a GPU only.")
+]
 JudgesOption = Annotated[
     int | None,
-    typer.Option("--workers", min=1, help="Judges at once.", show_default="one a core"),
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        help="The number of judges that work at once.",
+        show_default="one a core",
+    ),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="The number of processes that work at once.",
+        show_default="one a core",
+    ),
 ]
 TopPOption = Annotated[
     float,
     typer.Option(
-        min=0.0, max=1.0, help="Share of the probability that the likeliest tokens are drawn from."
+        metavar="SHARE",
+        min=0.0,
+        max=1.0,
+        help="The share of probability that the likeliest tokens are drawn from.",
     ),
 ]
-MaxTokensOption = Annotated[int, typer.Option(min=1, help="Of one answer.")]
-SeedOption = Annotated[int, typer.Option(help="Of the draws of answers.")]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print only JSON on stdout; progress stays on stderr.")
+MaxTokensOption = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The most tokens of one answer.")
 ]
+SeedOption = Annotated[int, typer.Option(metavar="N", help="The seed of the random draws.")]
+BudgetOption = Annotated[
+    float,
+    typer.Option(
+        "--budget", metavar="SECONDS", min=1, help="The seconds that each search may take."
+    ),
+]
+ForOption = Annotated[
+    float,
+    typer.Option(
+        "--for",
+        metavar="SECONDS",
+        help="The seconds after which no further case begins.",
+        show_default="no limit",
+    ),
+]
+JsonOption = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="Print JSON alone on stdout, also for errors. Progress stays on stderr.",
+    ),
+]
+
+
+def cores(workers: int | None) -> int:
+    """The number that the user gives, or one process a core that this process may use."""
+    return workers or len(os.sched_getaffinity(0))
 
 
 def judging(
     device: Device, precision: Precision, mode: Mode, grade: Grade, *, timing: bool
 ) -> "Recipe":
-    """How many candidates are judged, with nothing left to the machine.
+    """The recipe by which candidates are judged, with nothing left to the machine.
 
     Raises:
         UsageError: there is no such device.

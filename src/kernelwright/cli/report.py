@@ -1,18 +1,21 @@
 """`kernelwright report`: pages, tables and published figures from records, again."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kernelwright.cli.console import err, out, print_json
+from kernelwright.cli import verbs
+from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import JsonOption
 from kernelwright.cli.result import results_table
-from kernelwright.cli.training import training_table, trainings_json
+from kernelwright.cli.train.table import training_table, trainings_json
 from kernelwright.core.errors import UsageError
 from kernelwright.report.matrix import write_matrix
 from kernelwright.report.page import render
-from kernelwright.report.run import read_run
+from kernelwright.report.run import Run, read_run
 from kernelwright.report.suite.page import LINT, PAGE, RECORDS, write_suite
 from kernelwright.report.summary import write_summary
 from kernelwright.report.synthetic.page import is_examination, write_examination
@@ -25,24 +28,26 @@ FoldersArgument = Annotated[
     list[Path] | None,
     typer.Argument(
         metavar="[DIR]...",
-        help="Folders that `optimize`, `eval kernelbench`, `eval synthetic` or `train` wrote.",
+        help="Folders that `optimize`, `eval` or `train` wrote.",
     ),
 ]
 SummaryOption = Annotated[
     Path | None,
     typer.Option(
         metavar="RESULTS",
-        help="Folder of benchmark records: writes its summary.json and the README's table.",
+        help="A folder of benchmark records. Write its summary.json and the README's table.",
     ),
 ]
 MatrixOption = Annotated[
     Path | None,
     typer.Option(
         metavar="RESULTS",
-        help="Folder of corpus records: writes docs/verifier-matrix.md from them.",
+        help="A folder of corpus records. Write docs/verifier-matrix.md from them.",
     ),
 ]
-ReadmeOption = Annotated[Path, typer.Option(help="The README that --summary updates.")]
+ReadmeOption = Annotated[
+    Path, typer.Option(metavar="FILE", help="The README that --summary updates.")
+]
 
 
 def command(
@@ -54,35 +59,27 @@ def command(
 ) -> None:
     """Write report.html of each DIR from its records.jsonl, and print their summary table.
 
-    Of several training runs, comparison.html in the first one's folder has their curves over each
-    other.
+    For several training runs, the first folder gets comparison.html with all their curves.
     """
     if not folders and summary is None and matrix is None:
         raise UsageError("nothing to report", remedy="name folders, or give --summary RESULTS")
     if matrix is not None:
         write_matrix(matrix, MATRIX)
-        err.print(f"matrix  {MATRIX}", markup=False)
+        note(f"matrix  {MATRIX}")
     if summary is not None:
         if not (summary.is_dir() and readme.is_file()):
-            raise UsageError(f"needs the folder {summary} and the file {readme}")
+            message = f"--summary needs the folder {summary} and the file {readme}"
+            raise UsageError(message, remedy="give both: --summary RESULTS --readme FILE")
         figures = write_summary(summary, readme)
-        err.print(f"{len(figures)} figures  {summary / 'summary.json'}, {readme}", markup=False)
-    suites = [folder for folder in folders or () if (folder / LINT).is_file()]
-    for folder in suites:
-        write_suite(folder)
-        _say_written(folder / PAGE)
-    examinations = [f for f in folders or () if is_examination(f / RECORDS)]
-    for folder in examinations:
-        write_examination(folder)
-        _say_written(folder / PAGE)
-    trained = [f for f in folders or () if is_training(f / RECORDS)]
-    trainings = _write_trainings(trained)
-    rest = [f for f in folders or () if f not in (*suites, *examinations, *trained)]
-    paths = [_records_of(folder) for folder in rest]
-    runs = [read_run(path) for path in paths]
-    for path in paths:
-        render(path, path.with_name("report.html"))
-        _say_written(path.with_name("report.html"))
+        note(f"{len(figures)} figures  {summary / 'summary.json'}, {readme}")
+    runs: list[Run] = []
+    trainings: list[Training] = []
+    for folder in folders or ():
+        with _whole_records(folder):
+            _report(folder, runs, trainings)
+    for group in _by_command(trainings):
+        if len(group) > 1:
+            _say_written(write_comparison(group))
     if json:
         print_json([*(run.result for run in runs), *trainings_json(trainings)])
         return
@@ -92,15 +89,33 @@ def command(
         out.print(training_table(group))
 
 
-def _write_trainings(folders: list[Path]) -> list[Training]:
-    """A page of each run, and one of those of a command side by side."""
-    runs = [read_training(folder) for folder in folders]
-    for run in runs:
-        _say_written(write_training(run))
-    for group in _by_command(runs):
-        if len(group) > 1:
-            _say_written(write_comparison(group))
-    return runs
+def _report(folder: Path, runs: list[Run], trainings: list[Training]) -> None:
+    """Write the page that the records of a folder call for; add what the tables show."""
+    if (folder / LINT).is_file():
+        write_suite(folder)
+        _say_written(folder / PAGE)
+    elif is_examination(folder / RECORDS):
+        write_examination(folder)
+        _say_written(folder / PAGE)
+    elif is_training(folder / RECORDS):
+        trainings.append(read_training(folder))
+        _say_written(write_training(trainings[-1]))
+    else:
+        path = _records_of(folder)
+        runs.append(read_run(path))
+        render(path, path.with_name("report.html"))
+        _say_written(path.with_name("report.html"))
+
+
+@contextmanager
+def _whole_records(folder: Path) -> Iterator[None]:
+    """Records that lack a field are the user's to make again."""
+    try:
+        yield
+    except (KeyError, TypeError, IndexError) as error:
+        message = f"the records are damaged or of another version: {type(error).__name__}: {error}"
+        remedy = "make them again with the command that wrote them"
+        raise UsageError(message, file=str(folder / RECORDS), remedy=remedy) from error
 
 
 def _by_command(runs: list[Training]) -> list[list[Training]]:
@@ -109,7 +124,7 @@ def _by_command(runs: list[Training]) -> list[list[Training]]:
 
 
 def _say_written(page: Path) -> None:
-    err.print(f"report  {page}", markup=False, soft_wrap=True)
+    note(f"report  {page}")
 
 
 def _records_of(folder: Path) -> Path:
@@ -122,3 +137,15 @@ def _records_of(folder: Path) -> Path:
             remedy="name a folder that `optimize`, `eval` or `train` wrote",
         )
     return records
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "report",
+        command,
+        "architecture.md",
+        ("Write the page of a run again", "kernelwright report out/model"),
+        ("Compare training runs", "kernelwright report run-a run-b"),
+    )

@@ -5,54 +5,60 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
+from kernelwright.cli.closing import is_unchanged
 from kernelwright.core.record import Record
 from kernelwright.report.format import count, factor, milliseconds, quantity
 from kernelwright.report.run import Run
+from kernelwright.search.display import shortened
 
-NOT_MEASURED = "not measured:\nno GPU"
+MAX_TARGET, MAX_FRAGMENT = 24, 30
+"""Columns: with the others they fit into 80."""
 
 
 def results_table(runs: Iterable[Run]) -> Table:
     """One block a target: what became Triton, the verdict, and what it saves."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("target", "in Triton"):
-        table.add_column(column, overflow="fold")
-    table.add_column("verdict", no_wrap=True)
-    for column in ("launches", "bytes moved", "time"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("target", "in Triton", "verdict"):
+        table.add_column(column, no_wrap=True)
+    table.add_column("before", justify="right", no_wrap=True)
+    table.add_column("after", justify="right", no_wrap=True)
     for run in runs:
-        table.add_row(*map(Text, _cells(run)), end_section=True)
+        table.add_row(*_cells(run), end_section=True)
     return table
 
 
-def _cells(run: Run) -> tuple[str, ...]:
+def _cells(run: Run) -> tuple[Text, ...]:
     result = run.result
-    launches, moved = result["launches"], result["bytes"]
-    became_triton = (
-        f"{result['operators_triton']}/{len(run.program['calls'])} operators",
-        f"{result['num_triton']}/{result['num_fragments']} fragments",
-        *(" + ".join(f["ops"]) for f in run.fragments if f["winner"] is not None),
-    )
+    covered = f"{result['operators_triton']} of {len(run.program['calls'])} operators"
+    fragments = [" + ".join(f["ops"]) for f in run.fragments if f["winner"] is not None]
+    lines = [covered, *(shortened(fragment, MAX_FRAGMENT) for fragment in fragments)]
+    before, after = _figures(result)
     return (
-        str(result["target"]),
-        "\n".join(became_triton),
-        _outcome(result),
-        f"{count(launches['before'])} to {count(launches['after'])}",
-        f"{quantity(moved['before'], 'B')} to\n{quantity(moved['after'], 'B')}",
-        _time(result["times"]),
+        Text(shortened(str(result["target"]), MAX_TARGET)),
+        Text("\n".join(lines)),
+        _verdict(result),
+        Text("\n".join(before)),
+        Text("\n".join(after)),
     )
 
 
-def _outcome(result: Record) -> str:
-    if not result["num_triton"]:
-        return "unchanged"
+def _verdict(result: Record) -> Text:
+    if is_unchanged(result):
+        return Text("unchanged")
     verdict = result["verdict"]
-    return "accepted" if verdict["accepted"] else f"rejected:\n{verdict['code']}"
+    if verdict["accepted"]:
+        return Text("accepted", "bold green")
+    return Text(f"rejected:\n{verdict['code']}", "bold red")
 
 
-def _time(times: dict[str, Record]) -> str:
+def _figures(result: Record) -> tuple[list[str], list[str]]:
+    """Launches, traffic and time, before and after."""
+    launches, moved, times = result["launches"], result["bytes"], result["times"]
+    before = [f"{count(launches['before'])} launches", quantity(moved["before"], "B")]
+    after = [f"{count(launches['after'])}", quantity(moved["after"], "B")]
     if "eager" not in times or "optimized" not in times:
-        return NOT_MEASURED
+        return [*before, "not timed"], after
     before_ms, after_ms = times["eager"]["median_ms"], times["optimized"]["median_ms"]
-    gain = factor(before_ms / after_ms)
-    return f"{milliseconds(before_ms)} to\n{milliseconds(after_ms)}, {gain}"
+    before.append(milliseconds(before_ms))
+    after.append(f"{milliseconds(after_ms)}, {factor(before_ms / after_ms)}")
+    return before, after

@@ -1,6 +1,5 @@
 """`kernelwright synth`: draw programs into a file, and say what such files hold."""
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +9,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.console import err, out, print_json, progress
-from kernelwright.cli.options import JsonOption
+from kernelwright.cli import verbs
+from kernelwright.cli.checks import check_file, check_files, check_output_file
+from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.options import OUT_NAMES, JsonOption, SeedOption, WorkersOption, cores
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.report.format import count
@@ -22,44 +23,73 @@ from kernelwright.report.programs.page import histograms, refused_rows, write_pa
 if TYPE_CHECKING:
     from kernelwright.synth.run import Plan, Tally
 
-app = typer.Typer(invoke_without_command=True)
+app = verbs.group(
+    "Draw programs into a JSONL file: the same bytes for the same recipe and seed.",
+    "csp-dag.md",
+    ("Draw 1000 programs of five calls", "kernelwright synth --level 5 -o l5.jsonl"),
+    ("See what the file holds", "kernelwright synth stats l5.jsonl --html l5.html"),
+    invoke_without_command=True,
+)
 
 MOST_SHOWN = 24
-"""Of a histogram in the terminal; the page shows all."""
+"""Bars of a histogram in the terminal; the page shows all."""
 
 OutOption = Annotated[
-    Path | None, typer.Option("--out", help="JSONL file; the same command goes on with it.")
+    Path | None,
+    typer.Option(*OUT_NAMES, help="The JSONL file. The same command goes on with it."),
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Processes at once.", show_default="one a core")
+RecipeOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="TOML",
+        help="The recipe: which programs may be drawn, and how often.",
+        show_default="balanced weights",
+    ),
 ]
+RECIPE_REMEDY = "give a recipe in TOML: docs/csp-dag.md says what it holds"
+PROGRAMS_REMEDY = "give a file that `kernelwright synth --out FILE` wrote"
 
 
 @app.callback()
 def sample(
     context: typer.Context,
-    level: Annotated[str, typer.Option(help="Calls a program: 5, or several: 1,2,5,20.")] = "5",
-    num: Annotated[int, typer.Option(min=1, help="Programs of each level.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    level: Annotated[
+        str,
+        typer.Option(
+            metavar="LEVELS", help="The calls of a program, as 5, or as 1,2,5,20 for several."
+        ),
+    ] = "5",
+    num: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of programs of each level.")
+    ] = 1000,
+    seed: SeedOption = 0,
     path: OutOption = None,
-    recipe: Annotated[
-        Path | None, typer.Option(metavar="TOML", help="What may be drawn, and how.")
-    ] = None,
+    recipe: RecipeOption = None,
     avoid: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Draw none of this file's programs.")
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Draw none of the programs in this file."),
     ] = None,
     workers: WorkersOption = None,
-    lint: Annotated[bool, typer.Option(help="Run programs and refuse bad tasks.")] = True,
-    time: Annotated[bool, typer.Option("--time", help="Take eager PyTorch's time (GPU).")] = False,
-    parquet: Annotated[
-        bool, typer.Option("--parquet", help="Write FILE.parquet too (extra `train`).")
+    lint: Annotated[bool, typer.Option(help="Run the programs and refuse bad tasks.")] = True,
+    time: Annotated[
+        bool, typer.Option("--time", help="Measure eager PyTorch's time, on a GPU.")
     ] = False,
+    parquet: Annotated[
+        bool,
+        typer.Option("--parquet", help="Write FILE.parquet too. This needs the extra `train`."),
+    ] = False,
+    json: JsonOption = False,
 ) -> None:
     """Draw programs into a JSONL file: the same bytes for the same recipe and seed."""
     if context.invoked_subcommand is not None:
         return
     if path is None:
         raise UsageError("no file to write to", remedy="give --out FILE.jsonl")
+    levels = _levels(level)
+    if recipe is not None:
+        check_file(recipe, RECIPE_REMEDY)
+    check_files(avoid, PROGRAMS_REMEDY)
+    check_output_file(path)
     from kernelwright.synth.benchmark import benchmark_fingerprints
     from kernelwright.synth.draws import Group
     from kernelwright.synth.file import fingerprints
@@ -72,33 +102,48 @@ def sample(
     plan = Plan(
         recipe=made,
         seed=seed,
-        groups=tuple(Group(name=f"level {n}", level=n, num=num) for n in _levels(level)),
+        groups=tuple(Group(name=f"level {n}", level=n, num=num) for n in levels),
         avoid=benchmark_fingerprints().union(*map(fingerprints, avoid or ())),
     )
-    _write(plan, path, workers, time, parquet)
+    _write(plan, path, workers, time=time, parquet=parquet, json=json)
 
 
-@app.command("benchmark")
 def benchmark(
-    path: Annotated[Path, typer.Option("--out", help="JSONL file.")],
+    path: Annotated[Path, typer.Option(*OUT_NAMES, help="The JSONL file.")],
     workers: WorkersOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Draw the programs of synthetic-v1 again, by the recipe that is shipped."""
+    check_output_file(path)
     from kernelwright.synth.benchmark import benchmark_plan
 
-    _write(benchmark_plan(), path, workers, time=False, parquet=False)
+    _write(benchmark_plan(), path, workers, time=False, parquet=False, json=json)
 
 
-@app.command("balance")
 def balance(
-    path: Annotated[Path, typer.Option("--out", help="TOML file for the weights.")],
-    recipe: Annotated[Path | None, typer.Option(metavar="TOML", help="What may be drawn.")] = None,
-    level: Annotated[int, typer.Option(min=1, help="Calls a program.")] = 5,
-    rounds: Annotated[int, typer.Option(min=1, help="Of fitting.")] = 12,
-    draws: Annotated[int, typer.Option(min=1, help="Skeletons drawn each round.")] = 20_000,
-    seed: Annotated[int, typer.Option(help="Of the draws.")] = 0,
+    path: Annotated[Path, typer.Option(*OUT_NAMES, help="The TOML file for the weights.")],
+    recipe: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="TOML", help="The recipe to fit.", show_default="all operators, equal weights"
+        ),
+    ] = None,
+    level: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of calls of a program.")
+    ] = 5,
+    rounds: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of rounds of fitting.")
+    ] = 12,
+    draws: Annotated[
+        int, typer.Option(metavar="N", min=1, help="The number of skeletons that each round draws.")
+    ] = 20_000,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """Find weights under which a recipe's operators are called equally often."""
+    if recipe is not None:
+        check_file(recipe, RECIPE_REMEDY)
+    check_output_file(path)
     from kernelwright.synth.balance import balanced_weights
     from kernelwright.synth.recipe import Recipe
 
@@ -107,18 +152,25 @@ def balance(
         weights = balanced_weights(made, level, rounds=rounds, draws=draws, seed=seed, say=say)
     lines = (f"{op} = {weight}" for op, weight in weights.items())
     head = f"# Operators are called equally often at level {level}: kernelwright synth balance"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join([head, "[weights]", *lines, ""]))
+    if json:
+        print_json(weights)
+    note(f"weights  {path}")
 
 
-@app.command("stats")
 def stats(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL files.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="JSONL files that `synth` wrote.")
+    ],
     html: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write a page with pictures.")
+        Path | None, typer.Option(metavar="PAGE", help="Write a page with pictures to this file.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what programs hold: coverage, operators, who reads whom, sizes, cost, refusals."""
+    """Count what programs hold: coverage, operators, reads, sizes, cost, refusals."""
+    check_files(files, PROGRAMS_REMEDY)
+    check_output_file(html)
     census, headers = read_census(files)
     space = space_of(headers)
     coverage = [] if space is None else space.coverage(census)
@@ -130,7 +182,7 @@ def stats(
             out.print()
     if html is not None:
         write_page(census, space, ", ".join(file.name for file in files), html)
-        err.print(f"page  {html}", markup=False, soft_wrap=True)
+        note(f"page  {html}")
 
 
 def _levels(text: str) -> list[int]:
@@ -143,7 +195,9 @@ def _levels(text: str) -> list[int]:
     return levels
 
 
-def _write(plan: "Plan", path: Path, workers: int | None, time: bool, parquet: bool) -> None:
+def _write(
+    plan: "Plan", path: Path, workers: int | None, *, time: bool, parquet: bool, json: bool
+) -> None:
     from kernelwright.synth.parquet import check_pyarrow, write_parquet
     from kernelwright.synth.run import synthesize
     from kernelwright.synth.times import EagerClock
@@ -151,14 +205,17 @@ def _write(plan: "Plan", path: Path, workers: int | None, time: bool, parquet: b
     if parquet:
         check_pyarrow()
     clock = EagerClock() if time else None
-    num_workers = workers or len(os.sched_getaffinity(0))
     with progress("synth") as say:
-        tally = synthesize(plan, path, num_workers, clock=clock, say=say)
-    out.print(_tally_table(tally))
-    err.print(f"programs  {path}", markup=False, soft_wrap=True)
+        tally = synthesize(plan, path, cores(workers), clock=clock, say=say)
+    if json:
+        counts = {"before": tally.before, "drawn": tally.drawn, "given_up": tally.given_up}
+        print_json({"file": str(path), **counts, "refused": dict(tally.refused)})
+    else:
+        out.print(_tally_table(tally))
+    note(f"programs  {path}")
     if parquet:
         write_parquet(path, path.with_suffix(".parquet"))
-        err.print(f"parquet   {path.with_suffix('.parquet')}", markup=False, soft_wrap=True)
+        note(f"parquet   {path.with_suffix('.parquet')}")
 
 
 def _tally_table(tally: "Tally") -> Table:
@@ -207,3 +264,26 @@ def _shares(counts: list[tuple[str, int]]) -> str:
 def _share_json(share: Share) -> Record:
     seen = {"what": share.what, "seen": share.seen, "possible": share.possible}
     return seen | {"missing": list(share.missing)}
+
+
+verbs.add(
+    app,
+    "benchmark",
+    benchmark,
+    "csp-dag.md",
+    ("Draw the benchmark again", "kernelwright synth benchmark -o v1.jsonl"),
+)
+verbs.add(
+    app,
+    "balance",
+    balance,
+    "csp-dag.md",
+    ("Fit the weights of a recipe", "kernelwright synth balance --recipe r.toml -o w.toml"),
+)
+verbs.add(
+    app,
+    "stats",
+    stats,
+    "csp-dag.md",
+    ("Count what a file holds", "kernelwright synth stats l5.jsonl"),
+)

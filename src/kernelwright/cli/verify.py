@@ -7,7 +7,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.console import errors_as_json, out, print_json, progress
+from kernelwright.cli import verbs
+from kernelwright.cli.checks import check_file, check_policies, check_target
+from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
     Device,
     DeviceOption,
@@ -36,24 +38,25 @@ TimeoutOption = Annotated[
     typer.Option(
         min=0.1,
         metavar="SECONDS",
-        help="Longest a call of the candidate's may take.",
+        help="The seconds that a call of the candidate may take.",
         show_default="60, on a GPU 120",
     ),
 ]
 
 
 LargeOption = Annotated[
-    bool, typer.Option("--large", help="Also judge a case of more than 2^31 elements (GPU).")
+    bool, typer.Option("--large", help="Also judge a case of more than 2^31 elements, on a GPU.")
 ]
 AdviseOption = Annotated[
     str | None,
     typer.Option(
         metavar="openai:URL#MODEL",
-        help="Ask a language model whether the kernels replace the reference; it only adds flags.",
+        help="Ask a language model whether the kernels replace the reference. Its answer is shown"
+        " beside the verdict and decides nothing.",
     ),
 ]
 AdviseKeyOption = Annotated[
-    str, typer.Option(metavar="VARIABLE", help="Environment variable with the endpoint's key.")
+    str, typer.Option(metavar="VARIABLE", help="The environment variable with the endpoint's key.")
 ]
 
 
@@ -62,17 +65,24 @@ def command(
     candidate: CandidateArgument,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.PURE,
+    mode: ModeOption = Mode.HYBRID,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
     advise: AdviseOption = None,
     advise_key: AdviseKeyOption = "OPENAI_API_KEY",
     json: JsonOption = False,
 ) -> None:
-    """Judge CANDIDATE against REF: exit code 0 accepted, 1 rejected."""
-    from kernelwright.verify.api import verify
+    """Judge CANDIDATE against REF.
 
-    with errors_as_json(json), progress("verify") as say:
+    The exit code is 0 for an accepted candidate and 1 for a rejected one.
+    """
+    with progress("verify") as say:
+        check_target(ref)
+        check_file(candidate, "give the file with the candidate's kernels")
+        if advise is not None:
+            check_policies(advise)
+        from kernelwright.verify.api import verify
+
         verdict = verify(
             ref,
             candidate,
@@ -157,3 +167,16 @@ def _speedup(verdict: Verdict, ratio: float) -> str:
     else:
         word = "slower" if high < 1.0 else "no difference beyond noise"
     return f"{ratio:.2f}x ({low:.2f} to {high:.2f}): {word}"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "verify",
+        command,
+        "verifier.md",
+        ("Judge kernels against a reference", "kernelwright verify reference.py candidate.py"),
+        ("Judge the result of optimize", "kernelwright verify model.py out/model/optimized.py"),
+        ("Allow no library calls", "kernelwright verify reference.py candidate.py --mode pure"),
+    )

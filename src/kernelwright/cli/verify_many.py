@@ -6,8 +6,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli.console import err, out, print_json, progress
+from kernelwright.cli import verbs
+from kernelwright.cli.checks import check_file, check_folder
+from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
+    OUT_NAMES,
     Device,
     DeviceOption,
     Grade,
@@ -32,10 +35,14 @@ JobsArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path, typer.Option("--out", help="Folder for records.jsonl; the same command resumes it.")
+    Path,
+    typer.Option(
+        *OUT_NAMES, help="The folder for records.jsonl. The same command resumes the run."
+    ),
 ]
 ClusterOption = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster: HOST:PORT, or `auto`.")
+    str | None,
+    typer.Option(metavar="ADDRESS", help="The address of a Ray cluster: HOST:PORT, or `auto`."),
 ]
 
 
@@ -44,23 +51,29 @@ def command(
     folder: OutOption,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.PURE,
+    mode: ModeOption = Mode.HYBRID,
     grade: GradeOption = Grade.FRESH,
     workers: JudgesOption = None,
     cluster: ClusterOption = None,
     timing: TimingOption = True,
     json: JsonOption = False,
 ) -> None:
-    """Judge many candidates: exit code 0 when all are settled, 2 where a reference cannot be
-    judged by, 3 where failures of ours are left (run it again)."""
-    from kernelwright.sandbox.executor import Executor
+    """Judge many candidates.
+
+    The exit code is 0 when all are settled, 2 where a reference cannot be used, and 3 where
+    failures of ours are left: run the command again.
+    """
+    check_jobs(jobs)
+    check_folder(folder)
     from kernelwright.verify.jobs import read_jobs
+
+    todo = read_jobs(jobs)
+    from kernelwright.sandbox.executor import Executor
     from kernelwright.verify.many import judge_many
     from kernelwright.verify.many_audit import audit_many
     from kernelwright.verify.pools import Pools, cluster_pools, local_pools
     from kernelwright.verify.recipe import Recipe
 
-    todo = read_jobs(jobs)
     recipe = judging(device, precision, mode, grade, timing=timing)
 
     def pools_of(recipe: Recipe) -> Pools:
@@ -81,8 +94,14 @@ def command(
         print_json(summary)
     else:
         out.print(summary_table(summary))
-        err.print(f"records  {folder / 'records.jsonl'}", markup=False, soft_wrap=True)
+        note(f"records  {folder / 'records.jsonl'}")
     raise typer.Exit(3 if summary["infra"] else 2 if summary["usage"] else 0)
+
+
+def check_jobs(path: Path) -> None:
+    """See that there is a file or folder of jobs, before torch is imported."""
+    if not path.is_dir():
+        check_file(path, "give a JSONL file of jobs, or a folder of pairs")
 
 
 def summary_table(summary: Record) -> Table:
@@ -101,3 +120,15 @@ def summary_table(summary: Record) -> Table:
         table.add_row(str(summary["audited"]), f"judged again, fresh: {differ}")
     table.add_row(str(summary["jobs"]), f"jobs, {summary['judged_now']} judged now")
     return table
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    verbs.add(
+        app,
+        "verify-many",
+        command,
+        "verifier.md",
+        ("Judge a file of jobs", "kernelwright verify-many jobs.jsonl -o run"),
+        ("Reuse processes", "kernelwright verify-many jobs.jsonl -o run --grade recycled"),
+    )

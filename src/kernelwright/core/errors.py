@@ -11,6 +11,8 @@ A candidate that fails to compile, crashes, hangs or cheats raises nothing here:
 `Verdict` (core/verdict.py).
 """
 
+import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -59,3 +61,34 @@ def infra(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise InfraError(f"{what}: {type(error).__name__}: {error}") from error
+
+
+FILE_FAULTS = {
+    errno.ENOENT: ("there is no such file or folder", "check the path"),
+    errno.ENOTDIR: ("a part of the path is a file", "check the path"),
+    errno.EISDIR: ("this is a folder", "give a file"),
+    errno.EEXIST: ("the file is already there", "give another path"),
+    errno.ENAMETOOLONG: ("the name is too long", "give a shorter path"),
+    errno.ELOOP: ("its links lead in a circle", "give another path"),
+    errno.EACCES: ("permission denied", "change its permissions, or give another path"),
+    errno.EPERM: ("permission denied", "change its permissions, or give another path"),
+    errno.EROFS: ("the file system is read-only", "give a path that can be written"),
+}
+"""Error numbers of paths that a user mends: number -> (what is wrong, remedy)."""
+
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL_DISK_REMEDY = "free space, or give a folder on another disk"
+
+
+def file_error(error: OSError) -> UsageError | None:
+    """The user's error behind a failed call on a file; None where no user could mend it.
+
+    A full disk counts wherever it occurs. Other errors count where they name a path.
+    """
+    path = None if error.filename is None else os.fsdecode(error.filename)
+    if error.errno in FULL_DISK:
+        return UsageError("no space is left on the disk", file=path, remedy=FULL_DISK_REMEDY)
+    if path is None or error.errno not in FILE_FAULTS:
+        return None
+    message, remedy = FILE_FAULTS[error.errno]
+    return UsageError(message, file=path, remedy=remedy)

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.text import decoded
 
 Record = dict[str, Any]
 
 _PACKAGE = Path(__file__).parents[1]
+
+REMEDY = "mend or delete the line: a file of records holds one JSON object a line"
 
 
 def append(path: Path, records: Iterable[Record]) -> None:
@@ -32,18 +35,21 @@ def read(path: Path, *, whole: bool = False) -> Iterator[Record]:
             killed.
 
     Raises:
-        UsageError: a line is not a JSON object; names file and line.
+        UsageError: a line is not a JSON object in UTF-8; names file and line.
     """
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if whole and not line.endswith("\n"):
+    with path.open("rb") as file:
+        for number, content in enumerate(file, 1):
+            if whole and not content.endswith(b"\n"):
                 return
+            line = decoded(content, path, line=number).rstrip("\r\n")
             try:
                 record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise UsageError(f"not JSON: {error}", file=str(path), line=number) from error
+            except (ValueError, RecursionError) as error:
+                message = f"this line is not JSON: {getattr(error, 'msg', error)}"
+                raise UsageError(message, file=str(path), line=number, remedy=REMEDY) from error
             if not isinstance(record, dict):
-                raise UsageError("a record must be a JSON object", file=str(path), line=number)
+                message = "a record must be a JSON object"
+                raise UsageError(message, file=str(path), line=number, remedy=REMEDY)
             yield record
 
 

@@ -9,6 +9,7 @@ from types import UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.text import read_text
 
 Settings = TypeVar("Settings")
 
@@ -17,12 +18,14 @@ def load(path: Path, make: Callable[[Mapping[str, Any]], Settings]) -> Settings:
     """What `make` makes of a TOML file's table.
 
     Raises:
-        UsageError: the file is no TOML, or `make` refuses it; names the file.
+        UsageError: the file cannot be read or is no TOML, or `make` refuses it; names the file.
     """
+    text = read_text(path)
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(str(error), file=str(path), remedy="give a recipe in TOML") from error
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        remedy = "mend the recipe: it is a file in TOML"
+        raise UsageError(f"not TOML: {error}", file=str(path), remedy=remedy) from error
     try:
         return make(values)
     except UsageError as error:

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli.console import err, out, print_json, progress
-from kernelwright.cli.options import JsonOption
+from kernelwright.cli.checks import check_output_file
+from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
@@ -22,24 +23,41 @@ TargetArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path, typer.Option("--out", help="JSONL file of programs; the same command resumes it.")
+    Path,
+    typer.Option(*OUT_NAMES, help="The JSONL file of programs. The same command resumes the run."),
 ]
-MaxCallsOption = Annotated[int, typer.Option(min=1, max=20, help="Calls of the largest program.")]
+MaxCallsOption = Annotated[
+    int,
+    typer.Option(metavar="N", min=1, max=20, help="The number of calls of the largest program."),
+]
 LevelsOption = Annotated[
-    str, typer.Option(help="Numbers of calls to keep, e.g. 1,2,5.", show_default="all")
+    str,
+    typer.Option(
+        metavar="LEVELS",
+        help="The numbers of calls of programs to keep, as 1,2,5.",
+        show_default="all",
+    ),
 ]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Modules at once.", show_default="one a core")
+LimitOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="The number of programs after which to stop.",
+        show_default="no limit",
+    ),
 ]
-LimitOption = Annotated[int | None, typer.Option(min=1, help="Programs after which to stop.")]
 TimeoutOption = Annotated[
     float,
     typer.Option(
-        min=1.0, metavar="SECONDS", help="Of processor time, for a file's import and for a module."
+        min=1,
+        metavar="SECONDS",
+        help="The seconds of processor time for importing a file, and for a module.",
     ),
 ]
 SummaryOption = Annotated[
-    Path | None, typer.Option(help="JSONL file that the run's summary is added to.")
+    Path | None,
+    typer.Option(metavar="FILE", help="A JSONL file that the run's summary is added to."),
 ]
 
 
@@ -50,26 +68,30 @@ def command(
     levels: LevelsOption = "",
     workers: WorkersOption = None,
     limit: LimitOption = None,
-    timeout: TimeoutOption = 60.0,
+    timeout: TimeoutOption = 60,
     summary: SummaryOption = None,
     json: JsonOption = False,
 ) -> None:
     """Find modules, lower them, and write down the programs inside, each once."""
+    if (target.endswith(".py") or os.sep in target) and not Path(target).exists():
+        remedy = "give a Python file, a folder, a package or package.module:factory"
+        raise UsageError("there is no such file or folder", file=target, remedy=remedy)
+    check_output_file(file)
+    check_output_file(summary)
     from kernelwright.data.collect.run import Options, collect
 
     options = Options(
         max_calls=max_calls, levels=parse_levels(levels, max_calls), timeout_s=timeout
     )
-    num_workers = workers or len(os.sched_getaffinity(0))
-    with progress("collect") as say:
-        found = collect(target, file, options, num_workers=num_workers, limit=limit, say=say)
+    with progress("data collect") as say:
+        found = collect(target, file, options, num_workers=cores(workers), limit=limit, say=say)
     if summary is not None:
         record.append(summary, [{"record": "collect", **found}])
     if json:
         print_json(found)
     else:
         out.print(summary_table(found))
-        err.print(f"programs  {file}", markup=False, soft_wrap=True)
+        note(f"programs  {file}")
 
 
 def parse_levels(text: str, max_calls: int) -> tuple[int, ...]:

@@ -20,26 +20,25 @@ from kernelwright.bench.kernelbench import (
     write_kernels,
 )
 from kernelwright.bench.suite import Case, Run, run_suite
-from kernelwright.cli.console import Say, err, out, print_json, progress
-from kernelwright.cli.eval_options import (
-    BudgetOption,
-    ForOption,
-    JobsOption,
-    TimeoutOption,
-    search_options,
-)
+from kernelwright.cli.checks import check_folder, check_policies
+from kernelwright.cli.console import Say, note, out, print_json, progress
 from kernelwright.cli.options import (
+    FOREVER,
+    OUT_NAMES,
+    BudgetOption,
     Device,
     DeviceOption,
+    ForOption,
     JsonOption,
     Mode,
     ModeOption,
     Precision,
     PrecisionOption,
 )
+from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.policy.names import FORMS, TEACHER, are_policies
+from kernelwright.policy.names import DEFAULT, FORMS, are_policies
 from kernelwright.report.suite.page import (
     CROSS_CHECK,
     LINT,
@@ -52,32 +51,51 @@ from kernelwright.report.suite.task_sets import SETS, task_sets
 
 LINT_BUDGET_S, LINT_TIMEOUT_S = 6.0, 120.0
 LINT_JOBS = 8
-"""Processes that lint at once, where there are cores, however few run cases."""
+"""The number of processes that lint at once, where there are so many cores."""
 
-RootOption = Annotated[Path, typer.Option(help="A checkout of KernelBench.")]
-LevelsOption = Annotated[str, typer.Option(help="E.g. 1,2,3.")]
+RootOption = Annotated[Path, typer.Option(metavar="FOLDER", help="A checkout of KernelBench.")]
+LevelsOption = Annotated[str, typer.Option(metavar="LEVELS", help="The levels to run, as 1,2,3.")]
 OutOption = Annotated[
     Path,
-    typer.Option("--out", help="Folder of records, kernels and page; the same command resumes it."),
+    typer.Option(
+        *OUT_NAMES,
+        help="The folder of records, kernels and page. The same command resumes the run.",
+    ),
 ]
 PolicyOption = Annotated[
     str,
     typer.Option(
-        metavar="POLICY,..|FOLDER",
-        help=f"Who writes kernels: {FORMS}, several with commas, and the search; or files named"
-        " level_N_problem_N_sample_N_kernel.py, each judged as it is.",
+        metavar="POLICY,...|FOLDER",
+        help=f"The writers of the kernels, separated by commas: {FORMS}. Or a folder of kernels"
+        " that are judged as they are: level_1_problem_1_sample_0_kernel.py and so on.",
     ),
 ]
 SubsetOption = Annotated[
-    str, typer.Option(metavar="|".join(SETS), help="Tasks to run; the page has all three sets.")
+    str,
+    typer.Option(
+        metavar="|".join(SETS), help="The set of tasks to run. The page shows all three sets."
+    ),
 ]
-OnlyOption = Annotated[str, typer.Option(help="Tasks by level and number, e.g. 1/7,2/20.")]
+OnlyOption = Annotated[
+    str,
+    typer.Option(
+        metavar="TASKS",
+        help="The tasks to run, by level and number, as 1/7,2/20.",
+        show_default="all",
+    ),
+]
 AutotuneOption = Annotated[
-    bool, typer.Option("--max-autotune", help="Time torch.compile in that mode too: minutes each.")
+    bool,
+    typer.Option(
+        "--max-autotune",
+        help="Also time torch.compile with max-autotune, which takes minutes a task.",
+    ),
 ]
 CrossCheckOption = Annotated[
     bool,
-    typer.Option("--cross-check", help="KernelBench's own evaluator over the kernels (GPU only)."),
+    typer.Option(
+        "--cross-check", help="Also judge the kernels by KernelBench's own evaluator, on a GPU."
+    ),
 ]
 
 
@@ -85,15 +103,15 @@ def command(
     root: RootOption,
     levels: LevelsOption = "1,2,3",
     folder: OutOption = Path("out/kernelbench"),
-    policy: PolicyOption = TEACHER,
+    policy: PolicyOption = DEFAULT,
     subset: SubsetOption = "all",
     only: OnlyOption = "",
     max_autotune: AutotuneOption = False,
     cross_check: CrossCheckOption = False,
-    jobs: JobsOption = 4,
-    for_s: ForOption = 1e9,
-    timeout_s: TimeoutOption = 300.0,
-    budget_s: BudgetOption = 60.0,
+    jobs: CasesOption = 4,
+    for_s: ForOption = FOREVER,
+    timeout_s: TimeoutOption = 300,
+    budget_s: BudgetOption = 60,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = Mode.HYBRID,
@@ -102,6 +120,9 @@ def command(
     """Answer every task, time it against eager PyTorch and torch.compile, and write a page."""
     options = search_options(device, precision, mode, budget_s)
     is_search = are_policies(policy)
+    check_folder(folder)
+    if is_search:
+        check_policies(policy)
     run = Run(
         suite="kernelbench",
         policy=policy,
@@ -115,7 +136,7 @@ def command(
     tasks = find_tasks(root, parse_levels(levels), parse_places(only))
     if cross_check:
         _need_gpu()
-    with progress("kernelbench") as say:
+    with progress("eval kernelbench") as say:
         tasks = _of_subset(tasks, subset, folder / LINT, device, jobs, say)
         cases = tasks if is_search else with_samples(tasks, Path(policy))
         run_suite(run, cases, say)
@@ -127,7 +148,7 @@ def command(
         print_json({name: [asdict(each) for each in found] for name, found in suite.by_set.items()})
         return
     _print(suite)
-    err.print(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}", markup=False)
+    note(f"kernels  {folder / KERNELS}\nreport   {folder / PAGE}")
 
 
 def parse_levels(text: str) -> list[int]:

@@ -1,27 +1,28 @@
 """`kernelwright data build`: pairs of programs and kernels to train writers on."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from kernelwright.cli.console import err, out, print_json, progress
-from kernelwright.cli.options import JsonOption
+from kernelwright.cli.checks import check_file, check_folder
+from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores
 from kernelwright.core.record import Record
 
 RecipeArgument = Annotated[
-    Path, typer.Argument(metavar="RECIPE.toml", help="Parts, sources, proportions: docs/data.md.")
+    Path,
+    typer.Argument(
+        metavar="RECIPE.toml", help="The parts, sources and proportions, as docs/data.md says."
+    ),
 ]
 OutOption = Annotated[
-    Path, typer.Option("--out", help="Folder of the data set; the same command resumes it.")
-]
-WorkersOption = Annotated[
-    int | None, typer.Option(min=1, help="Processes at once.", show_default="one a core")
+    Path,
+    typer.Option(*OUT_NAMES, help="The folder of the data set. The same command resumes the run."),
 ]
 ParquetOption = Annotated[
-    bool, typer.Option("--parquet", help="Write Parquet files too (extra `train`).")
+    bool, typer.Option("--parquet", help="Write Parquet files too. This needs the extra `train`.")
 ]
 
 
@@ -33,21 +34,22 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Write pairs (program, plan and Triton code) with a data card, verified as the recipe says."""
-    from kernelwright.data.pairs.build import build
-    from kernelwright.data.pairs.recipe import Recipe
-
-    num_workers = workers or len(os.sched_getaffinity(0))
     with progress("data build") as say:
-        summary = build(Recipe.load(recipe), folder, num_workers, parquet=parquet, say=say)
+        check_file(recipe, "give a recipe in TOML: docs/data.md says what it holds")
+        check_folder(folder)
+        from kernelwright.data.pairs.build import build
+        from kernelwright.data.pairs.recipe import Recipe
+
+        summary = build(Recipe.load(recipe), folder, cores(workers), parquet=parquet, say=say)
     if json:
         print_json(summary)
     else:
         out.print(summary_table(summary))
-        err.print(f"data card  {folder / 'README.md'}", markup=False, soft_wrap=True)
+        note(f"data card  {folder / 'README.md'}")
 
 
 def summary_table(summary: Record) -> Table:
-    """Pairs by level, then what became of the others."""
+    """Count pairs by level, then the pairs that were left out, by reason."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(justify="right")
     table.add_column()

@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli.console import err, out, print_json, progress
+from kernelwright.cli.checks import check_files, check_folder, check_policies
+from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
+    OUT_NAMES,
     Device,
     DeviceOption,
     Grade,
@@ -19,6 +21,7 @@ from kernelwright.cli.options import (
     MaxTokensOption,
     Mode,
     ModeOption,
+    PolicyOption,
     Precision,
     PrecisionOption,
     SeedOption,
@@ -42,30 +45,56 @@ ProgramsOption = Annotated[
     list[Path] | None,
     typer.Option(
         metavar="JSONL",
-        help="Programs, or pairs for training; several files are compared.",
+        help="A file of programs, or of pairs for training. Several files are compared.",
         show_default="synthetic-v1",
     ),
 ]
 LevelsOption = Annotated[
-    str, typer.Option(help="E.g. 1,2,5,20,operators.", show_default="all there are")
+    str,
+    typer.Option(
+        metavar="LEVELS",
+        help="The levels to run, as 1,2,5,20,operators.",
+        show_default="all",
+    ),
 ]
 LimitOption = Annotated[
     int | None,
-    typer.Option(min=1, help="Programs of each suite and level.", show_default="all there are"),
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="The number of programs of each suite and level.",
+        show_default="all",
+    ),
 ]
 OutOption = Annotated[
     Path,
-    typer.Option("--out", help="Folder of answers, records and page; the same command resumes it."),
-]
-PolicyOption = Annotated[
-    str, typer.Option(metavar="SPEC", help="Who writes: teacher, hf:PATH, openai:URL#model ...")
+    typer.Option(
+        *OUT_NAMES,
+        help="The folder of answers, records and page. The same command resumes the run.",
+    ),
 ]
 LabelOption = Annotated[
     str | None,
-    typer.Option(help="The policy's name in records and tables.", show_default="as it is called"),
+    typer.Option(
+        metavar="NAME",
+        help="The name of the policy in records and tables.",
+        show_default="the policy as given",
+    ),
 ]
-SamplesOption = Annotated[int, typer.Option("-n", min=1, help="Answers to each program.")]
-TemperatureOption = Annotated[float, typer.Option(min=0.0, help="0: greedy.")]
+SamplesOption = Annotated[
+    int,
+    typer.Option(
+        "-n", "--samples", metavar="N", min=1, help="The number of answers to each program."
+    ),
+]
+TemperatureOption = Annotated[
+    float,
+    typer.Option(
+        metavar="NUMBER",
+        min=0.0,
+        help="The randomness of the draws; 0 writes the likeliest answer.",
+    ),
+]
 
 
 def command(
@@ -88,17 +117,23 @@ def command(
     workers: JudgesOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Have a policy answer programs, judge every answer, and write a page: exit code 3 where
-    failures of ours are left (run it again)."""
+    """Have a policy answer programs, judge every answer, and write a page.
+
+    The exit code is 3 where failures of ours are left: run the command again.
+    """
+    if samples > 1 and temperature == 0.0:
+        raise UsageError("greedy answers are all the same", remedy="give --temperature, e.g. 1.0")
+    selected = parse_levels(levels)
+    check_files(programs, "give a JSONL file of programs or pairs")
+    check_folder(folder)
+    check_policies(policy)
     from kernelwright.bench.answers import Asking
     from kernelwright.bench.problems import Selection, problems_of
     from kernelwright.bench.synthetic import Plan, examine
     from kernelwright.policy.policy import Sampling
     from kernelwright.search.policies import policy as policy_named
 
-    if samples > 1 and temperature == 0.0:
-        raise UsageError("greedy answers are all the same", remedy="give --temperature, e.g. 1.0")
-    selection = Selection(levels=parse_levels(levels), limit=limit)
+    selection = Selection(levels=selected, limit=limit)
     problems = problems_of(programs or [], selection)
     recipe = judging(device, precision, mode, grade, timing=timing)
     asking = Asking(
@@ -110,7 +145,7 @@ def command(
         mode=mode.value,
     )
     plan = Plan(asking=asking, recipe=recipe, out=folder, workers=workers)
-    with progress("synthetic") as say:
+    with progress("eval synthetic") as say:
         summary = examine(plan, problems, say)
     _show(write_examination(folder), folder, summary, json=json)
     raise typer.Exit(3 if summary["infra"] else 0)
@@ -136,9 +171,9 @@ def _show(found: Examination, folder: Path, summary: Record, *, json: bool) -> N
         print_json({"suites": suites, "gaps": gaps, "left": left})
     else:
         _print(found)
-        err.print(f"report  {folder / PAGE}", markup=False, soft_wrap=True)
+        note(f"report  {folder / PAGE}")
     if left:
-        err.print(f"{left} answers could not be judged", markup=False)
+        note(f"{left} answers could not be judged")
 
 
 def _print(found: Examination) -> None:

@@ -6,22 +6,20 @@ import typer
 
 from kernelwright.cli.options import Device, Mode, Precision
 
-JobsOption = Annotated[int, typer.Option(min=1, help="Processes at once.")]
-ForOption = Annotated[
-    float, typer.Option("--for", metavar="SECONDS", help="Begin no case after so many.")
+CasesOption = Annotated[
+    int,
+    typer.Option("--jobs", metavar="N", min=1, help="The number of cases that run at once."),
 ]
 TimeoutOption = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", help="One case may take.")
-]
-BudgetOption = Annotated[
-    float, typer.Option("--budget", metavar="SECONDS", help="Each search may take.")
+    float,
+    typer.Option("--timeout", metavar="SECONDS", help="The seconds that one case may take."),
 ]
 
 
 def search_options(
     device: Device, precision: Precision, mode: Mode, budget_s: float
 ) -> dict[str, str | float]:
-    """Of `optimize_target`, as JSON."""
+    """The options of `optimize_target`, as JSON."""
     return {
         "device": device.value,
         "precision": precision.value,

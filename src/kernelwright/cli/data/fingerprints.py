@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli.console import err, out, print_json, progress
-from kernelwright.cli.options import JsonOption
+from kernelwright.cli.checks import check_output_file
+from kernelwright.cli.console import note, out, print_json, progress
+from kernelwright.cli.options import OUT_NAMES, JsonOption
+from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 
 PathsArgument = Annotated[
@@ -20,25 +22,35 @@ PathsArgument = Annotated[
     ),
 ]
 OutOption = Annotated[
-    Path, typer.Option("--out", help="JSON file, for `avoid` under [quality] in recipes.")
+    Path,
+    typer.Option(*OUT_NAMES, help="The JSON file, for `avoid` under \\[quality] in recipes."),
 ]
-TimeoutOption = Annotated[float, typer.Option(min=1.0, metavar="SECONDS", help="For one file.")]
+TimeoutOption = Annotated[
+    float,
+    typer.Option(min=1, metavar="SECONDS", help="The seconds that one file may take."),
+]
 
 
 def command(
-    paths: PathsArgument, file: OutOption, timeout: TimeoutOption = 120.0, json: JsonOption = False
+    paths: PathsArgument, file: OutOption, timeout: TimeoutOption = 120, json: JsonOption = False
 ) -> None:
     """Write fingerprints of tasks, without their names, sizes and text."""
-    from kernelwright.data.fingerprints import fingerprints
+    with progress("data fingerprints") as say:
+        for path in paths:
+            if not path.exists():
+                remedy = "give Python files or folders of tasks"
+                raise UsageError("there is no such file or folder", file=str(path), remedy=remedy)
+        check_output_file(file)
+        from kernelwright.data.fingerprints import fingerprints
 
-    with progress("fingerprints") as say:
         found = fingerprints(paths, timeout_s=timeout, say=say)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json_format.dumps(found, indent=1) + "\n")
     if json:
         print_json(found)
     else:
         out.print(_table(found))
-        err.print(f"fingerprints  {file}", markup=False, soft_wrap=True)
+        note(f"fingerprints  {file}")
 
 
 def _table(found: Record) -> Table:

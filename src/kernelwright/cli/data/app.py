@@ -1,0 +1,41 @@
+"""`kernelwright data`: programs and pairs to train on."""
+
+from kernelwright.cli import verbs
+from kernelwright.cli.data import build, collect, fingerprints
+
+app = verbs.group(
+    "Make programs and pairs to train on.",
+    "data.md",
+    ("Collect the programs inside a package", "kernelwright data collect torch.nn -o nn.jsonl"),
+    ("Build pairs from a recipe", "kernelwright data build recipes/data/smoke.toml -o pairs"),
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Make programs and pairs to train on."""
+
+
+verbs.add(
+    app,
+    "build",
+    build.command,
+    "data.md",
+    ("Build pairs from a recipe", "kernelwright data build recipes/data/smoke.toml -o pairs"),
+)
+verbs.add(
+    app,
+    "collect",
+    collect.command,
+    "collect.md",
+    ("Collect from an installed package", "kernelwright data collect torch.nn -o nn.jsonl"),
+    ("Collect from a folder", "kernelwright data collect models -o models.jsonl --levels 1,2,5"),
+)
+verbs.add(
+    app,
+    "fingerprints",
+    fingerprints.command,
+    "csp-dag.md",
+    ("Note what tasks compute", "kernelwright data fingerprints tasks -o tasks.json"),
+)

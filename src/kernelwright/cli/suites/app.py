@@ -1,0 +1,62 @@
+"""`kernelwright eval`: benchmark suites through the whole product, as records."""
+
+from kernelwright.cli import verbs
+from kernelwright.cli.suites import corpus, kernelbench, modules, sampler, synthetic, throughput
+
+app = verbs.group(
+    "Run benchmark suites; the results are records.",
+    "kernelbench.md",
+    ("Run KernelBench", "kernelwright eval kernelbench --root KernelBench -o run"),
+    ("Run synthetic-v1", "kernelwright eval synthetic --policy embedded -o run"),
+    no_args_is_help=True,
+)
+verbs.add(
+    app,
+    "kernelbench",
+    kernelbench.command,
+    "kernelbench.md",
+    ("Run one level", "kernelwright eval kernelbench --root KernelBench --levels 1 -o run"),
+    (
+        "Judge a folder of kernels",
+        "kernelwright eval kernelbench --root KernelBench --policy kernels",
+    ),
+)
+verbs.add(
+    app,
+    "synthetic",
+    synthetic.command,
+    "eval-synthetic.md",
+    ("Measure the embedded model", "kernelwright eval synthetic --policy embedded -o run"),
+    (
+        "Draw several answers",
+        "kernelwright eval synthetic --policy embedded -n 8 --temperature 1.0 -o spread",
+    ),
+)
+verbs.add(
+    app,
+    "modules",
+    modules.command,
+    "architecture.md",
+    ("Optimize the modules of two factories", "kernelwright eval modules models:mlp models:block"),
+)
+verbs.add(
+    app,
+    "throughput",
+    throughput.command,
+    "verifier.md",
+    ("Measure the judge", "kernelwright eval throughput -o run"),
+)
+verbs.add(
+    app,
+    "corpus",
+    corpus.command,
+    "verifier.md",
+    ("Judge cheats and honest kernels", "kernelwright eval corpus -o corpus.jsonl"),
+)
+verbs.add(
+    app,
+    "synth",
+    sampler.command,
+    "csp-dag.md",
+    ("Measure the sampler at level 5", "kernelwright eval synth --level 5 -o sampler.jsonl"),
+)

@@ -1,0 +1,62 @@
+"""`kernelwright eval throughput`: the speed of the judge."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from kernelwright.cli.checks import check_folder
+from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.options import (
+    OUT_NAMES,
+    Device,
+    DeviceOption,
+    Grade,
+    GradeOption,
+    JsonOption,
+    JudgesOption,
+    TimingOption,
+)
+
+OutOption = Annotated[Path, typer.Option(*OUT_NAMES, help="A new folder for records.jsonl.")]
+ProgramsOption = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The number of programs of one call.")
+]
+CandidatesOption = Annotated[
+    int, typer.Option(metavar="N", min=1, help="The number of candidates of each program.")
+]
+
+
+def command(
+    folder: OutOption,
+    programs: ProgramsOption = 256,
+    candidates_each: CandidatesOption = 8,
+    workers: JudgesOption = None,
+    grade: GradeOption = Grade.RECYCLED,
+    timing: TimingOption = False,
+    device: DeviceOption = Device.AUTO,
+    json: JsonOption = False,
+) -> None:
+    """Measure how many candidates are judged a second, and where the time goes."""
+    with progress("eval throughput") as say:
+        check_folder(folder)
+        from kernelwright.bench.throughput import Plan, lines_of, measure
+
+        plan = Plan(
+            device=device.value,
+            grade=grade.value,
+            timing=timing,
+            programs=programs,
+            candidates_each=candidates_each,
+            num_workers=workers,
+        )
+        measured = measure(plan, folder, say)
+    if json:
+        print_json(measured)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for label, text in lines_of(measured):
+        table.add_row(label, Text(text))
+    out.print(table)

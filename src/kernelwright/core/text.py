@@ -1,0 +1,39 @@
+"""Text files that a user names: UTF-8, or an error with the line."""
+
+from pathlib import Path
+
+from kernelwright.core.errors import UsageError, file_error
+
+REMEDY = "save the file as UTF-8"
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file.
+
+    Raises:
+        UsageError: the file cannot be read, or a line of it is not UTF-8; names both.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise file_error(error) or error from error
+    return decoded(content, path)
+
+
+def decoded(content: bytes, path: Path, *, line: int = 1) -> str:
+    """Bytes of a file as text.
+
+    Args:
+        line: the number of the first line of `content` in the file.
+
+    Raises:
+        UsageError: a line is not UTF-8.
+    """
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line += content.count(b"\n", 0, error.start)
+        byte = content[error.start]
+        raise UsageError(
+            f"this line is not UTF-8: byte 0x{byte:02x}", file=str(path), line=line, remedy=REMEDY
+        ) from error
