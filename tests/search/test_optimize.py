@@ -387,9 +387,14 @@ def test_an_interrupted_call_raises_with_the_best_module(monkeypatch):
         assert torch.equal(stop.value.module(x), Scaled()(x))
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_writes_the_best_result_so_far(tmp_path, number):
-    """To the whole group of processes, as a terminal does."""
+@pytest.mark.parametrize(
+    ("number", "kill"),
+    [
+        (signal.SIGINT, "os.killpg(0, signal.SIGINT)"),  # as a terminal does
+        (signal.SIGTERM, "os.kill(os.getpid(), signal.SIGTERM)"),
+    ],
+)
+def test_a_signal_writes_the_best_result_so_far(tmp_path, number, kill):
     file, out = tmp_path / "flat.py", tmp_path / "out"
     file.write_text(TWO_PARTS)
     code = f"""
@@ -398,9 +403,10 @@ from kernelwright.search.optimize import optimize_target
 def stop(step):
     if step.best and not sent:
         sent.append(1)
-        os.killpg(0, {int(number)}) if {int(number)} == signal.SIGINT else os.kill(os.getpid(), {int(number)})
+        {kill}
 sent = []
-optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), device="cpu", policy="teacher", progress=stop)
+options = dict(device="cpu", policy="teacher", progress=stop)
+optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
 """
     done = subprocess.run(
         [sys.executable, "-c", code],
