@@ -41,7 +41,7 @@ def command(
     max_tokens: MaxTokensOption = 8192,
     seed: SeedOption = 0,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.PURE,
+    mode: ModeOption = Mode.HYBRID,
     json: JsonOption = False,
 ) -> None:
     """Print candidates for a program as a policy writes them: not verified, for reading."""

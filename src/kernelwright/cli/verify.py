@@ -62,7 +62,7 @@ def command(
     candidate: CandidateArgument,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.PURE,
+    mode: ModeOption = Mode.HYBRID,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
     advise: AdviseOption = None,
