@@ -33,7 +33,7 @@ def timed(candidate_ms, graph_ms=None):
 class TimingJudge(FakeJudge):
     """Answers with verdicts from a list."""
 
-    def verify(self, task, candidate, *, deadline):
+    def verify(self, task, candidate, **_options):
         self.asked.append(candidate.source)
         return next(self.answers)
 
@@ -95,22 +95,13 @@ def searched(answers, *, with_slower):
     return found, judge
 
 
-@pytest.mark.parametrize("with_slower", [False, True])
-def test_a_kernel_that_wins_as_a_graph_alone_is_kept_for_whoever_asks(with_slower):
-    found, _ = searched([timed(2.0, 0.7), timed(3.0, 0.5), timed(0.6)], with_slower=with_slower)
-    assert found.files.keys() == {"optimized.py"}
-    assert found.files["optimized.py"].startswith("# graphed")
-    assert found.result["graph"] == {"replayed_ms": 0.6, "launched_ms": 3.0}
-
-
-def test_where_pytorch_waits_for_no_launches_it_stays():
-    found, judge = searched([timed(2.0, 1.9)], with_slower=False)
-    assert len(judge.asked) == 1
-    assert found.result["graph"] is None
-    answers = [timed(2.0, 1.9), timed(3.0, 0.5), timed(0.6)]
-    found, _ = searched(answers, with_slower=True)
-    assert not found.files["optimized.py"].startswith("# graphed"), "as without"
-    assert found.result["slower"]["graph"]
+def test_a_kernel_that_does_not_win_alone_is_for_whoever_asks():
+    found, judge = searched([], with_slower=False)
+    assert found.files == {"optimized.py": "# the original\n"}
+    assert judge.asked == []
+    found, _ = searched([timed(3.0, 0.5), timed(0.6)], with_slower=True)
+    assert found.files["slower.py"].startswith("# graphed")
+    assert found.result["slower"]["graph"] == {"replayed_ms": 0.6, "launched_ms": 3.0}
 
 
 def test_no_graph_is_judged_where_nothing_waits():

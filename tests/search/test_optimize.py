@@ -1,11 +1,16 @@
 """The main job on CPU: what is written computes what the original computes."""
 
+import copy
 import importlib.util
+import math
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -15,7 +20,10 @@ import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.lowering import lower
-from kernelwright.search import optimize
+from kernelwright.search import optimize, wholes
+from kernelwright.search import search as searching
+from kernelwright.search.arguments import call_of, warn_of_weights
+from kernelwright.search.files import check_writable, write_result
 from kernelwright.search.target import depends_on_mode
 
 optimize_target = partial(optimize.optimize_target, policy="teacher")
@@ -67,6 +75,25 @@ def fused_operator(x0, x1):
     t1 = torch.tanh(t0)
     t2 = torch.softmax(t1, dim=1)
     return [t2]
+"""
+
+
+TWO_PARTS = """
+import torch
+
+
+def get_inputs():
+    x0 = torch.randn((9, 33), dtype=torch.float32)
+    x1 = torch.randn((8, 35), dtype=torch.float32)
+    return [x0, x1]
+
+
+def fused_operator(x0, x1):
+    t0 = torch.tanh(x0)
+    t1 = torch.softmax(t0, dim=1)
+    t2 = torch.exp(x1)
+    t3 = torch.softmax(t2, dim=1)
+    return [t1, t3]
 """
 
 
@@ -240,9 +267,46 @@ def test_a_right_kernel_that_is_not_worth_keeping_is_written_on_request(tmp_path
     assert "slower" not in optimize_target(str(file), out=out, device="cpu", budget_s=120)
     found = optimize_target(str(file), out=out, device="cpu", budget_s=120, with_slower=True)
     assert (found["num_triton"], found["verdict"]["code"]) == (0, "no_kernel")
+    assert found["outcome"]["cause"] == "not_faster"
     assert found["slower"]["verdict"]["accepted"]
     assert "@triton.jit" in (out / "slower.py").read_text()
     assert "@triton.jit" not in (out / "optimized.py").read_text()
+
+
+def test_where_no_kernel_is_kept_the_file_holds_the_original(tmp_path):
+    lone = MODEL.replace("y = torch.relu(self.linear(x)) * 0.5 + 1.0", "return self.linear(x)")
+    file, path, result = optimized(tmp_path, lone)
+    assert result["outcome"]["status"] == "unchanged"
+    assert result["launches"]["before"] == result["launches"]["after"]
+    ours, theirs = load(path).ModelNew(24), load(file).Model(24)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(3, 24)
+    assert torch.equal(ours(x), theirs(x)), "at any size, with gradients"
+
+
+def test_a_form_that_would_launch_more_is_not_kept_without_a_gpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(wholes, "saves", lambda _: False)
+    _, path, result = optimized(tmp_path, FLAT)
+    assert (result["outcome"]["status"], result["outcome"]["cause"]) == ("unchanged", "not_faster")
+    assert "estimate" in result["outcome"]["message"]
+    assert path.read_text() == FLAT
+
+
+def test_a_disk_that_fails_after_the_search_keeps_the_result_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(UsageError, match="kernelwright-result-") as error:
+        write_result(tmp_path / "taken", {"optimized.py": "x = 1\n"}, [{"record": "result"}])
+    (kept,) = tmp_path.glob("kernelwright-result-*")
+    assert str(kept) in error.value.remedy
+    assert {each.name for each in kept.iterdir()} == {"optimized.py", "records.jsonl"}
+
+
+def test_trying_the_folder_leaves_nothing_behind(tmp_path):
+    check_writable(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="cannot write to /proc/"):
+        check_writable(Path("/proc/nothere/out"))
 
 
 class Gate(nn.Module):
@@ -268,6 +332,96 @@ def test_a_module_keeps_its_interface_and_falls_back_elsewhere(monkeypatch):
             other = torch.randn(rows, 16)
             want, got = module(other, gate=other), ours(other, gate=other)
             assert torch.equal(want["y"], got["y"])
+
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x * 0.5, dim=-1)
+
+
+def test_a_tensor_or_named_tensors_stand_for_a_call():
+    x = torch.randn(2, 3)
+    assert call_of(Gate(), x, None) == ((x,), {})
+    assert call_of(Gate(), [x, x], None) == ((x, x), {})
+    assert call_of(Gate(), {"x": x, "gate": x}, None) == ((), {"x": x, "gate": x})
+    assert call_of(Gate(), {"y": x}, None) == (({"y": x},), {})
+    with pytest.raises(UsageError, match="example_inputs is a float"):
+        call_of(Gate(), 1.0, None)
+
+
+def test_a_forward_replaced_on_the_instance_is_what_is_optimized():
+    module, x = Scaled().eval(), torch.randn(4, 16)
+    module.forward = lambda x: torch.softmax(x * 3.0, dim=-1)
+    steps = []
+    ours = kernelwright.optimize(module, x, budget_s=120, policy="teacher", progress=steps.append)
+    assert ours.optimization["outcome"]["status"] == "optimized"
+    assert "3.0" in ours.optimization["source"]
+    assert "forward" not in vars(ours), "the kernels would never run"
+    with torch.no_grad():
+        assert torch.equal(ours(x), module(x)), "on a CPU, as replaced"
+        assert torch.equal(copy.deepcopy(ours)(x), module(x))
+    stages = [step.stage for step in steps]
+    assert stages[0] == "lowering"
+    assert "writing and judging kernels" in stages
+    assert all(step.budget_s == 120 for step in steps)
+    assert [step.spent_s for step in steps] == sorted(step.spent_s for step in steps)
+    assert "1 kernel saves" in steps[-1].best
+
+
+def test_weights_that_are_no_numbers_are_warned_of_by_name():
+    module = Gate()
+    module.norm.weight.data[3] = math.nan
+    with pytest.warns(UserWarning, match=r"parameter norm\.weight holds NaN"):
+        warn_of_weights(module)
+
+
+def test_an_interrupted_call_raises_with_the_best_module(monkeypatch):
+    def interrupted(*_args, **_options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(searching, "proposed", interrupted)
+    x = torch.randn(4, 16)
+    with pytest.raises(kernelwright.SearchInterrupted) as stop:
+        kernelwright.optimize(Scaled(), x, budget_s=60, policy="teacher")
+    with torch.no_grad():
+        assert torch.equal(stop.value.module(x), Scaled()(x))
+
+
+@pytest.mark.parametrize(
+    ("number", "kill"),
+    [
+        (signal.SIGINT, "os.killpg(0, signal.SIGINT)"),  # as a terminal does
+        (signal.SIGTERM, "os.kill(os.getpid(), signal.SIGTERM)"),
+    ],
+)
+def test_a_signal_writes_the_best_result_so_far(tmp_path, number, kill):
+    file, out = tmp_path / "flat.py", tmp_path / "out"
+    file.write_text(TWO_PARTS)
+    code = f"""
+import os, pathlib, signal
+from kernelwright.search.optimize import optimize_target
+def stop(step):
+    if step.best and not sent:
+        sent.append(1)
+        {kill}
+sent = []
+options = dict(device="cpu", policy="teacher", progress=stop)
+optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    *_, result = record.read(out / "records.jsonl")
+    assert result["outcome"]["cause"] == "interrupted"
+    assert result["interrupted_by"] == number.name
+    assert result["outcome"]["status"] == "optimized"
+    assert "@triton.jit" in (out / "optimized.py").read_text()
 
 
 def test_a_module_that_moves_statistics_is_not_captured_twice():

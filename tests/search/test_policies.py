@@ -60,3 +60,18 @@ def test_a_model_that_is_not_there(spec):
 def test_sampling_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(UsageError, match="cannot sample"):
         Sampling(**wrong)
+
+
+def test_of_several_policies_the_later_ones_write_what_is_left(server):
+    """The teacher writes first; the model is asked where an answer is missing."""
+    model = f"openai:{server.url}#{server.replying('no code')}"
+    both = policy(f"teacher,{model}")
+    assert both.name == f"teacher,{model}"
+    wanted = request(dim=1)
+    teachers = policy("teacher").write([wanted], samples=2, sampling=Sampling())[0]
+    lone = request("cumprod", dim=1)
+    assert policy("teacher").write([lone], samples=1, sampling=Sampling()) == [[]]
+    found = both.write([wanted, lone], samples=1, sampling=Sampling())
+    assert [answers[0].candidate is None for answers in found] == [False, True]
+    (answers,) = both.write([wanted], samples=1, sampling=Sampling())
+    assert answers == teachers[:1]

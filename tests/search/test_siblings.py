@@ -8,9 +8,10 @@ from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.search import search as searching
 from kernelwright.search.search import Search
 from kernelwright.search.siblings import kind
+from kernelwright.timing import deadline
+from kernelwright.timing.deadline import Budget
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.program_task import program_task
 
@@ -25,6 +26,9 @@ class Judge:
     on_gpu, trusted = True, True
     rules = SimpleNamespace(mode="hybrid", precision=Precision.STRICT)
 
+    def rest(self):
+        pass
+
     def __init__(self) -> None:
         self.now_s, self.num_screened = 0.0, 0
 
@@ -34,7 +38,7 @@ class Judge:
     def agrees(self, task, other):
         return True
 
-    def screen(self, _task, candidates):
+    def screen(self, _task, candidates, **_options):
         self.now_s += 10.0
         self.num_screened += 1
         found = Verdict(
@@ -52,9 +56,9 @@ class Judge:
 
 def searched(program: Program, monkeypatch):
     judge = Judge()
-    monkeypatch.setattr(searching, "worked_s", lambda: 0.0)
-    monkeypatch.setattr(searching, "time", SimpleNamespace(monotonic=lambda: judge.now_s))
-    search = Search(judge, begin_s=0.0, budget_s=600.0, say=print, end_s=5.0)
+    monkeypatch.setattr(deadline, "worked_s", lambda: 0.0)
+    monkeypatch.setattr(deadline, "time", SimpleNamespace(monotonic=lambda: judge.now_s))
+    search = Search(judge, budget=Budget.start(600.0, wall_s=8.0))
     return judge, search.variants(program, program_task(program))[-1]
 
 

@@ -187,6 +187,9 @@ class ForkServer:
         except OSError as error:
             self._end_server()
             raise GuestLost(f"the fork server does not answer: {error}") from error
+        except KeyboardInterrupt:
+            self._end_server()  # its answer would be taken for the answer to the next request
+            raise
         if not isinstance(answer, dict) or not answer:
             self._end_server()
             raise GuestLost("the fork server has ended")
@@ -219,6 +222,7 @@ class ForkServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=(self._root / "server.log").open("wb"),
+                start_new_session=True,  # Ctrl-C is for us: what is right so far is still judged
             )
         self._control = ours
         try:
@@ -226,6 +230,9 @@ class ForkServer:
         except OSError as error:
             self._end_server()
             raise InfraError(f"the fork server does not start: {error}") from error
+        except KeyboardInterrupt:
+            self._end_server()
+            raise
         if not ready:
             self._end_server()
             log = (self._root / "server.log").read_text(errors="replace")[-2_000:]

@@ -43,6 +43,33 @@ class Teacher:
         return [_as_answer(candidate) for candidate in found]
 
 
+class Several:
+    """Policies in a row: each writes what those before it left of the wanted answers."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self._policies = policies
+        self.name = ",".join(each.name for each in policies)
+
+    def write(
+        self, requests: Sequence[Request], *, samples: int, sampling: Sampling
+    ) -> list[list[Answer]]:
+        """As `Policy.write`; a policy is asked for those requests alone that want answers."""
+        answers: list[list[Answer]] = [[] for _ in requests]
+        for writer in self._policies:
+            short = [i for i, found in enumerate(answers) if len(found) < samples]
+            if not short:
+                break
+            written = writer.write([requests[i] for i in short], samples=samples, sampling=sampling)
+            for i, found in zip(short, written, strict=True):
+                answers[i] = (answers[i] + found)[:samples]
+        return answers
+
+    def release(self) -> None:
+        """As `Policy.release`."""
+        for writer in self._policies:
+            writer.release()
+
+
 def architecture() -> str:
     """What kernels are written for: the GPU's, as "sm_90"."""
     import torch
@@ -54,11 +81,14 @@ def architecture() -> str:
 
 
 def policy(spec: str) -> Policy:
-    """The policy that a user names; a model is loaded.
+    """The policy that a user names, or several with commas; a model is loaded.
 
     Raises:
         UsageError: no policy has that name, or it cannot be used.
     """
+    names = [name.strip() for name in spec.split(",")]
+    if len(names) > 1:
+        return Several([policy(name) for name in names])
     if spec == TEACHER:
         return Teacher()
     if spec == EMBEDDED or spec.startswith(PATH):

@@ -110,11 +110,11 @@ class Sources:
         is_wanted = bool(programs) and to_text(programs[0]) not in self._answers
         if not is_wanted or not (self._models or self._unloaded):
             return
-        begin_s = worked_s()
-        self._models += [policy(name) for name in self._unloaded]
-        self._unloaded.clear()
-        if for_s is not None:
-            for_s -= worked_s() - begin_s
+        if self._unloaded:
+            begin_s = worked_s()
+            self._models += [policy(name) for name in self._unloaded]
+            self._unloaded.clear()
+            for_s = for_s and max(for_s - (worked_s() - begin_s), 0.0)
         new = {to_text(program): program for program in programs}
         new = {text: program for text, program in new.items() if text not in self._answers}
         requests = [

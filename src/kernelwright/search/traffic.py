@@ -24,6 +24,15 @@ def kernel_launches(candidate: Candidate) -> int:
     return max(len(candidate.plan), 1)
 
 
+def launches_added(calls: Iterable[Call], candidate: Candidate) -> int:
+    """Kernels that a candidate launches beyond PyTorch's for the same calls. How many PyTorch
+    launches for a call without an operator record (a recurrent layer, say) is unknown: then a
+    candidate is taken to launch no more."""
+    calls = list(calls)
+    added = kernel_launches(candidate) - eager_launches(calls)
+    return min(added, 0) if any(call.is_extern for call in calls) else added
+
+
 def moved_bytes(program: Program, candidate: Candidate) -> int:
     """Of the parts that the plan cuts the program into, each of which reads what it is given and
     writes what it makes once. A plan without parts makes one of all calls; one whose parts are none

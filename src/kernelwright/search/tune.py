@@ -10,7 +10,7 @@ from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.program import Program
 from kernelwright.search.sources import Sources, Unread, Writers
-from kernelwright.search.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
+from kernelwright.search.traffic import eager_bytes, launches_added, moved_bytes
 from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import stage
@@ -198,6 +198,6 @@ def _lightest(
     saved = eager_bytes(program, program.calls) - moved_bytes(program, candidates[best])
     if must_win and saved <= 0:
         return None, "stays PyTorch: no memory traffic to save (estimate)", 0.0
-    if must_win and kernel_launches(candidates[best]) > eager_launches(program.calls):
-        return None, "stays PyTorch: it launches fewer kernels (estimate)", 0.0
+    if must_win and launches_added(program.calls, candidates[best]) > 0:
+        return None, "stays PyTorch: PyTorch launches fewer kernels (estimate)", 0.0
     return best, f"saves {saved:,} bytes of memory traffic (estimate)", float(max(saved, 1))

@@ -15,6 +15,7 @@ from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
 from kernelwright.search.graphed import waits_for_launches
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
+from kernelwright.search.traffic import eager_launches, launches_added
 from kernelwright.search.variant import Variant, Whole
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify.judge import Judge
@@ -234,8 +235,11 @@ class Wholes:
 def saves(variant: Variant) -> bool:
     """By the estimate the variant launches fewer kernels or moves fewer bytes than the original,
     and no more of the other."""
-    launches, moved = (traffic_record(variant)[key] for key in ("launches", "bytes"))
-    changes: list[int] = [each["after"] - each["before"] for each in (launches, moved)]
+    moved = traffic_record(variant)["bytes"]
+    chosen = [variant.tuned[i] for i in variant.chosen]
+    launches = eager_launches(variant.program.calls) - eager_launches(variant.original.calls)
+    launches += sum(launches_added(t.fragment.program.calls, t.best) for t in chosen if t.best)
+    changes: tuple[int, int] = (launches, moved["after"] - moved["before"])
     return max(changes) <= 0 and min(changes) < 0
 
 

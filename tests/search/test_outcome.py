@@ -1,0 +1,117 @@
+"""What is said at the end of a search: status, cause, sentences and counts."""
+
+from dataclasses import replace
+
+import pytest
+from test_settle import ORIGINAL, variant, verdict
+
+from kernelwright.core.verdict import Code, Stage
+from kernelwright.policy.answer import Malformed
+from kernelwright.search.outcome import Ended, outcome_record
+from kernelwright.search.sources import Unread
+from kernelwright.search.variant import Whole
+
+NONE = replace(verdict(None), stage=Stage.STATIC, code=Code.NO_KERNEL, message="no kernel is kept")
+
+
+def fragments(verdicts=(), *, winner=None, **options):
+    """A form of one fragment whose candidates had these verdicts."""
+    form = variant("contiguous", (1.0,))
+    candidates = form.tuned[0].candidates * len(verdicts)
+    tuned = replace(
+        form.tuned[0],
+        verdicts=tuple(verdicts),
+        candidates=candidates,
+        winner=winner,
+        **options,
+    )
+    chosen = () if winner is None else (0,)
+    return replace(form, tuned=(tuned,), chosen=chosen)
+
+
+def ended(form, whole_verdict=NONE, **options):
+    facts = {
+        "whole": Whole(form, ORIGINAL, whole_verdict),
+        "searched": [form],
+        "tuned": form.tuned,
+        "refused": [],
+        "left_out": [],
+        "is_interrupted": False,
+        "on_gpu": True,
+        "budget_s": 60.0,
+    }
+    return outcome_record(Ended(**facts | options))
+
+
+def test_a_win_is_told_with_interval_cases_and_kernels():
+    found = replace(verdict(1.0), speedup_interval=(1.85, 2.15), cases=("a", "b"))
+    told = ended(fragments([found], winner=0), found)
+    assert (told["status"], told["cause"]) == ("optimized", None)
+    assert told["message"] == (
+        "2.00x the speed of PyTorch (95%: 1.85 to 2.15), correct in 2 cases, 1 of 3 operators in"
+        " 1 kernel."
+    )
+
+
+def test_without_a_gpu_a_win_is_an_estimate():
+    found = replace(verdict(1.0), times={}, cases=("a",))
+    told = ended(fragments([found], winner=0), found, on_gpu=False)
+    assert "Nothing was timed" in told["message"]
+    assert "By the estimate" in told["message"]
+
+
+def test_right_but_not_faster_is_told_with_the_times():
+    told = ended(fragments([verdict(2.5)]))
+    assert told["cause"] == "not_faster"
+    assert "takes 2.5 ms and PyTorch 2 ms (measured)" in told["message"]
+    told = ended(fragments([verdict(2.5)], reason="stays PyTorch: no traffic"), on_gpu=False)
+    assert told["cause"] == "not_faster"
+    assert "estimate" in told["message"]
+    assert "measured" not in told["message"]
+
+
+def test_wrong_candidates_are_counted_by_reason_and_those_cut_off_apart():
+    late = Unread(origin="m", reason=Malformed.OUT_OF_TIME, message="")
+    unread = (late, replace(late, reason="no_code"))
+    told = ended(fragments([verdict(None)] * 2, unread=unread))
+    assert told["cause"] == "all_wrong"
+    assert told["candidates"] == {
+        "tried": 4, "right": 0, "wrong": 3, "cut_off": 1,
+        "reasons": {"wrong_values": 2, "no_code": 1},
+    }  # fmt: skip
+    assert "3 wrong (wrong values 2, no code 1), 1 cut off by the clock" in told["message"]
+
+
+def test_nothing_to_fuse_names_the_operators():
+    told = ended(replace(fragments(), tuned=(), chosen=()), tuned=())
+    assert told["cause"] == "nothing_to_fuse"
+    assert "exp, relu, tanh" in told["message"]
+    assert told["fragments"] == {"proposed": 0, "tried": 0}
+
+
+def test_a_budget_that_ends_first_is_told_with_counts():
+    told = ended(replace(fragments([verdict(2.5)]), num_untried=2))
+    assert told["cause"] == "out_of_time"
+    assert "The budget of 60 s ended before 2 of 3 fragments were tried." in told["message"]
+    assert told["left_out"]
+    told = ended(fragments(num_cut_off=2))
+    assert told["cause"] == "out_of_time"
+    assert told["left_out"] == ["2 candidates were cut off by the clock."]
+
+
+def test_a_whole_that_is_rejected_says_why():
+    form = fragments([verdict(1.0)])
+    refused = Whole(form, "", replace(verdict(None), message="y differs"))
+    told = ended(form, refused=[refused])
+    assert told["cause"] == "all_wrong"
+    assert "(wrong_values): y differs." in told["message"]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_an_interruption_is_the_cause_whatever_is_kept(is_kept):
+    form = fragments([verdict(1.0)], winner=0 if is_kept else None)
+    found = verdict(1.0) if is_kept else NONE
+    told = ended(form, found, is_interrupted=True)
+    assert told["cause"] == "interrupted"
+    assert told["status"] == ("optimized" if is_kept else "unchanged")
+    assert told["message"].startswith("The search was interrupted when 1 of 1 fragment")
