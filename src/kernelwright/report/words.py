@@ -45,6 +45,8 @@ OUTCOMES = {
 }
 """Codes of verdicts, of unreadable answers and of benchmark cases."""
 
+ANSWER = "answer: "
+
 CHECKS = {
     "static rules": "The source follows the static rules.",
     "compiles for sm_90": "The kernels compile for NVIDIA Hopper GPUs (sm_90).",
@@ -98,6 +100,12 @@ _TIME_OVER = re.compile(r"(?P<seconds>[\d.]+) s were over: some cases were not r
 def outcome(code: str) -> str:
     """A code in words; an unknown one without its underscores."""
     return OUTCOMES.get(code, code.replace("_", " "))
+
+
+def answer(reason: str) -> str:
+    """As `outcome`, where "answer: " before the code says that the answer holds no candidate."""
+    code = reason.removeprefix(ANSWER)
+    return reason[: len(reason) - len(code)] + outcome(code)
 
 
 def meaning(code: str) -> str:
