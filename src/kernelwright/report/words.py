@@ -92,6 +92,7 @@ FAMILIES = {
 }
 
 _CASE = re.compile(r"(?P<variant>.*)/(?P<family>[^/]*)/seed \d+/(?:nan|finite) poison")
+_IN_CASE = re.compile(r"\[case (?P<row>one of \d+ in a row, the first )?(?P<name>[^\]]*)\]")
 _SHAPES = re.compile(r"(?:\d+(?:x\d+)*|scalar)(?: (?:\d+(?:x\d+)*|scalar))*")
 _HINT = re.compile(r"line \d+: ")
 _TIME_OVER = re.compile(r"(?P<seconds>[\d.]+) s were over: some cases were not run")
@@ -138,6 +139,11 @@ def case(name: str) -> str:
     else:
         where = variant
     return f"{where}: {FAMILIES.get(family, family.replace('_', ' '))}"
+
+
+def message(text: str) -> str:
+    """The text with the case at its end in words."""
+    return _IN_CASE.sub(lambda m: f"({m['row'] or ''}{case(m['name'])})", text)
 
 
 def notes(advice: Iterable[str]) -> list[str]:

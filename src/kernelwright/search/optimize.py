@@ -163,7 +163,8 @@ def search_target(
     files = {"optimized.py": whole.source}
     result = result_record(target.name, whole, spent)
     result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
-    if beside_compile:
+    if beside_compile and judge.on_gpu:
+        say("timing torch.compile beside the result")
         left_s = min(search.left_s(), end_s - time.monotonic())
         result |= compile_fields(whole, target.task, judge, for_s=left_s)
     if slower is not None:

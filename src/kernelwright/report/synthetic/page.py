@@ -200,7 +200,8 @@ def failures(cases: Sequence[Record]) -> Rows:
     for samples in by_program(cases):
         wrong = [case for case in samples if not case["correct"]]
         if wrong:
-            why = f"{words.outcome(wrong[0]['code'])}: {wrong[0]['message'][:MESSAGE_LIMIT]}"
+            message = words.message(wrong[0]["message"])[:MESSAGE_LIMIT]
+            why = f"{words.outcome(wrong[0]['code'])}: {message}"
             counted = f"{len(wrong)} of {len(samples)}"
             rows.append((wrong[0]["name"], counted, " ".join(wrong[0]["operators"]), why))
     return rows

@@ -186,7 +186,7 @@ def _judged(line: Record, text: str, name: str) -> Judged:
     verdict = line["verdict"]
     outcome, message = "no candidate in it", ""
     if verdict is not None:
-        outcome, message = words.outcome(verdict["code"]), str(verdict["message"])
+        outcome, message = words.outcome(verdict["code"]), words.message(verdict["message"])
         if verdict["accepted"]:
             speedup = verdict.get("speedup")
             outcome = f"accepted, {factor(speedup)}" if speedup else "accepted"
