@@ -138,6 +138,21 @@ def test_the_verdict_is_told_in_words(run_of):
         assert raw not in shown
 
 
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("rms 0.6 [case base/spikes/seed 7/nan poison]",
+         "rms 0.6 (the sizes given: a few very large values)"),
+        ("x [case one of 5 in a row, the first 3x4 scalar/plain/seed 7/finite poison]",
+         "x (one of 5 in a row, the first inputs of 3x4, scalar: ordinary values)"),
+        ("x [case other weights/plain/seed 7/finite poison]", "x (other weights: ordinary values)"),
+        ("index [0] of a list", "index [0] of a list"),
+    ],
+)  # fmt: skip
+def test_the_case_of_a_message_is_told_in_words(raw, shown):
+    assert words.message(raw) == shown
+
+
 def test_every_short_name_has_words():
     assert set(Code) <= words.OUTCOMES.keys()
     assert set(GUARDS) == words.GUARDS.keys()

@@ -1,12 +1,25 @@
 """The page driven in headless Chromium; skipped, with the reason, where there is none."""
 
+import re
 import shutil
 
+import drawn
 import pytest
 from rl_records import write_rl
-from runs import gpu_run
+from runs import cpu_run, gpu_run, unchanged_run
+from test_suite_scores import CASES, case, wrong
+from test_suite_scores import RUN as SUITE
+from test_synthetic_page import GREEDY
+from test_synthetic_page import RUN as EXAMINATION
 
-from kernelwright.report.training.page import write_training
+from kernelwright.core import record
+from kernelwright.report.page import render
+from kernelwright.report.programs.census import read_census
+from kernelwright.report.programs.coverage import space_of
+from kernelwright.report.programs.page import write_page
+from kernelwright.report.suite.page import write_suite
+from kernelwright.report.synthetic.page import write_examination
+from kernelwright.report.training.page import write_comparison, write_training
 from kernelwright.report.training.run import read_training
 
 pytestmark = pytest.mark.skipif(
@@ -86,15 +99,6 @@ def test_zoom_changes_the_picture(opened):
     assert one(opened, "#graph").size["width"] > width
 
 
-def test_nothing_sticks_out_of_a_narrow_window(opened):
-    opened.set_window_size(500, 900)
-    wide = opened.execute_script(
-        "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
-    )
-    opened.set_window_size(1200, 900)
-    assert not wide
-
-
 def test_the_console_stays_empty(opened):
     assert opened.get_log("browser") == []
 
@@ -135,11 +139,170 @@ def test_a_click_on_an_audit_shows_its_source(trained):
     assert not asked.is_displayed()
 
 
-def test_a_training_page_fits_a_narrow_window_and_says_nothing_to_the_console(trained):
-    trained.set_window_size(500, 900)
-    wide = trained.execute_script(
-        "return document.documentElement.scrollWidth > document.documentElement.clientWidth"
+def written(folder, kind):
+    """A page of a kind, with names and texts as long as they come."""
+    if kind.startswith("run"):
+        return _run_page(folder, kind)
+    if kind == "suite":
+        long = "_".join(["ConvTranspose2d", "BatchNorm", "LeakyReLU", "GlobalAvgPool", "Softmax"])
+        lost = wrong(9, name=f"9_{long}", message=f"no end within 300 s: {'x' * 400}", code="infra")
+        timed = case(8, 1.0, 2.0, 1.5, name=f"8_{long}", algebra=["pool_of_convolution"] * 3)
+        record.append(folder / "records.jsonl", [SUITE, *CASES, timed, lost])
+        write_suite(folder)
+        return folder / "report.html"
+    if kind == "synthetic":
+        record.append(folder / "records.jsonl", [EXAMINATION, *GREEDY])
+        write_examination(folder)
+        return folder / "report.html"
+    if kind == "programs":
+        census, headers = read_census([drawn.write(folder / "drawn.jsonl")])
+        write_page(census, space_of(headers), "drawn.jsonl", folder / "stats.html")
+        return folder / "stats.html"
+    first = read_training(write_rl(folder / "first"))
+    if kind == "training":
+        return write_training(first)
+    return write_comparison([first, read_training(write_rl(folder / "second"))])
+
+
+def _run_page(folder, kind):
+    records = {"run on a GPU": gpu_run, "run on a CPU": cpu_run, "unchanged run": unchanged_run}[
+        kind.removeprefix("run: ")
+    ]()
+    records[-1]["verdict"]["cases"] = [f"base/plain/seed {i}/nan poison" for i in range(9)]
+    record.append(folder / "records.jsonl", records)
+    render(folder / "records.jsonl", folder / "report.html")
+    return folder / "report.html"
+
+
+KINDS = {
+    "run: run on a GPU": ("overview", "kernels", "candidates", "verdict"),
+    "run: run on a CPU": ("overview", "verdict"),
+    "run: unchanged run": ("overview", "kernels", "candidates", "verdict"),
+    "suite": ("",),
+    "synthetic": ("",),
+    "programs": ("",),
+    "training": ("",),
+    "comparison": ("",),
+}
+"""Kinds of pages, with their sections."""
+
+
+def shown_at(driver, width, scheme):
+    """Make the window as wide as this, and the page light or dark."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+
+
+@pytest.fixture
+def emulated(browser):
+    yield browser
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+STICKING_OUT = """
+const out = [];
+const wide = document.documentElement.scrollWidth > innerWidth;
+if (wide) out.push("the page is " + document.documentElement.scrollWidth + " px wide");
+for (const card of document.querySelectorAll(".card, .tile"))
+  for (const inner of card.querySelectorAll("*")) {
+    const box = inner.getBoundingClientRect();
+    const scrolls = inner.closest(".scroll, .picture, pre");
+    if (box.width && !scrolls && box.right > card.getBoundingClientRect().right + 1)
+      out.push(inner.tagName + " " + inner.textContent.slice(0, 40));
+  }
+return out;
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_sticks_out_of_a_page_or_a_card(emulated, tmp_path, kind):
+    page = written(tmp_path, kind).as_uri()
+    for width in (390, 1280):
+        for scheme in ("light", "dark"):
+            shown_at(emulated, width, scheme)
+            for section in KINDS[kind]:
+                emulated.get("about:blank")
+                emulated.get(f"{page}#{section}" if section else page)
+                emulated.execute_script(
+                    "for (const each of document.querySelectorAll('details')) each.open = true"
+                )
+                assert emulated.execute_script(STICKING_OUT) == [], (width, scheme, section)
+    assert emulated.get_log("browser") == []
+
+
+def test_light_and_dark_have_text_that_can_be_read(emulated, tmp_path):
+    emulated.get(written(tmp_path, "run: run on a GPU").as_uri())
+    seen = set()
+    for scheme in ("light", "dark"):
+        shown_at(emulated, 1280, scheme)
+        text = one(emulated, "#headline").value_of_css_property("color")
+        card = one(emulated, ".tile").value_of_css_property("background-color")
+        assert contrast(text, card) > 7
+        note = one(emulated, ".note").value_of_css_property("color")
+        assert contrast(note, card) > 4.5
+        seen.add(card)
+    assert len(seen) == 2
+
+
+def contrast(one_color, other):
+    """The ratio of WCAG 2, from 1 to 21, of two opaque colours as browsers print them."""
+
+    def luminance(color):
+        parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    low, high = sorted(map(luminance, (one_color, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_an_unchanged_run_has_a_neutral_badge(emulated, tmp_path):
+    emulated.get(written(tmp_path, "run: unchanged run").as_uri())
+    badge = one(emulated, ".badges .badge")
+    assert badge.text == "Unchanged"
+    assert badge.get_attribute("class").split() == ["badge"]
+    assert one(emulated, "#headline").text == "Unchanged"
+    assert every(emulated, ".bad") == []
+
+
+def test_torch_compile_has_a_bar_between_eager_and_optimized(emulated, tmp_path):
+    emulated.get(written(tmp_path, "run: run on a GPU").as_uri())
+    shown_at(emulated, 1280, "light")
+    labels = [label.text for label in every(emulated, ".bars dt")]
+    assert labels[-3:] == ["PyTorch", "torch.compile", "optimized"]
+    eager, compiled, ours = (bar.size["width"] for bar in every(emulated, ".bars .bar")[-3:])
+    assert eager > compiled > ours
+    assert one(emulated, "#headline").text == "2.10x (95%: 2.05 to 2.16)"
+
+
+def test_the_table_of_a_suite_sorts_by_number_and_by_name(emulated, tmp_path):
+    emulated.get(written(tmp_path, "suite").as_uri())
+    shown_at(emulated, 1280, "light")
+
+    def names():
+        return [cell.text.split("_")[0] for cell in every(emulated, "#tasks td:first-child")]
+
+    over_eager = next(
+        head for head in every(emulated, "#tasks th button") if head.text == "over eager"
     )
-    trained.set_window_size(1200, 900)
-    assert not wide
-    assert trained.get_log("browser") == []
+    over_eager.click()
+    assert names() == ["L1/4", "L1/3", "L1/1", "L1/2", "L1/8", "L1/5", "L1/9"]
+    over_eager.click()
+    assert names()[-2:] == ["L1/5", "L1/9"], "tasks without a time stay last"
+    assert names()[0] in ("L1/1", "L1/2", "L1/8")
+    one(emulated, "#tasks th button").click()
+    assert names() == sorted(names())
+
+
+def test_the_table_of_a_suite_shows_every_column(emulated, tmp_path):
+    emulated.get(written(tmp_path, "suite").as_uri())
+    shown_at(emulated, 1280, "light")
+    box = one(emulated, ".scroll:has(#tasks)")
+    assert box.get_property("scrollWidth") <= box.get_property("clientWidth")
+    shown_at(emulated, 390, "light")
+    assert box.get_property("scrollWidth") <= box.get_property("clientWidth")
+    row = one(emulated, "#tasks tbody tr")
+    assert len({cell.rect["y"] for cell in every(row, "td") if cell.is_displayed()}) > 3

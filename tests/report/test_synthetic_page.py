@@ -150,7 +150,11 @@ def test_a_gap_has_an_interval_and_is_taken_level_by_level():
 def test_rows_say_what_is_published_and_leave_out_what_was_not_measured():
     levels = level_scores(GREEDY)
     assert answers(levels)[1][-1] == "86.8 / 32.1"
-    assert [row[0] for row in reasons(levels)] == ["reason", "wrong_values", "answer: cut_off"]
+    assert [row[0] for row in reasons(levels)] == [
+        "reason",
+        "wrong values",
+        "answer: cut off before its end",
+    ]
     assert len(speeds(levels)) == 3
     assert speeds(level_scores([right(1)])) == []
     assert diversity(levels) == []
@@ -158,7 +162,7 @@ def test_rows_say_what_is_published_and_leave_out_what_was_not_measured():
 
 def test_failures_are_programs_with_the_first_reason():
     sampled = [right(1), wrong(1, sample=1, message="rows"), wrong(1, sample=2), right(2)]
-    assert failures(sampled)[1:] == [("set/L1/1", "2 of 3", "relu", "wrong_values: rows")]
+    assert failures(sampled)[1:] == [("set/L1/1", "2 of 3", "relu", "wrong values: rows")]
 
 
 def test_the_page_names_every_suite_and_their_difference(tmp_path):

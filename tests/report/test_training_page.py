@@ -108,7 +108,7 @@ def test_steps_without_a_reward_or_a_verdict_have_no_value(tmp_path):
     lost["groups"] = {"mixed": 0, "all_right": 0, "all_wrong": 0}
     found = made(tmp_path / "one", [part(), step(1) | lost])
     rows = {name: cells for name, *cells in ending_rows(found)}
-    assert rows["failures of ours"] == ["95.3%", "95.3%"]
+    assert rows["failures of the tool"] == ["95.3%", "95.3%"]
     assert rows["reward, mean"] == ["", ""]
     assert "Reward" not in {each.title for each in charts(found)}
     tags_of(page(found))

@@ -120,6 +120,18 @@ def test_a_process_that_dies_gives_its_last_line(task):
     )
 
 
+def test_an_interruption_keeps_the_result(task, monkeypatch):
+    def interrupted(process, *_, **__):
+        started.append(process)
+        raise KeyboardInterrupt
+
+    started = []
+    monkeypatch.setattr("subprocess.Popen.communicate", interrupted)
+    fields = asked(task, "time.sleep(60)")
+    assert fields["torch_compile"]["message"].endswith("the search was interrupted.")
+    assert started[0].wait(5) < 0, "the process is killed"
+
+
 @pytest.fixture
 def on_cpu(monkeypatch):
     """The child's work without a GPU: a clock that counts calls, and no real compilation."""

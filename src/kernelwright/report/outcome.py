@@ -42,7 +42,7 @@ def ending(run: Run) -> Ending:
     parts = [(tried["right"], "right"), (tried["wrong"], "wrong"), (tried["cut_off"], "cut off")]
     return Ending(
         is_optimized=outcome["status"] == "optimized",
-        message=outcome["message"],
+        message=words.message(outcome["message"]),
         fragments=f"{counts['tried']} of {counts['proposed']}",
         candidates=", ".join(f"{number} {name}" for number, name in parts if number) or "none",
         reasons=tuple(

@@ -213,7 +213,7 @@ def _candidate_row(fragment: Record, candidate: Record) -> CandidateRow:
         origin=candidate["origin"],
         accepted=accepted,
         outcome=words.outcome(verdict["code"]),
-        message=verdict["message"],
+        message=words.message(verdict["message"]),
         median_ms=timing["median_ms"] if timing else None,
         speedup=verdict.get("speedup"),
         max_error=verdict["errors"]["max_candidate"] if verdict["errors"] else None,

@@ -45,6 +45,8 @@ OUTCOMES = {
 }
 """Codes of verdicts, of unreadable answers and of benchmark cases."""
 
+ANSWER = "answer: "
+
 CHECKS = {
     "static rules": "The source follows the static rules.",
     "compiles for sm_90": "The kernels compile for NVIDIA Hopper GPUs (sm_90).",
@@ -90,6 +92,7 @@ FAMILIES = {
 }
 
 _CASE = re.compile(r"(?P<variant>.*)/(?P<family>[^/]*)/seed \d+/(?:nan|finite) poison")
+_IN_CASE = re.compile(r"\[case (?P<row>one of \d+ in a row, the first )?(?P<name>[^\]]*)\]")
 _SHAPES = re.compile(r"(?:\d+(?:x\d+)*|scalar)(?: (?:\d+(?:x\d+)*|scalar))*")
 _HINT = re.compile(r"line \d+: ")
 _TIME_OVER = re.compile(r"(?P<seconds>[\d.]+) s were over: some cases were not run")
@@ -98,6 +101,12 @@ _TIME_OVER = re.compile(r"(?P<seconds>[\d.]+) s were over: some cases were not r
 def outcome(code: str) -> str:
     """A code in words; an unknown one without its underscores."""
     return OUTCOMES.get(code, code.replace("_", " "))
+
+
+def answer(reason: str) -> str:
+    """As `outcome`, where "answer: " before the code says that the answer holds no candidate."""
+    code = reason.removeprefix(ANSWER)
+    return reason[: len(reason) - len(code)] + outcome(code)
 
 
 def meaning(code: str) -> str:
@@ -130,6 +139,11 @@ def case(name: str) -> str:
     else:
         where = variant
     return f"{where}: {FAMILIES.get(family, family.replace('_', ' '))}"
+
+
+def message(text: str) -> str:
+    """The text with the case at its end in words."""
+    return _IN_CASE.sub(lambda m: f"({m['row'] or ''}{case(m['name'])})", text)
 
 
 def notes(advice: Iterable[str]) -> list[str]:

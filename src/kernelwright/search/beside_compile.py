@@ -32,7 +32,7 @@ MESSAGE_LIMIT = 200
 
 
 def compile_fields(whole: Whole, task: Task, judge: Judge, *, for_s: float) -> Record:
-    """What the result record says about speed on a GPU; nothing where there is none.
+    """What the result record says about speed on a GPU.
 
     Without times of torch.compile, "speedups" has "over_eager" alone, as the judge measured it.
 
@@ -41,8 +41,6 @@ def compile_fields(whole: Whole, task: Task, judge: Judge, *, for_s: float) -> R
         task: the original.
         for_s: as of `beside_compile`.
     """
-    if not judge.on_gpu:
-        return {}
     is_changed = bool(whole.variant.chosen)
     verdict, fields = whole.verdict, Record()
     if is_changed and verdict.speedup is not None and verdict.speedup_interval is not None:
@@ -88,8 +86,11 @@ def beside_compile(
         )
     begin_s = time.monotonic()
     job = {"text": text, "source": source, "precision": precision}
-    with hold():
-        answer = _answer(command, job, for_s)
+    try:
+        with hold():
+            answer = _answer(command, job, for_s)
+    except KeyboardInterrupt:  # the result is settled and must not be lost
+        answer = "torch.compile was not timed: the search was interrupted."
     return _fields(answer) if isinstance(answer, Mapping) else _untimed(answer, begin_s)
 
 

@@ -10,6 +10,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
+from kernelwright.report import words
 from kernelwright.report.format import factor
 from kernelwright.report.rendering import asset, template
 from kernelwright.report.suite.page import PAGE, RECORDS
@@ -82,6 +83,7 @@ def page(found: Examination) -> str:
     return template("synthetic.html").render(
         run=found.run,
         facts=_facts(found.run),
+        sentences=[sentence(name, scores) for name, scores in found.levels.items()],
         gaps=[(name, gap_rows(each)) for name, each in found.gaps],
         suites=[
             {
@@ -99,6 +101,12 @@ def page(found: Examination) -> str:
     )
 
 
+def sentence(name: str, levels: Sequence[LevelScores]) -> str:
+    """The figures of a suite that a reader looks for first."""
+    shares = ", ".join(f"{each.level} {100 * each.pass_1.value:.0f}%" for each in levels)
+    return f"{name}: share of programs with a correct kernel at the first answer: {shares}."
+
+
 def _facts(run: Record) -> list[str]:
     """What all figures rest on."""
     options, environment = run["options"], run["environment"]
@@ -106,11 +114,11 @@ def _facts(run: Record) -> list[str]:
     drawn = f"temperature {options['temperature']:g}, top-p {options['top_p']:g}"
     on_gpu, left = options["device"] == "cuda", run["left"]
     return [
-        f"policy {run['policy']}",
-        f"{options['samples']} a program, {'greedy' if is_greedy else drawn}",
-        options["mode"],
-        options["precision"],
-        f"judged {options['grade']}",
+        f"written by: {run['policy']}",
+        f"answers a program: {options['samples']}, {'greedy' if is_greedy else drawn}",
+        f"mode: {options['mode']}",
+        f"precision: {options['precision']}",
+        f"judge's processes: {options['grade']}",
         str(environment["gpu"]).split(",")[0] if on_gpu else "CPU interpreter, no times",
         f"torch {environment['versions']['torch']}",
         f"commit {environment['commit']}",
@@ -120,8 +128,9 @@ def _facts(run: Record) -> list[str]:
 
 def answers(levels: Sequence[LevelScores]) -> Rows:
     """A heading, then for each level pass@k, and how many first samples are correct."""
-    head = ("level", "programs", "samples", "pass@1, %", "pass@k, %", "correct", "malformed, %")
-    rows: Rows = [(*head, "published, %")]
+    has_several = any(k > 1 for level in levels for k in level.first.pass_at)
+    head = ("level", "programs", "samples", "pass@1, %", *["pass@k, %"] * has_several)
+    rows: Rows = [(*head, "correct", "malformed, %", "published, %")]
     for level in levels:
         several = [
             f"k = {k}: {100 * share:.1f}" for k, share in level.first.pass_at.items() if k > 1
@@ -130,9 +139,8 @@ def answers(levels: Sequence[LevelScores]) -> Rows:
         malformed = f"{100 * level.malformed / level.samples:.1f}"
         theirs = " / ".join(f"{share:g}" for share in PUBLISHED.get(level.level, ()))
         correct = str(level.first.correct)
-        rows.append(
-            (*numbers, points(level.pass_1), ", ".join(several), correct, malformed, theirs)
-        )
+        of_several = [", ".join(several)] * has_several
+        rows.append((*numbers, points(level.pass_1), *of_several, correct, malformed, theirs))
     return rows
 
 
@@ -169,7 +177,9 @@ def reasons(levels: Sequence[LevelScores]) -> Rows:
     total = sum((Counter(level.reasons) for level in levels), Counter[str]())
     for reason, _ in total.most_common():
         shares = [level.reasons.get(reason, 0) / level.samples for level in levels]
-        rows.append((reason, *(f"{100 * share:.1f}" if share else "" for share in shares)))
+        rows.append(
+            (words.answer(reason), *(f"{100 * share:.1f}" if share else "" for share in shares))
+        )
     return rows
 
 
@@ -179,7 +189,7 @@ def operators(scores: Sequence[OperatorScores]) -> Rows:
     for each in scores:
         alone = (f"{100 * each.alone.value:.0f}", str(each.alone.num)) if each.alone else ("", "")
         among = (f"{100 * each.among.value:.0f}", str(each.among.num))
-        why = ", ".join(f"{code} {count}" for code, count in each.reasons.items())
+        why = ", ".join(f"{words.answer(code)}: {n}" for code, n in each.reasons.items())
         rows.append((each.operator, *alone, *among, why))
     return rows
 
@@ -190,7 +200,8 @@ def failures(cases: Sequence[Record]) -> Rows:
     for samples in by_program(cases):
         wrong = [case for case in samples if not case["correct"]]
         if wrong:
-            why = f"{wrong[0]['code']}: {wrong[0]['message'][:MESSAGE_LIMIT]}"
+            message = words.message(wrong[0]["message"])[:MESSAGE_LIMIT]
+            why = f"{words.outcome(wrong[0]['code'])}: {message}"
             counted = f"{len(wrong)} of {len(samples)}"
             rows.append((wrong[0]["name"], counted, " ".join(wrong[0]["operators"]), why))
     return rows

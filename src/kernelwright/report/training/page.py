@@ -8,6 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from kernelwright.core.record import Record
+from kernelwright.report import words
 from kernelwright.report.curves import MOST_POINTS, number
 from kernelwright.report.format import factor, quantity
 from kernelwright.report.rendering import asset, template
@@ -185,7 +186,7 @@ def _judged(line: Record, text: str, name: str) -> Judged:
     verdict = line["verdict"]
     outcome, message = "no candidate in it", ""
     if verdict is not None:
-        outcome, message = str(verdict["code"]), str(verdict["message"])
+        outcome, message = words.outcome(verdict["code"]), words.message(verdict["message"])
         if verdict["accepted"]:
             speedup = verdict.get("speedup")
             outcome = f"accepted, {factor(speedup)}" if speedup else "accepted"

@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from kernelwright.core.record import Record
+from kernelwright.report import words
 from kernelwright.report.curves import Show, number, percent
 from kernelwright.report.format import count, factor
 from kernelwright.report.training.curves import ACCEPTED, level_name, level_rank, levels_of, refused
@@ -210,10 +211,10 @@ def ending_rows(run: Training) -> Rows:
     meant = {name: [fmean(own.get(name, 0.0) for own in side) for side in found] for name in names}
     rows: Rows = [("rollouts", *(_span(side) for side in sides))]
     for name, both in sorted(meant.items(), key=lambda each: -each[1][1]):
-        rows.append((name, *map(percent, both)))
-    for what in ("mean", "std"):
+        rows.append((words.answer(name), *map(percent, both)))
+    for what, label in (("mean", "mean"), ("std", "standard deviation")):
         cells = [_mean([line["reward"][what] for line in side]) for side in sides]
-        rows.append((f"reward, {what}", *cells))
+        rows.append((f"reward, {label}", *cells))
     return rows
 
 
@@ -224,7 +225,7 @@ def _mean(values: Sequence[float | None]) -> str:
 
 def _endings(line: Record) -> dict[str, float]:
     accepted = {ACCEPTED: line["codes"].get(ACCEPTED, 0) / line["rollouts"]}
-    return accepted | refused(line) | {"failures of ours": line["infra"] / line["rollouts"]}
+    return accepted | refused(line) | {"failures of the tool": line["infra"] / line["rollouts"]}
 
 
 def _span(lines: Sequence[Record]) -> str:
