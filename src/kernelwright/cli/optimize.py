@@ -1,5 +1,6 @@
 """`kernelwright optimize`: make one target faster."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from signal import Signals
@@ -74,7 +75,7 @@ def command(
             mode=mode.value,
             budget_s=budget_s,
             policy=policy,
-            progress=_steps(show),
+            progress=_steps(show, budget_s),
         )
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
@@ -86,9 +87,17 @@ def command(
         raise typer.Exit(SIGNALLED + Signals[signal_name])
 
 
-def _steps(show: OnProgress) -> Callable[[Any], None]:
+def _steps(show: OnProgress, budget_s: float) -> Callable[[Any], None]:
     """Show steps that are still reported as texts too."""
-    return lambda step: show(step if isinstance(step, Progress) else Progress(stage=str(step)))
+    begin_s = time.monotonic()
+
+    def each(step: Any) -> None:
+        if not isinstance(step, Progress):
+            spent_s = time.monotonic() - begin_s
+            step = Progress(stage=str(step), spent_s=spent_s, budget_s=budget_s)
+        show(step)
+
+    return each
 
 
 def _note_failures(result: Record) -> None:
