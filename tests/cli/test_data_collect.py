@@ -53,7 +53,7 @@ def test_a_file_becomes_programs_a_table_and_a_summary(collect, tmp_path):
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["no/such/folder", "--out", "x.jsonl"], "no such file, folder or installed package"),
+        (["no/such/folder", "--out", "x.jsonl"], "there is no such file or folder"),
         (["typer", "--out", "x.jsonl", "--levels", "1,9"], "from 1 to 5"),
     ],
 )

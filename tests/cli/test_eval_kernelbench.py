@@ -50,7 +50,8 @@ def root(tmp_path_factory):
 
 
 def evaluate(root, folder, *argv):
-    fixed = ("--root", root, "--out", folder, "--levels", "1,2", "--jobs", "1", "--device", "cpu")
+    fixed = ("--root", root, "--out", folder, "--levels", "1,2", "--jobs", "1")
+    fixed += ("--device", "cpu", "--policy", "teacher")
     with pytest.raises(SystemExit) as ended:
         main(["eval", "kernelbench", *map(str, (*fixed, *argv))])
     return ended.value.code or 0

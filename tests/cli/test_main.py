@@ -78,6 +78,13 @@ def test_optimize_prints_the_table_and_writes_the_page(run, fake, tmp_path):
     assert (tmp_path / "o" / "report.html").is_file()
 
 
+def test_the_first_line_comes_before_the_search_is_imported(run, fake, tmp_path):
+    fake("kernelwright.search.optimize")
+    done = run("optimize", "model.py", "--out", str(tmp_path / "o"))
+    assert done.err.splitlines()[0] == "0:00 of 10:00  loading: model.py"
+    assert "cannot import name 'optimize_target'" in done.err
+
+
 def test_a_model_that_failed_is_named(run, fake, tmp_path):
     def optimize(target, *, out, **options):
         failed = {**RECORDS[-1], "failed_sources": [{"origin": "openai:x#m", "message": "503"}]}

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -15,8 +16,14 @@ _received: list[int] = []
 
 @contextmanager
 def interrupting() -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into KeyboardInterrupt, and remember the number."""
+    """Turn SIGINT and SIGTERM into KeyboardInterrupt, and remember the number.
+
+    Python runs handlers in the main thread alone; in other threads nothing changes.
+    """
     _received.clear()
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     owner = os.getpid()
 
     def interrupt(number: int, _frame: FrameType | None) -> None:

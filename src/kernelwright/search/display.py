@@ -26,7 +26,7 @@ PIPE_COLUMNS = 80
 """The longest line in a pipe or a log file."""
 PIPE_PAUSE_S = 1.0
 """Seconds between two lines of one stage in a pipe."""
-MIN_SUBJECT, MAX_BEST = 12, 32
+MIN_SUBJECT, MAX_BEST = 8, 28
 """Columns: a subject with fewer is left out; the best result never takes more."""
 ELLIPSIS = "..."
 
@@ -49,7 +49,8 @@ def status(step: Progress, columns: int = PIPE_COLUMNS) -> str:
     head = f"{clock}  {step.stage}{number}"
     left = columns - len(head) - len(best) - len(": ")
     subject = f": {shortened(step.subject, left)}" if left >= MIN_SUBJECT and step.subject else ""
-    return shortened(head + subject + best, columns)
+    line = head + subject + best
+    return line if len(line) <= columns else line[: columns - len(ELLIPSIS)] + ELLIPSIS
 
 
 def duration(seconds: float) -> str:

@@ -120,6 +120,9 @@ def command(
     """Answer every task, time it against eager PyTorch and torch.compile, and write a page."""
     options = search_options(device, precision, mode, budget_s)
     is_search = are_policies(policy)
+    if not root.is_dir():
+        remedy = "give a checkout of KernelBench: --root FOLDER"
+        raise UsageError("there is no such folder", file=str(root), remedy=remedy)
     check_folder(folder)
     if is_search:
         check_policies(policy)
