@@ -15,7 +15,14 @@ DTYPE_BYTES = {
     "float64": 8, "float32": 4, "float16": 2, "bfloat16": 2,
     "int64": 8, "int32": 4, "int16": 2, "int8": 1, "uint8": 1, "bool": 1,
 }  # fmt: skip
-"""Dtypes a program may hold -> bytes an element."""
+"""Dtypes that operators compute with -> bytes an element."""
+EXTERN_DTYPE_BYTES = {
+    "complex32": 4, "complex64": 8, "complex128": 16, "uint16": 2, "uint32": 4, "uint64": 8,
+    "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1, "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+}  # fmt: skip
+"""Dtypes of values inside a program that extern calls alone make and read."""
+ALL_DTYPE_BYTES = DTYPE_BYTES | EXTERN_DTYPE_BYTES
 
 
 class Layout(StrEnum):
@@ -44,7 +51,7 @@ class TensorType:
 
     @property
     def num_bytes(self) -> int:
-        return self.numel * DTYPE_BYTES[self.dtype]
+        return self.numel * ALL_DTYPE_BYTES[self.dtype]
 
 
 class Kind(StrEnum):

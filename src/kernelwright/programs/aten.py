@@ -7,16 +7,21 @@ from typing import Any, NoReturn
 import torch
 from torch.fx import Node
 
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, KernelwrightError, UsageError
 from kernelwright.ops.operator import REQUIRED, Operator, TensorType
 from kernelwright.ops.registry import by_aten
 from kernelwright.programs import extern
 from kernelwright.programs.build import Builder, typed_call
+from kernelwright.programs.capture.carriers import (
+    carried,
+    into_program,
+    is_carried,
+    out_of_program,
+)
+from kernelwright.programs.capture.failures import BRANCH_REMEDY, OUTSIDE_REMEDY, location
 from kernelwright.programs.program import Ref
-from kernelwright.programs.tensors import dtype_name, plain, type_of
-from kernelwright.programs.tracing import BRANCH_REMEDY, location
+from kernelwright.programs.tensors import dtype_name, meta_tensor, plain, type_of
 
-_OUTSIDE = "keep this part outside the module that is optimized"
 _NOTHING = frozenset({"aten._assert_async", "aten._assert_scalar", "aten._assert_tensor_metadata"})
 _SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.lift_fresh"})
 _COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
@@ -33,9 +38,27 @@ class Translator:
         self.builder = Builder()
         self._values: dict[Node, Any] = {}
 
-    def declare(self, node: Node) -> None:
-        """Make a placeholder the program's next input."""
-        self._values[node] = self.builder.input(self._type_of(node, node.meta["val"]))
+    def declare(self, node: Node) -> str:
+        """Make a placeholder the program's next input.
+
+        Returns:
+            The dtype of the tensor that it stands for; the program's input may be its carrier.
+        """
+        made = self._type_of(node, node.meta["val"])
+        if not is_carried(made.dtype):
+            self._values[node] = self.builder.input(made)
+            return made.dtype
+        carrier = self.builder.input(type_of(carried(meta_tensor(made))))
+        op, args = into_program(made.dtype)
+        self._values[node] = self.builder.call(op, self=carrier, **args)[0]
+        return made.dtype
+
+    def output(self, value: Ref) -> tuple[Ref, str]:
+        """A value as the program returns it, itself or its carrier, and the value's own dtype."""
+        dtype = self.builder.types[value.name].dtype
+        for op, args in out_of_program(dtype) if is_carried(dtype) else ():
+            value = self.builder.call(op, self=value, **args)[0]
+        return value, dtype
 
     def value(self, item: Any) -> Any:
         """Plain values and `Ref`s in place of nodes, also inside lists."""
@@ -50,7 +73,20 @@ class Translator:
 
         Raises:
             UsageError: it is no tensor operator, or its result has no type in a program.
+            InfraError: a fault of ours.
         """
+        try:
+            self._translate(node)
+        except KernelwrightError:
+            raise
+        except Exception as error:
+            file, line = location(node)
+            raise InfraError(
+                f"{file}:{line}: kernelwright failed to lower {node.target}: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def _translate(self, node: Node) -> None:
         if node.target is builtin.getitem:
             container, index = node.args
             self._values[node] = self.value(container)[index]
@@ -74,7 +110,10 @@ class Translator:
         """What the node gives, by the names of the schema."""
         schema = extern.schema_args(str(node.target))
         given = {arg.name: value for arg, value in zip(schema, node.args, strict=False)}
-        return {name: self.value(value) for name, value in (given | node.kwargs).items()}
+        try:
+            return {name: self.value(value) for name, value in (given | node.kwargs).items()}
+        except ValueError as error:
+            self._refuse(node, f"{node.target}: {error}")
 
     def _unchanged(self, node: Node, name: str, values: Mapping[str, Any]) -> Any:
         """The input itself, where the call gives back its values, dtype and layout."""
@@ -160,7 +199,7 @@ class Translator:
         except ValueError as error:
             self._refuse(node, f"{node.target}: {error}")
 
-    def _refuse(self, node: Node, message: str, remedy: str = _OUTSIDE) -> NoReturn:
+    def _refuse(self, node: Node, message: str, remedy: str = OUTSIDE_REMEDY) -> NoReturn:
         file, line = location(node)
         raise UsageError(message, file=file, line=line, remedy=remedy)
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+_TABLES = frozenset({"_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"})
+
 
 @contextmanager
 def as_buffers(module: torch.nn.Module) -> Iterator[Mapping[str, torch.Tensor]]:
@@ -61,6 +63,29 @@ def _writing_back(
         return result
 
     return wrapped
+
+
+def held(module: torch.nn.Module) -> dict[int, str]:
+    """Tensors in plain attributes, and in lists, tuples and dicts of attributes: identity of the
+    tensor -> the expression by which a method of the module reads it."""
+    expressions: dict[int, str] = {}
+    for path, part in module.named_modules():
+        for name, value in vars(part).items():
+            if name.isidentifier() and name not in _TABLES:
+                _add_held(expressions, text(f"{path}.{name}".removeprefix(".")), value)
+    return expressions
+
+
+def _add_held(expressions: dict[int, str], expression: str, value: Any) -> None:
+    if isinstance(value, torch.Tensor):
+        expressions.setdefault(id(value), expression)
+    elif type(value) in (list, tuple):
+        for i, item in enumerate(value):
+            _add_held(expressions, f"{expression}[{i}]", item)
+    elif type(value) is dict:
+        for key, item in value.items():
+            if isinstance(key, str | int):
+                _add_held(expressions, f"{expression}[{key!r}]", item)
 
 
 def read(module: torch.nn.Module, name: str) -> torch.Tensor:

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import takewhile
 from typing import Any
 
-from kernelwright.ops.operator import REQUIRED, Kind, Operator, TensorType
+from kernelwright.ops.operator import DTYPE_BYTES, REQUIRED, Kind, Operator, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs import extern
 from kernelwright.programs.program import Call, Init, Input, Program, Ref
@@ -62,7 +62,7 @@ class Builder:
 
 def default_init(made: TensorType) -> Init:
     """A draw that suits the dtype alone: normal, or 0 and 1 for integers and bool."""
-    is_float = made.dtype.startswith(("float", "bfloat"))
+    is_float = made.dtype.startswith(("float", "bfloat", "complex"))
     return Init("randn") if is_float else Init("randint", 0, 2)
 
 
@@ -82,7 +82,12 @@ def typed_call(
     checked = bind(operator, values)
     bound = {name: map_refs(value, lambda ref: type_of(ref.name)) for name, value in checked}
     defaults = {p.name: p.default for p in operator.params}
-    return checked, operator.types(defaults | bound)
+    types = operator.types(defaults | bound)
+    operands: list[Any] = []
+    map_refs(tuple(checked), lambda ref: operands.append(type_of(ref.name)))
+    if foreign := {made.dtype for made in (*operands, *types)} - DTYPE_BYTES.keys():
+        raise ValueError(f"{operator.call} does not compute with {sorted(foreign)[0]}")
+    return checked, types
 
 
 def bind(operator: Operator, values: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from kernelwright.ops.operator import DTYPE_BYTES, Layout, TensorType
+from kernelwright.ops.operator import ALL_DTYPE_BYTES, Layout, TensorType
 from kernelwright.programs.program import Init
 from kernelwright.programs.syntax import NotConstant, Source, constant, dotted
 
@@ -143,7 +143,7 @@ class _Reader:
                 wanted = constant(value, self.names)
             except NotConstant:
                 continue
-            if wanted in DTYPE_BYTES:
+            if wanted in ALL_DTYPE_BYTES:
                 made = replace(made, dtype=wanted)
             elif wanted in ("channels_last", "contiguous"):
                 made = replace(made, layout=Layout(wanted))

@@ -20,6 +20,8 @@ from kernelwright.programs import attributes
 from kernelwright.programs.aten import Translator
 from kernelwright.programs.build import canonical, dead_code, typed_call
 from kernelwright.programs.capture import structures
+from kernelwright.programs.capture.carriers import carried, is_carried, restored
+from kernelwright.programs.capture.failures import check_module
 from kernelwright.programs.capture.structures import Boundary
 from kernelwright.programs.initial import choose_inits
 from kernelwright.programs.program import Call, Program, Ref
@@ -50,6 +52,11 @@ class Source:
     """User inputs: which leaf of the flattened (args, kwargs)."""
     tensor: torch.Tensor | None = None
     """Constants: the value."""
+    path: str = ""
+    """Constants: an expression of `self` that reads the tensor; "" where the module does not hold
+    the tensor itself."""
+    dtype: str = "float32"
+    """Of the tensor itself. The program takes its carrier (`capture.carriers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +73,43 @@ class Lowered:
     ("value", constant)."""
     in_spec: pytree.TreeSpec
     out_spec: pytree.TreeSpec
-    """A pair: the module's result, and a list of the `changed_parts` after the call."""
+    """A pair: the module's result, and a dict of the lists, dicts and objects among the inputs
+    whose content the call changes, by their place in `structures.mutable_parts`."""
     changed_attributes: frozenset[str] = frozenset()
     """Names among `mutations` that are plain attributes."""
-    changed_parts: tuple[int, ...] = ()
-    """Lists, dicts and objects among the inputs whose content the call changes, by their place in
-    `structures.mutable_parts`."""
     input_mutations: tuple[tuple[int, int], ...] = ()
     """(program output, leaf of the inputs whose new value it is). Such leaves belong to objects."""
+    carried_outputs: Mapping[int, str] = field(default_factory=dict)
+    """Program outputs that are carriers -> the dtype of what they carry."""
+    part_paths: tuple[str, ...] = ()
+    """Paths of `structures.mutable_parts`: "args[0]"."""
+    leaf_paths: Mapping[int, str] = field(default_factory=dict)
+    """Leaves of the inputs that the call changes in place -> their paths."""
 
     @property
-    def result_spec(self) -> pytree.TreeSpec:
-        """Structure of what the module returns; an `Alias` stands for an input itself."""
-        return self.out_spec.children()[0]
+    def changed_parts(self) -> tuple[int, ...]:
+        """Keys of the dict in `out_spec`."""
+        return tuple(self.out_spec.children()[1].context)
 
     @property
-    def returns_inputs(self) -> bool:
-        """Whether inputs are needed to make the result: a cache is changed, say."""
-        return bool(self.changed_parts or self.input_mutations) or "Alias" in str(self.out_spec)
+    def needs_inputs(self) -> bool:
+        """Whether inputs are needed to make the result: a cache is changed or returned, say."""
+        has_changes = bool(self.changed_parts or self.input_mutations)
+        return has_changes or structures.has_alias(self.out_spec)
 
     def store(self, module: torch.nn.Module, outputs: Sequence[torch.Tensor]) -> None:
         """Change the module's state as the call that gave these outputs does."""
         for position, name in self.mutations:
+            value = self._restored(outputs, position)
             if name in self.changed_attributes:
-                attributes.write(module, name, outputs[position])
+                attributes.write(module, name, value)
             else:
-                module.get_buffer(name).copy_(outputs[position])
+                module.get_buffer(name).copy_(value)
+
+    def _restored(self, outputs: Sequence[Any], position: int) -> Any:
+        """An output of the program in its own dtype."""
+        dtype = self.carried_outputs.get(position)
+        return restored(outputs[position], dtype) if dtype else outputs[position]
 
     def rebuild(
         self,
@@ -107,16 +125,20 @@ class Lowered:
             kwargs: those by name.
         """
         kwargs = dict(kwargs or {})
-        given = pytree.tree_leaves((args, kwargs)) if self.returns_inputs else []
+        given = pytree.tree_leaves((args, kwargs)) if self.needs_inputs else []
         for output, position in self.input_mutations:
-            given[position].copy_(outputs[output])
-        sources = {"output": outputs, "input": given}
-        leaves = [sources[kind][v] if kind in sources else v for kind, v in self.user_outputs]
+            given[position].copy_(self._restored(outputs, output))
+        leaf_of = {
+            "output": lambda i: self._restored(outputs, i),
+            "input": lambda i: given[i],
+            "value": lambda value: value,
+        }
+        leaves = [leaf_of[kind](value) for kind, value in self.user_outputs]
         result, changed = pytree.tree_unflatten(leaves, self.out_spec)
-        if not self.returns_inputs:
+        if not self.needs_inputs:
             return result
         parts = list(structures.mutable_parts(args, kwargs).values())
-        for i, new in zip(self.changed_parts, changed, strict=True):
+        for i, new in changed.items():
             structures.become(parts[i], new)
         return structures.resolved(result, parts)
 
@@ -149,7 +171,7 @@ class Lowered:
                 tensors.append(attributes.read(module, source.name))
             else:
                 tensors.append(module.get_buffer(source.name))
-        return tensors
+        return list(map(carried, tensors))
 
 
 def lower(
@@ -169,12 +191,12 @@ def lower(
             f"{type(module).__name__} is not a torch.nn.Module",
             remedy="wrap the function in a module whose forward calls it",
         )
+    check_module(module)
     args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
     _check_inputs(args, kwargs)
     args, kwargs = _distinct((args, kwargs))
     with structures.kept(module), attributes.as_buffers(module) as plain:
-        boundary = Boundary(module)
-        exported = export(boundary, args, kwargs)
+        exported = export(Boundary(module), args, kwargs)
     leaves, in_spec = pytree.tree_flatten((args, kwargs))
     translator = Translator()
     sources = _declare_inputs(translator, exported, (args, kwargs))
@@ -186,7 +208,9 @@ def lower(
     given = zip(translator.builder.inputs, sources, strict=True)
     numbers = {value.name: made[s.name] for value, s in given if s.name in made}
     changed = frozenset(name for _, name in results.mutations if name in plain)
-    sources = [_of_plain(s, plain, changed) for s in sources]
+    paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]]
+    held = attributes.held(module)
+    sources = [_with_path(_of_plain(s, plain, changed), held) for s in sources]
     program = translator.builder.program(results.outputs)
     program = dead_code(_with_limits(program, numbers))
     used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
@@ -195,6 +219,7 @@ def lower(
     program = replace(program, inputs=tuple(program.inputs[i] for i in kept))
     names = [s.name if s.kind in ("parameter", "buffer") else "" for s in sources]
     examples = [leaves[s.position] if s.kind == "user" else s.tensor for s in sources]
+    examples = [None if example is None else carried(example) for example in examples]
     return Lowered(
         program=canonical(choose_inits(program, names, examples)),
         sources=tuple(sources),
@@ -203,8 +228,10 @@ def lower(
         in_spec=in_spec,
         out_spec=exported.call_spec.out_spec,
         changed_attributes=changed,
-        changed_parts=boundary.changed,
         input_mutations=tuple(results.input_mutations),
+        carried_outputs=results.carried,
+        part_paths=tuple(structures.mutable_parts(args, kwargs)),
+        leaf_paths={i: paths[i] for _, i in results.input_mutations},
     )
 
 
@@ -294,6 +321,12 @@ def _of_plain(
     return replace(source, kind="constant", tensor=plain[source.name])
 
 
+def _with_path(source: Source, held: Mapping[int, str]) -> Source:
+    """A constant that a list or dict of the module holds, with the expression that reads it."""
+    path = held.get(id(source.tensor), "")
+    return replace(source, path=path) if path else source
+
+
 def _distinct(example: tuple[Any, ...]) -> tuple[Any, ...]:
     """The example with a tensor object of its own at each leaf: the tracer takes one object given
     twice for one input."""
@@ -324,14 +357,14 @@ def _declare_inputs(
                 f"input {spec.arg.name} is a {spec.kind.name.lower()}",
                 remedy="pass tensors, numbers, flags, and containers of them",
             )
-        translator.declare(nodes[spec.arg.name])
+        dtype = translator.declare(nodes[spec.arg.name])
         if spec.kind is InputKind.USER_INPUT:
-            sources.append(Source("user", paths[position], position))
+            sources.append(Source("user", paths[position], position, dtype=dtype))
         elif spec.kind is InputKind.CONSTANT_TENSOR:
             constant = exported.constants[spec.target]
-            sources.append(Source("constant", str(spec.target), tensor=constant))
+            sources.append(Source("constant", str(spec.target), tensor=constant, dtype=dtype))
         else:
-            sources.append(Source(_KINDS[spec.kind], _own_name(spec.target)))
+            sources.append(Source(_KINDS[spec.kind], _own_name(spec.target), dtype=dtype))
     return sources
 
 
@@ -343,6 +376,15 @@ class _Results:
     user_outputs: list[tuple[str, Any]] = field(default_factory=list)
     mutations: list[tuple[int, str]] = field(default_factory=list)
     input_mutations: list[tuple[int, int]] = field(default_factory=list)
+    carried: dict[int, str] = field(default_factory=dict)
+
+    def append(self, translator: Translator, value: Ref) -> int:
+        """Make a value the program's next output; its place."""
+        output, dtype = translator.output(value)
+        if is_carried(dtype):
+            self.carried[len(self.outputs)] = dtype
+        self.outputs.append(output)
+        return len(self.outputs) - 1
 
     @classmethod
     def read(
@@ -378,16 +420,13 @@ class _Results:
             elif isinstance(value, Ref) and value.name in changed:
                 found.user_outputs.append(("input", changed[value.name]))
             elif isinstance(value, Ref):
-                found.user_outputs.append(("output", len(found.outputs)))
-                found.outputs.append(value)
+                found.user_outputs.append(("output", found.append(translator, value)))
             else:
                 found.user_outputs.append(("value", value))
         for name, value in updates:
-            found.mutations.append((len(found.outputs), name))
-            found.outputs.append(value)
+            found.mutations.append((found.append(translator, value), name))
         for name, position in changed.items():
-            found.input_mutations.append((len(found.outputs), position))
-            found.outputs.append(Ref(name))
+            found.input_mutations.append((found.append(translator, Ref(name)), position))
         return found
 
 

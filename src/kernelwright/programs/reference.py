@@ -11,7 +11,7 @@ from kernelwright.programs import extern
 from kernelwright.programs.build import map_refs, spelled_args
 from kernelwright.programs.families import FAMILIES, changed
 from kernelwright.programs.program import Call, Init, Input, Program
-from kernelwright.programs.tensors import attribute_value, memory_format, torch_dtype
+from kernelwright.programs.tensors import attribute_value, drawn_as, memory_format, torch_dtype
 
 
 def make_inputs(
@@ -38,13 +38,13 @@ def make_inputs(
 def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor:
     init, made = value.init, value.type
     options: dict[str, Any] = {
-        "dtype": torch_dtype(made.dtype), "device": generator.device,
+        "dtype": torch_dtype(drawn_as(made.dtype)), "device": generator.device,
     }  # fmt: skip
     shape = made.shape
     match init.kind:
         case "randn":
             normal = torch.randn(shape, generator=generator, **options)
-            if init == Init("randn"):
+            if init == Init("randn") and normal.is_floating_point():
                 normal = changed(family, normal, generator)
             drawn = normal.mul_(init.high).add_(init.low)
         case "rand":
@@ -57,6 +57,7 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
             drawn = torch.randint(0, 2, shape, generator=generator, **options).mul_(2).sub_(1)
         case _:
             drawn = torch.full(shape, float(init.kind == "ones"), **options)
+    drawn = drawn.to(torch_dtype(made.dtype))
     return drawn.contiguous(memory_format=memory_format(made.layout.value, made.rank))
 
 
@@ -85,7 +86,7 @@ def run(
     last_use = {name: i for i, call in enumerate(program.calls) for name in call.refs()}
     with torch.no_grad():
         for i, call in enumerate(program.calls):
-            results = evaluate_call(call, env, is_wide=is_wide)
+            results = _evaluated(program, call, env, is_wide=is_wide)
             if after is not None:
                 results = after(call, results)
             env.update(zip(call.outputs, results, strict=True))
@@ -93,6 +94,19 @@ def run(
                 if last_use.get(name, -1) <= i and name not in program.outputs:
                     del env[name]
     return [env[name] for name in program.outputs]
+
+
+def _evaluated(
+    program: Program, call: Call, env: Mapping[str, torch.Tensor], *, is_wide: bool
+) -> tuple[torch.Tensor, ...]:
+    """The call's results; an extern call that does not take float64 runs in its own dtypes."""
+    try:
+        return evaluate_call(call, env, is_wide=is_wide)
+    except Exception:  # an overload of a library may raise anything
+        if not (is_wide and call.is_extern):
+            raise
+    native = {name: env[name].to(torch_dtype(program.type_of(name).dtype)) for name in call.refs()}
+    return tuple(map(_widened, evaluate_call(call, {**env, **native})))
 
 
 def evaluate_call(
@@ -111,8 +125,7 @@ def evaluate_call(
     def value_of(name: str, value: Any) -> Any:
         plain = map_refs(value, lambda ref: env[ref.name])
         found = attribute_value(name, plain, rank)
-        is_cast = isinstance(found, torch.dtype) and found.is_floating_point
-        return torch.float64 if is_wide and is_cast else found
+        return _wide_dtype(found) if is_wide and isinstance(found, torch.dtype) else found
 
     if call.is_extern:
         values = {name: value_of(name, value) for name, value in call.args}
@@ -129,8 +142,14 @@ def evaluate_call(
     return tuple(map(_widened, results)) if is_wide else results
 
 
+def _wide_dtype(dtype: torch.dtype) -> torch.dtype:
+    if dtype.is_complex:
+        return torch.complex128
+    return torch.float64 if dtype.is_floating_point else dtype
+
+
 def _widened(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.double() if tensor.is_floating_point() else tensor
+    return tensor.to(_wide_dtype(tensor.dtype))
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from kernelwright.core.errors import UsageError
-from kernelwright.ops.operator import DTYPE_BYTES
+from kernelwright.ops.operator import ALL_DTYPE_BYTES
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -20,7 +20,7 @@ _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Pow: operator.pow,
 }
 _SPELLED = {
-    **{f"torch.{name}": name for name in DTYPE_BYTES},
+    **{f"torch.{name}": name for name in ALL_DTYPE_BYTES},
     "torch.float": "float32", "torch.double": "float64", "torch.half": "float16",
     "torch.long": "int64", "torch.int": "int32", "torch.channels_last": "channels_last",
     "torch.channels_last_3d": "channels_last", "torch.contiguous_format": "contiguous",

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.ops.operator import DTYPE_BYTES, Layout, TensorType
+from kernelwright.ops.operator import ALL_DTYPE_BYTES, Layout, TensorType
 
 MEMORY_FORMATS = ("contiguous", "channels_last", "preserve")
 """Values of a memory_format attribute; "channels_last" follows the tensor's rank."""
@@ -21,12 +21,17 @@ def dtype_name(dtype: torch.dtype) -> str:
     """The name without its prefix: "float32".
 
     Raises:
-        ValueError: programs do not hold this dtype (complex, quantized, float8).
+        ValueError: programs do not hold this dtype (quantized, of less than a byte).
     """
     name = str(dtype).removeprefix("torch.")
-    if name not in DTYPE_BYTES:
+    if name not in ALL_DTYPE_BYTES:
         raise ValueError(f"dtype {dtype} is not supported")
     return name
+
+
+def drawn_as(dtype: str) -> str:
+    """The dtype in which values of a dtype are drawn: PyTorch draws no float8."""
+    return "float32" if dtype.startswith("float8") else dtype
 
 
 def memory_format(name: str, rank: int) -> torch.memory_format:
@@ -57,7 +62,7 @@ def plain(value: Any) -> Any:
 def attribute_value(name: str, value: Any, rank: int) -> Any:
     """The reverse of `plain` for the parameter `name` of a call whose result has this rank."""
     if isinstance(value, str):
-        if value in DTYPE_BYTES and "dtype" in name:
+        if value in ALL_DTYPE_BYTES and "dtype" in name:
             return torch_dtype(value)
         if value in MEMORY_FORMATS and name == "memory_format":
             return memory_format(value, rank)

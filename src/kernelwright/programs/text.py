@@ -9,11 +9,11 @@
 import json
 from typing import Any
 
-from kernelwright.ops.operator import DTYPE_BYTES, Layout
+from kernelwright.ops.operator import ALL_DTYPE_BYTES, Layout
 from kernelwright.programs.build import returns_sequence, spelled_args
 from kernelwright.programs.parsing import parse
 from kernelwright.programs.program import Call, Input, Program, Ref
-from kernelwright.programs.tensors import MEMORY_FORMATS, memory_format
+from kernelwright.programs.tensors import MEMORY_FORMATS, drawn_as, memory_format
 
 __all__ = ["parse", "statement", "to_text"]
 
@@ -84,7 +84,7 @@ def attribute_text(name: str, value: Any, rank: int) -> str:
     if isinstance(value, tuple):
         inside = ", ".join(attribute_text(name, item, rank) for item in value)
         return f"({inside},)" if len(value) == 1 else f"({inside})"
-    if isinstance(value, str) and value in DTYPE_BYTES and "dtype" in name:
+    if isinstance(value, str) and value in ALL_DTYPE_BYTES and "dtype" in name:
         return f"torch.{value}"
     if isinstance(value, str) and value in MEMORY_FORMATS and name == "memory_format":
         return str(memory_format(value, rank))
@@ -98,7 +98,8 @@ def attribute_text(name: str, value: Any, rank: int) -> str:
 def draw(value: Input) -> str:
     """The expression that draws an input, as `get_inputs` spells it."""
     made, init = value.type, value.init
-    end = f"{made.shape}, dtype=torch.{made.dtype})"
+    dtype = drawn_as(made.dtype)
+    end = f"{made.shape}, dtype=torch.{dtype})"
     low, high = float(init.low), float(init.high)
     match init.kind:
         case "randn":
@@ -112,6 +113,8 @@ def draw(value: Input) -> str:
             text = f"2 * torch.randint(0, 2, {end} - 1"
         case _:
             text = f"torch.{init.kind}({end}"
+    if dtype != made.dtype:
+        text = f"({text}).to(torch.{made.dtype})"
     if made.layout is Layout.CHANNELS_LAST:
         is_call = text.startswith("torch.") and text.endswith(")")
         order = memory_format(made.layout.value, made.rank)

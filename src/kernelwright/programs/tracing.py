@@ -1,34 +1,23 @@
 """Capturing a module with torch.export, its failures told as the user's file and line."""
 
 import logging
-import re
-import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 
-from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import by_aten
 from kernelwright.programs import extern
-
-_OURS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[1]))
-"""Folders whose frames are not the user's code."""
-BRANCH_REMEDY = (
-    "make the choice when the module is built, or compute both sides and combine them with "
-    "torch.where"
-)
+from kernelwright.programs.capture.failures import explained
+from kernelwright.programs.capture.structures import Boundary
 
 
-def export(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> ExportedProgram:
-    """The module's functional ATen graph at the shapes of these inputs.
+def export(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ExportedProgram:
+    """The functional ATen graph of a boundary and its module at the shapes of these inputs.
 
     Composite operators (linear, layer_norm, softmax ...) stay whole.
 
@@ -38,13 +27,11 @@ def export(
     try:
         # no_grad: kernels are for inference, and a mode change inside forward would split the graph
         with _quiet(), _recurrent_at_once(), torch.no_grad():
-            exported = torch.export.export(module, args, dict(kwargs), strict=False)
+            exported = torch.export.export(boundary, args, dict(kwargs), strict=False)
             functional: ExportedProgram = exported.run_decompositions(_decompositions(exported))
             return functional
     except (Exception, SystemExit) as error:  # the user's forward may raise anything
-        file, line = _user_frame(error)
-        message, remedy = _explain(error)
-        raise UsageError(message, file=file, line=line, remedy=remedy) from error
+        raise explained(error, boundary.inner, args, kwargs) from error
 
 
 _COME_UP = (
@@ -115,52 +102,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
-
-
-def _explain(error: BaseException) -> tuple[str, str]:
-    text = str(error)
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    if any(sign in text for sign in ("data-dependent", "Data-dependent", "on meta tensors")):
-        return "control flow or a size depends on the values of a tensor", BRANCH_REMEDY
-    if "register it as buffer" in text:
-        name = text.partition("Constant ")[2].partition(" ")[0]
-        message = f"forward changes the tensor attribute {name!r}, which is not a buffer"
-        return message, f"register it in __init__: self.register_buffer({name!r}, ...)"
-    if "Unsupported input type" in text or "input type" in text.lower():
-        return first, "pass tensors, numbers, flags, and lists, tuples or dicts of them"
-    return (
-        f"forward raised {type(error).__name__}: {first}",
-        "call the module with these inputs in plain PyTorch first; its shapes and dtypes must fit",
-    )
-
-
-def _user_frame(error: BaseException) -> tuple[str | None, int | None]:
-    """Innermost frame outside torch and this package, over the chain of causes."""
-    chain: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in chain:
-        chain.append(current)
-        current = current.__cause__ or current.__context__
-    for link in reversed(chain):
-        for frame in reversed(traceback.extract_tb(link.__traceback__)):
-            if _is_users(frame.filename):
-                return frame.filename, frame.lineno
-    return None, None
-
-
-def _is_users(file: str) -> bool:
-    return not file.startswith(_OURS) and "/lib/python" not in file.replace("site-packages", "")
-
-
-def location(node: torch.fx.Node) -> tuple[str | None, int | None]:
-    """File and line of the user's code that a graph node comes from."""
-    trace = node.meta.get("stack_trace") or ""
-    for file, line in reversed(list(_frames(trace))):
-        if _is_users(file):
-            return file, line
-    return None, None
-
-
-def _frames(trace: str) -> Iterator[tuple[str, int]]:
-    for file, line in re.findall(r'File "([^"]+)", line (\d+)', trace):
-        yield file, int(line)

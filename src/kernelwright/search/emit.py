@@ -32,7 +32,12 @@ def model_file(
         is_graphed: replay all of it as a CUDA graph.
     """
     forward = forward_of(
-        lowered, module, composed, is_for_one_mode=is_for_one_mode, is_graphed=is_graphed
+        lowered,
+        module,
+        composed,
+        is_for_one_mode=is_for_one_mode,
+        is_graphed=is_graphed,
+        own_module=type(module).__module__,
     )
     docstring, rest = _opened(source)
     renamed = rename(rest, {"Model": "ModelNew"})

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs import attributes
-from kernelwright.programs.lowering import Lowered
+from kernelwright.programs.capture import carriers
+from kernelwright.programs.capture.carriers import is_carried
+from kernelwright.programs.lowering import Lowered, Source
 from kernelwright.search import captured
+from kernelwright.search.structure_text import BECOME, BUILT, ResultText
 
-MAX_CONSTANT_ELEMENTS = 64
+RESULTS = {"built": BUILT, "become": BECOME}
+"""Functions that make results, by name."""
+MAX_CONSTANT_ELEMENTS = 4096
 """Constants of the traced module up to this size are written into the file."""
 
 GUARDS = '''
@@ -79,6 +83,7 @@ def forward_of(
     *,
     is_for_one_mode: bool,
     is_graphed: bool = False,
+    own_module: str = "",
 ) -> Forward:
     """A forward that gathers weights by name and calls `fused_operator`, or replays such a call.
 
@@ -87,24 +92,34 @@ def forward_of(
         composed: text of `fused_operator` and its kernels.
         is_for_one_mode: refuse the other of train and eval mode.
         is_graphed: as a CUDA graph; `graphed.can_be_graphed` says where.
+        own_module: the module whose text the file keeps, and whose classes need no import.
 
     Raises:
         UsageError: inputs, outputs or constants have no literal form.
     """
     signature = signature_text(module.forward)
-    users = _users(lowered, _parameter_names(signature))
+    names = _parameter_names(signature)
+    users = _users(lowered, names)
+    places = {position: i for i, position in enumerate(_given_out(lowered))} if is_graphed else {}
+    results = ResultText(
+        own_module,
+        f"{users[0]}.device" if users else "None",
+        [_user_expression(path, names) for path in lowered.part_paths],
+    )
+    returned = _returned(lowered, names, results, places)
     head = [
         f"def forward(self{', ' if signature else ''}{signature}):",
         f"    refuse_gradients({', '.join(['self', *users])})",
         *([f"    expect_mode(self, {module.training})"] if is_for_one_mode else []),
         *([f"    refuse_cpu({', '.join(users)})"] if "@triton.jit" in composed and users else []),
         *(f"    {check}" for check in _checks(lowered, users)),
+        *(f"    import {module}" for module in sorted(results.modules)),
     ]
     if is_graphed:
-        method = [*head, *_replayed(lowered, users)]
+        method = [*head, *_replayed(users), *returned]
         preamble = _preamble(composed, _run_kernels(lowered), method)
     else:
-        method = [*head, *_called(lowered, users), f"    return {_returned(lowered)}"]
+        method = [*head, *_called(lowered, users), *returned]
         preamble = _preamble(composed, [], method)
     return Forward(preamble, "\n".join(method))
 
@@ -116,6 +131,9 @@ def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:
         parts.append(MODE)
     if "refuse_cpu(" in text:
         parts.append(NEEDS_GPU)
+    parts += [helper for name, helper in RESULTS.items() if f"{name}(" in text]
+    if "OrderedDict(" in text:
+        parts[0] = "from collections import OrderedDict\n\n" + parts[0]
     if "constant(" in text:
         parts = ["import functools\n\n" + parts[0], *parts[1:], CONSTANT]
     if run_kernels:
@@ -138,18 +156,15 @@ def _run_kernels(lowered: Lowered) -> list[str]:
     return ["def run_kernels(self, tensors):", *_called(lowered, users), f"    return [{results}]"]
 
 
-def _replayed(lowered: Lowered, users: Sequence[str]) -> list[str]:
-    places = {position: i for i, position in enumerate(_given_out(lowered))}
-    tensors = ", ".join(users) + ("," if len(users) == 1 else "")
-    return [
-        f"    results = replay(self, ({tensors}), run_kernels)",
-        f"    return {_returned(lowered, places)}",
-    ]
-
-
 def _given_out(lowered: Lowered) -> list[int]:
-    """Outputs of the program that the caller is given, each once."""
-    return sorted({value for kind, value in lowered.user_outputs if kind == "output"})
+    """Outputs of the program that change what the caller holds, each once."""
+    given = {value for kind, value in lowered.user_outputs if kind == "output"}
+    return sorted(given | {position for position, _ in lowered.input_mutations})
+
+
+def _replayed(users: Sequence[str]) -> list[str]:
+    tensors = ", ".join(users) + ("," if len(users) == 1 else "")
+    return [f"    results = replay(self, ({tensors}), run_kernels)"]
 
 
 def _user_sources(lowered: Lowered) -> list[int]:
@@ -164,8 +179,10 @@ def _users(lowered: Lowered, names: list[str]) -> list[str]:
 def _checks(lowered: Lowered, users: Sequence[str]) -> list[str]:
     found = []
     for user, i in zip(users, _user_sources(lowered), strict=True):
-        kind = lowered.program.inputs[i].type
-        found.append(f'expect("{user}", {user}, {kind.shape}, torch.{kind.dtype})')
+        source, shape = lowered.sources[i], lowered.program.inputs[i].type.shape
+        if source.dtype in carriers.PAIRS:
+            shape = shape[:-1]
+        found.append(f'expect("{user}", {user}, {shape}, torch.{source.dtype})')
     return found
 
 
@@ -177,12 +194,14 @@ def _called(lowered: Lowered, users: Sequence[str]) -> list[str]:
         if source.kind == "user":
             text = next(left)
         elif source.kind == "constant":
-            text = _constant(source.tensor, device)
+            text = _constant(source, device)
         elif source.kind == "attribute":
             text = f"{attributes.text(source.name)}.to({device})"
         else:
             text = f'self.get_{source.kind}("{source.name}")'
-        arguments.append(text)
+        arguments.append(
+            carriers.carried_text(text, source.dtype) if is_carried(source.dtype) else text
+        )
     return [
         "    results = fused_operator(",
         *(f"        {argument}," for argument in arguments),
@@ -194,9 +213,9 @@ def _called(lowered: Lowered, users: Sequence[str]) -> list[str]:
 def _stores(lowered: Lowered) -> list[str]:
     """Lines that change the module's state."""
     return [
-        f"{attributes.text(name)} = results[{position}]"
+        f"{attributes.text(name)} = {_result(lowered, position)}"
         if name in lowered.changed_attributes
-        else f'self.get_buffer("{name}").copy_(results[{position}])'
+        else f'self.get_buffer("{name}").copy_({_result(lowered, position)})'
         for position, name in lowered.mutations
     ]
 
@@ -229,7 +248,12 @@ def _user_expression(path: str, names: list[str]) -> str:
     )
 
 
-def _constant(tensor: Any, device: str) -> str:
+def _constant(source: Source, device: str) -> str:
+    """A tensor that is no parameter and no buffer: where the module holds it, or its values."""
+    if source.path:
+        return f"{source.path}.to({device})"
+    tensor = source.tensor
+    assert tensor is not None
     if tensor.numel() > MAX_CONSTANT_ELEMENTS:
         raise UsageError(
             f"forward uses a constant tensor of {tensor.numel()} elements that is no buffer",
@@ -242,30 +266,41 @@ def _frozen(values: Any) -> Any:
     return tuple(map(_frozen, values)) if isinstance(values, list) else values
 
 
-def _returned(lowered: Lowered, places: Mapping[int, int] | None = None) -> str:
-    """What the caller is given, by `results`.
+def _result(lowered: Lowered, position: int, places: Mapping[int, int] | None = None) -> str:
+    """An output of the program in its own dtype.
 
     Args:
-        places: where in `results` an output of the program is; where it has it if not given.
+        places: where `results` holds an output of the program; at its own position by default.
     """
-    leaves = [
-        f"results[{places[value] if places else value}]" if kind == "output" else repr(value)
-        for kind, value in lowered.user_outputs
+    text = f"results[{(places or {}).get(position, position)}]"
+    dtype = lowered.carried_outputs.get(position)
+    return carriers.restored_text(text, dtype) if dtype else text
+
+
+def _returned(
+    lowered: Lowered, names: list[str], results: ResultText, places: Mapping[int, int]
+) -> list[str]:
+    """Lines that change objects among the inputs and return the result."""
+    inputs = {p: _user_expression(path, names) for p, path in lowered.leaf_paths.items()}
+    leaf_of: dict[str, Callable[[Any], str]] = {
+        "output": lambda i: _result(lowered, i, places),
+        "input": lambda i: inputs[i],
+        "value": _plain_text,
+    }
+    leaves = iter([leaf_of[kind](value) for kind, value in lowered.user_outputs])
+    result, changed = [results.text(spec, leaves) for spec in lowered.out_spec.children()]
+    lines = [
+        f"{inputs[i]}.copy_({_result(lowered, position, places)})"
+        for position, i in lowered.input_mutations
     ]
-    return _literal(pytree.tree_unflatten(leaves, lowered.out_spec))
+    if lowered.changed_parts:
+        lines += [f"result, changed = {result}, {changed}"]
+        lines += [f"become({results.parts[i]}, changed[{i}])" for i in lowered.changed_parts]
+        result = "result"
+    return [f"    {line}" for line in (*lines, f"return {result}")]
 
 
-def _literal(tree: Any) -> str:
-    if tree is None or isinstance(tree, str):
-        return str(tree)
-    if type(tree) is tuple:
-        inside = ", ".join(map(_literal, tree))
-        return f"({inside},)" if len(tree) == 1 else f"({inside})"
-    if type(tree) is list:
-        return f"[{', '.join(map(_literal, tree))}]"
-    if type(tree) is dict:
-        return "{" + ", ".join(f"{key!r}: {_literal(value)}" for key, value in tree.items()) + "}"
-    raise UsageError(
-        f"forward returns a {type(tree).__name__}, which optimized.py cannot spell",
-        remedy="return tensors in tuples, lists or dicts, or call kernelwright.optimize",
-    )
+def _plain_text(value: Any) -> str:
+    if isinstance(value, float) and value - value != 0:  # infinities and NaN have no literal
+        return f'float("{value}")'
+    return repr(value)

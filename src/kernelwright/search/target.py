@@ -1,7 +1,8 @@
 """What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
 
+import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
     write = partial(
         emit.model_file, task.text, lowered, module=module, is_for_one_mode=is_for_one_mode
     )
+    write("")  # what cannot be written is refused before the search
     return Target(
         name=path.name,
         program=lowered.program,
@@ -88,15 +90,25 @@ def _factory(spec: str) -> Target:
     warn_of_weights(module)
     lowered = lower(module, args, kwargs)
     is_for_one_mode = depends_on_mode(lowered, lambda: _lower_in_other_mode(module, args, kwargs))
+    write = partial(
+        emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
+    )
+    imported = _imports(write(""))  # what cannot be written is refused before the search
+    task = program_task(lowered.program, name=spec)
     return Target(
         name=spec,
         program=lowered.program,
-        task=program_task(lowered.program, name=spec),
-        write=partial(
-            emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
-        ),
+        task=replace(task, text=imported),
+        write=write,
         original=factory_original(spec),
     )
+
+
+def _imports(text: str) -> str:
+    """Lines that import other people's modules inside functions of a file: what a candidate of
+    the same task may import."""
+    lines = [ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Import)]
+    return "\n".join(dict.fromkeys(lines))
 
 
 def depends_on_mode(lowered: Lowered, lower_other: Callable[[], Lowered]) -> bool:

@@ -31,7 +31,7 @@ _HEAP_TYPE = 1 << 9
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """An attribute that is no tensor, number, flag or text: a dtype, say. It has no leaves."""
+    """An attribute that holds no tensor: a number or a dtype, say. It has no leaves."""
 
     value: Any
 
@@ -44,8 +44,9 @@ class Alias:
     """Which of `mutable_parts`."""
 
 
-pytree.register_pytree_node(Fixed, lambda fixed: ([], fixed.value), lambda _, value: value)
-pytree.register_pytree_node(Alias, lambda alias: ([], alias.index), lambda _, index: Alias(index))
+def _itself(value: Any) -> Any:
+    return value
+
 
 _taken_apart: set[type] = set()
 """Classes that `register` has made nodes by their attributes."""
@@ -89,10 +90,21 @@ def _register_type(value: Any) -> None:
     _taken_apart.add(kind)
 
 
-def _register_constant(kind: type) -> None:
-    """Make values of a class nodes without leaves: the value says everything."""
+def _register_constant(
+    kind: type, content: Callable[[Any], Any] = _itself, made: Callable[[Any], Any] = _itself
+) -> None:
+    """Make values of a class nodes without leaves: their content says everything."""
     if kind not in pytree.SUPPORTED_NODES:
-        pytree.register_pytree_node(kind, lambda value: ([], value), lambda _, value: value)
+        pytree.register_pytree_node(
+            kind,
+            lambda value: ([], content(value)),
+            lambda _, context: made(context),
+            flatten_with_keys_fn=lambda value: ([], content(value)),
+        )
+
+
+_register_constant(Fixed, lambda fixed: fixed.value)
+_register_constant(Alias, lambda alias: alias.index, Alias)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
@@ -126,16 +138,16 @@ def _unflatten(kind: type, items: Sequence[Any], names: Sequence[str]) -> Any:
 
 
 def _boxed(value: Any) -> Any:
-    """An attribute as a tree of nodes: what is no node and no leaf is `Fixed`."""
+    """An attribute as a tree of nodes: what is no node and no tensor is `Fixed`."""
     kind = type(value)
     if kind in (list, tuple):
         return kind(map(_boxed, value))
     if kind is dict:
         return {key: _boxed(item) for key, item in value.items()}
-    if isinstance(value, _FIXED):
-        return Fixed(value)
-    if isinstance(value, PLAIN) or kind in pytree.SUPPORTED_NODES:
+    if isinstance(value, torch.Tensor) or kind in pytree.SUPPORTED_NODES:
         return value
+    if isinstance(value, (*PLAIN, *_FIXED)):
+        return Fixed(value)
     if isinstance(value, set) and not any(isinstance(item, torch.Tensor) for item in value):
         return Fixed(frozenset(value))
     _register_type(value)
@@ -186,18 +198,22 @@ def resolved(result: Any, parts: Sequence[Any]) -> Any:
     )
 
 
+def has_alias(spec: pytree.TreeSpec) -> bool:
+    """Whether a tree of this structure holds an `Alias`."""
+    return spec.type is Alias or any(map(has_alias, spec.children()))
+
+
 class Boundary(torch.nn.Module):
     """A module that returns, beside the result of another, the inputs that the call changed.
 
     Its result is a pair: what `inner` returns, with an `Alias` for each part that is an input
-    itself, and a list of the mutable inputs whose content is another after the call.
+    itself, and a dict of the mutable inputs whose content is another after the call, by their place
+    in `mutable_parts`.
     """
 
     def __init__(self, inner: torch.nn.Module) -> None:
         super().__init__()
         self.inner = inner
-        self.changed: tuple[int, ...] = ()
-        """Which of `mutable_parts` the last call changed."""
         vars(self)["forward"] = self._forward_like(inner.forward)
 
     def _forward_like(self, forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -210,14 +226,14 @@ class Boundary(torch.nn.Module):
                 register((result, parts))
             except TypeError as error:
                 raise ResultError(str(error)) from error
-            self.changed = tuple(i for i, p in enumerate(parts) if _is_other(before[i], p))
+            changed = {i: p for i, p in enumerate(parts) if _is_other(before[i], p)}
             indices = {id(part): i for i, part in enumerate(parts)}
             aliased = pytree.tree_map(
                 lambda leaf: Alias(indices[id(leaf)]) if id(leaf) in indices else leaf,
                 result,
                 is_leaf=lambda node: id(node) in indices,
             )
-            return aliased, [parts[i] for i in self.changed]
+            return aliased, changed
 
         return wrapped
 
