@@ -92,6 +92,8 @@ class Program:
     outputs: tuple[str, ...]
     """Names of the returned values; inputs may be among them."""
     _types: Mapping[str, TensorType] = field(init=False, repr=False, compare=False)
+    _producer: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Made once: the teacher asks for it at each value of each kernel that it tries."""
 
     def __post_init__(self) -> None:
         types: dict[str, TensorType] = {}
@@ -106,7 +108,9 @@ class Program:
         for name in self.outputs:
             if name not in types:
                 raise ValueError(f"output {name!r} is never made")
+        producer = {name: i for i, call in enumerate(self.calls) for name in call.outputs}
         object.__setattr__(self, "_types", types)
+        object.__setattr__(self, "_producer", producer)
 
     def type_of(self, name: str) -> TensorType:
         return self._types[name]
@@ -123,9 +127,9 @@ class Program:
             values[key] = value
         return values
 
-    def producer(self) -> dict[str, int]:
+    def producer(self) -> Mapping[str, int]:
         """Result name -> index of the call that makes it."""
-        return {name: i for i, call in enumerate(self.calls) for name in call.outputs}
+        return self._producer
 
     def title(self, values: Collection[str]) -> str:
         """`lerp_t5`: names what computes some values after the operator that makes the last of
