@@ -171,11 +171,6 @@ DECODERS: dict[str, dict[str, tuple[str, Options, bool]]] = {
         ),
         "lfm2": ("Lfm2ForCausalLM", {"layer_types": ["conv", "full_attention"]}, False),
         "qwen3_next": ("Qwen3NextForCausalLM", _EXPERTS | _GATED_DELTA | _HEAD, False),
-        "xlstm": (
-            "xLSTMForCausalLM",
-            {"embedding_dim": 64, "num_heads": 4, "num_blocks": 2, "chunk_size": 16},
-            False,
-        ),
     },
 }
 """Family -> name -> (class, what its configuration needs besides `SMALL`, whether a decode step

@@ -33,8 +33,6 @@ def measure_all(
         limit_s: CPU seconds of one architecture.
         tell: called with a line for each architecture.
     """
-    torch.set_num_threads(1)  # a forked child must not wait for threads it does not have
-    os.nice(NICENESS)
     done = {case["name"] for case in record.read(path)} if path.exists() else set()
     for library, reason in missing.items():
         tell(f"skipped: all models of {library}: {reason}")
@@ -73,6 +71,8 @@ def measured(architecture: Architecture, limit_s: int) -> Record:
 
 
 def _child(architecture: Architecture, sender: Connection, limit_s: int) -> None:
+    torch.set_num_threads(1)  # the threads of the parent are not in a forked child
+    os.nice(NICENESS)
     used = resource.getrusage(resource.RUSAGE_SELF)
     spent_s = int(used.ru_utime + used.ru_stime)
     resource.setrlimit(resource.RLIMIT_CPU, (spent_s + limit_s, spent_s + limit_s + 5))

@@ -101,7 +101,7 @@ def _slowest(cases: Sequence[Record]) -> str:
     stages = ("export", "lower", "forms", "proposals")
 
     def total_s(case: Record) -> float:
-        return sum(case["cpu_s"].get(stage, 0.0) for stage in stages[1:])
+        return float(sum(case["cpu_s"].get(stage, 0.0) for stage in stages[1:]))
 
     rows = [
         [case["name"], case.get("calls", ""), *(case["cpu_s"].get(s, "") for s in stages)]
