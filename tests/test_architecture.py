@@ -67,6 +67,8 @@ def violations(src: Path) -> list[str]:
                 found.append(f"{where} reaches up to {there or 'kernelwright'}")
             if here == "sandbox" and there not in GUEST_MAY_IMPORT:
                 found.append(f"{where} brings {there} beside hostile code")
+        if top == "tools":
+            found.append(f"{where} reaches up to tools")
         if here not in HEAVY.get(top, {here}) or (top == "torch" and here in NO_TORCH):
             found.append(f"{where} may not import {top}")
     return found
@@ -79,11 +81,12 @@ def test_imports_only_go_down():
 def test_the_check_sees_hidden_imports(tmp_path):
     bad = tmp_path / "core" / "bad.py"
     bad.parent.mkdir()
-    bad.write_text("def f():\n    from kernelwright import verify\n    import torch, trl\n")
+    bad.write_text("def f():\n    from kernelwright import verify\n    import torch, trl, tools\n")
     assert violations(tmp_path) == [
         "core/bad.py:2 reaches up to verify",
         "core/bad.py:3 may not import torch",
         "core/bad.py:3 may not import trl",
+        "core/bad.py:3 reaches up to tools",
     ]
 
 

@@ -18,6 +18,9 @@ from kernelwright.timing.stages import stage
 Family = Callable[[Program], str | None]
 """Which kind of kernel a writer would use for a fragment; None where it cannot write it."""
 
+MAX_CALLS = 48
+"""Calls at which a part has its full size."""
+
 
 @stage("propose")
 def propose(
@@ -31,7 +34,7 @@ def propose(
     """Fragments worth trying, the largest first, without duplicates.
 
     Args:
-        for_s: fragments are grown from no further call after so many seconds.
+        for_s: seconds after which fragments grow no further.
         every: a lone pointwise call inside a larger program too: nothing may stay in PyTorch.
         within: the calls that fragments may hold; all unless said.
     """
@@ -46,15 +49,19 @@ def propose(
             known[part] = family(extract(program, part, graph).program) if is_allowed else None
         return known[part]
 
+    def is_late() -> bool:
+        return time.monotonic() > until_s
+
+    growth = _Growth(graph, family_of, is_late)
     found: set[frozenset[int]] = set()
     for start in range(len(program.calls)):
-        if time.monotonic() > until_s:
+        if is_late():
             break
-        found.update(_grow(graph, start, family_of))
+        found.update(growth.parts_from(start))
     found.update(
         rest
         for rest in _remainders(program, found, every=every)
-        if time.monotonic() <= until_s
+        if not is_late()
         and graph.is_convex(rest)
         and graph.is_connected(rest)
         and family_of(rest) is not None
@@ -76,23 +83,49 @@ def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool
     return any(user.op in RELABELLING or user.is_product for user in users)
 
 
-def _grow(
-    graph: Graph, start: int, family_of: Callable[[frozenset[int]], str | None]
-) -> Iterator[frozenset[int]]:
-    part = frozenset({start})
-    if family_of(part) is None:
-        return
-    while True:
-        for neighbour in _neighbours(graph, part):
-            bigger = _closure(graph, part | {neighbour})
-            if family_of(bigger) is not None:
-                break
-        else:
-            yield part
+class _Growth:
+    """Parts grown from calls of one program, neighbour by neighbour.
+
+    The time of asking whether a part can be written rises with its calls, and a loop over time that
+    was unrolled has hundreds that fit together. So a part ends at `MAX_CALLS` calls, and the calls
+    of such a part begin no other.
+
+    Args:
+        is_late: whether growing has to end, with the parts that there are.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        family_of: Callable[[frozenset[int]], str | None],
+        is_late: Callable[[], bool],
+    ) -> None:
+        self._graph, self._family_of, self._is_late = graph, family_of, is_late
+        self._in_full_parts: set[int] = set()
+
+    def parts_from(self, start: int) -> Iterator[frozenset[int]]:
+        """The largest part around a call, and the smaller ones where the kind of kernel changed."""
+        part = frozenset({start})
+        if start in self._in_full_parts or self._family_of(part) is None:
             return
-        if family_of(bigger) != family_of(part):
-            yield part
-        part = bigger
+        while len(part) < MAX_CALLS and not self._is_late():
+            bigger = self._with_a_neighbour(part)
+            if bigger is None:
+                break
+            if self._family_of(bigger) != self._family_of(part):
+                yield part
+            part = bigger
+        else:
+            self._in_full_parts |= part
+        yield part
+
+    def _with_a_neighbour(self, part: frozenset[int]) -> frozenset[int] | None:
+        """The part with the first neighbour with which it can be written; None without any."""
+        for neighbour in _neighbours(self._graph, part):
+            bigger = _closure(self._graph, part | {neighbour})
+            if self._family_of(bigger) is not None:
+                return bigger
+        return None
 
 
 def _remainders(

@@ -99,6 +99,8 @@ class Program:
     outputs: tuple[str, ...]
     """Names of the returned values; inputs may be among them."""
     _types: Mapping[str, TensorType] = field(init=False, repr=False, compare=False)
+    _producer: Mapping[str, int] = field(init=False, repr=False, compare=False)
+    """Made once: the teacher asks for it at each value of each kernel that it tries."""
 
     def __post_init__(self) -> None:
         types: dict[str, TensorType] = {}
@@ -113,7 +115,9 @@ class Program:
         for name in self.outputs:
             if name not in types:
                 raise ValueError(f"output {name!r} is never made")
+        producer = {name: i for i, call in enumerate(self.calls) for name in call.outputs}
         object.__setattr__(self, "_types", types)
+        object.__setattr__(self, "_producer", producer)
 
     def type_of(self, name: str) -> TensorType:
         return self._types[name]
@@ -132,9 +136,9 @@ class Program:
             return self._types[value.name]
         return tuple(map(self._typed, value)) if isinstance(value, tuple) else value
 
-    def producer(self) -> dict[str, int]:
+    def producer(self) -> Mapping[str, int]:
         """Result name -> index of the call that makes it."""
-        return {name: i for i, call in enumerate(self.calls) for name in call.outputs}
+        return self._producer
 
     def title(self, values: Collection[str]) -> str:
         """`lerp_t5`: names what computes some values after the operator that makes the last of

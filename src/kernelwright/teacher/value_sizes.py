@@ -26,6 +26,8 @@ class Sizes:
         """Symbol -> its text in the wrapper, over shapes of inputs and earlier symbols."""
         self._producer = program.producer()
         self._of: dict[str, Texts] = {}
+        self._closed: dict[str, str] = {}
+        """Text -> the same over shapes of inputs alone; a new symbol may change it."""
         for given in program.inputs:
             self._of[given.name] = tuple(
                 "1" if size == 1 else self.symbol(f"{given.name}.shape[{i}]", f"{given.name}D{i}")
@@ -36,6 +38,7 @@ class Sizes:
         """The same, to which symbols can be added apart."""
         made = copy(self)
         made.symbols, made._of = dict(self.symbols), dict(self._of)
+        made._closed = dict(self._closed)
         return made
 
     def of(self, value: str) -> Texts:
@@ -46,6 +49,11 @@ class Sizes:
 
     def closed(self, text: str) -> str:
         """The text over shapes of inputs alone."""
+        if text not in self._closed:
+            self._closed[text] = self._substituted(text)
+        return self._closed[text]
+
+    def _substituted(self, text: str) -> str:
         return re.sub(r"\b[A-Z]\w*", lambda symbol: self._closed_symbol(symbol[0]), text)
 
     def _closed_symbol(self, symbol: str) -> str:
@@ -66,6 +74,7 @@ class Sizes:
             while known in self.symbols:
                 known, number = f"{name.upper()}{number}", number + 1
             self.symbols[known] = text
+            self._closed.clear()
         return known
 
     def needed(self, texts: Iterable[str]) -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Public architectures, small and with random weights: how many does kernelwright take?"""

@@ -1,0 +1,41 @@
+"""Which model libraries this machine has."""
+
+import importlib
+import importlib.util
+import os
+
+import torch
+
+LIBRARIES = ("torch", "transformers", "timm", "diffusers", "torchvision")
+
+
+def prepare() -> None:
+    """Keep every library off the network, and let torchvision's Python part import.
+
+    torchvision's wheel from PyPI is compiled for CUDA. Beside a CPU build of torch its compiled
+    operators do not load, and the import fails where it describes two of them. No classifier of
+    torchvision or timm calls these two, so their schemas suffice.
+    """
+    os.environ |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    if importlib.util.find_spec("torchvision") is None or torch.version.cuda is not None:
+        return
+    try:
+        importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in ("nms", "qnms"):
+            torch.library.define(
+                f"torchvision::{name}",
+                "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+            )
+
+
+def missing() -> dict[str, str]:
+    """Library -> why its models are skipped."""
+    reasons = {}
+    for library in LIBRARIES:
+        try:
+            importlib.import_module(library)
+        except Exception as error:  # a broken installation may raise anything
+            first = str(error).splitlines()[0] if str(error) else ""
+            reasons[library] = f"{type(error).__name__}: {first}"
+    return reasons

@@ -1,0 +1,14 @@
+"""All architectures of the suite."""
+
+from fnmatch import fnmatch
+
+from tools.architectures import from_diffusers, from_torch, from_transformers, from_vision
+from tools.architectures.architecture import Architecture
+
+_SOURCES = (from_torch, from_transformers, from_vision, from_diffusers)
+
+
+def suite(pattern: str = "*") -> list[Architecture]:
+    """The architectures whose name fits a shell pattern, "transformers/*" for example."""
+    every = [each for source in _SOURCES for each in source.architectures()]
+    return [each for each in every if fnmatch(each.name, pattern)]
