@@ -8,7 +8,7 @@ from kernelwright.policy.answer import read_answer
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.build import Builder
-from kernelwright.search.policies import policy
+from kernelwright.search.policies import Several, policy
 
 
 def request(op="softmax", **attributes):
@@ -62,16 +62,24 @@ def test_sampling_that_makes_no_sense_is_refused(wrong):
         Sampling(**wrong)
 
 
-def test_of_several_policies_the_later_ones_write_what_is_left(server):
-    """The teacher writes first; the model is asked where an answer is missing."""
-    model = f"openai:{server.url}#{server.replying('no code')}"
-    both = policy(f"teacher,{model}")
-    assert both.name == f"teacher,{model}"
-    wanted = request(dim=1)
-    teachers = policy("teacher").write([wanted], samples=2, sampling=Sampling())[0]
-    lone = request("cumprod", dim=1)
-    assert policy("teacher").write([lone], samples=1, sampling=Sampling()) == [[]]
-    found = both.write([wanted, lone], samples=1, sampling=Sampling())
-    assert [answers[0].candidate is None for answers in found] == [False, True]
-    (answers,) = both.write([wanted], samples=1, sampling=Sampling())
-    assert answers == teachers[:1]
+class Writing:
+    """Answers with its name, to so many requests."""
+
+    def __init__(self, name, most):
+        self.name, self.most, self.asked = name, most, []
+
+    def write(self, requests, *, samples, sampling):
+        self.asked.append(len(requests))
+        return [[self.name][: self.most - i] for i, _ in enumerate(requests)]
+
+    def release(self): ...
+
+
+def test_of_several_policies_the_later_ones_write_what_is_left():
+    first, second = Writing("first", 1), Writing("second", 9)
+    both = Several([first, second])
+    assert both.name == "first,second"
+    found = both.write([request(dim=1)] * 2, samples=1, sampling=Sampling())
+    assert found == [["first"], ["second"]]
+    assert (first.asked, second.asked) == ([2], [1])
+    assert policy("teacher, teacher").name == "teacher,teacher"
