@@ -30,6 +30,9 @@ from tools.architectures.architecture import Architecture, Example
 TOLERANCE = 1e-4
 """Of a result, on the scale of its largest element: eager may fuse what the program spells out."""
 MAX_MESSAGE = 300
+PROPOSING_S = 4.0
+"""Seconds on the clock for the proposals of a case: a search stops looking after a share of its
+budget too, so the suite need not wait for the end."""
 
 Report = Callable[[Record], None]
 
@@ -107,7 +110,7 @@ def _through(example: Example, wanted: list[Any], stages: _Stages) -> None:
     with stages("forms"):
         every = forms(program, on_gpu=False, at_other_sizes=True)
     with stages("proposals"):
-        proposed = propose(every[0].program, family)
+        proposed = propose(every[0].program, family, for_s=PROPOSING_S)
     covered = frozenset().union(*proposed)
     stages.add(forms=len(every), fragments=len(proposed), covered=len(covered), stage="done")
 
