@@ -111,6 +111,20 @@ def test_an_unchanged_run_is_no_failure(run_of):
     assert "\u2717" not in text
 
 
+def test_a_run_with_nothing_to_fuse_counts_no_fragments(run_of):
+    records = [r for r in unchanged_run() if r["record"] not in ("fragment", "candidate")]
+    outcome = of(records, "result")["outcome"]
+    message = "Nothing can be fused here: the module computes with aten.sort.default."
+    outcome.update(cause="nothing_to_fuse", message=message, fragments={"proposed": 0, "tried": 0})
+    outcome["candidates"].update(tried=0, right=0, wrong=0, reasons={})
+    of(records, "program")["calls"] = [call("aten.sort.default", ["x0"], "t0", None, extern=True)]
+    text = page(run_of(records))
+    assert message in text
+    assert "0 of 0" not in text
+    assert "not covered by a kernel" in text
+    assert "<div>stays in PyTorch</div>" not in text, "no operator of that kind is drawn"
+
+
 def test_an_unchanged_run_without_an_outcome_counts_its_candidates(run_of):
     records = unchanged_run()
     del of(records, "result")["outcome"]

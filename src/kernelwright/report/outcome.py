@@ -43,7 +43,7 @@ def ending(run: Run) -> Ending:
     return Ending(
         is_optimized=outcome["status"] == "optimized",
         message=words.message(outcome["message"]),
-        fragments=f"{counts['tried']} of {counts['proposed']}",
+        fragments=f"{counts['tried']} of {counts['proposed']}" if counts["proposed"] else "none",
         candidates=", ".join(f"{number} {name}" for number, name in parts if number) or "none",
         reasons=tuple(
             (words.outcome(code), words.meaning(code), number)
