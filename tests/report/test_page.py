@@ -140,6 +140,13 @@ def test_an_unchanged_run_on_a_gpu_still_shows_torch_compile(run_of):
     assert time.gain == ""
 
 
+def test_an_unchanged_run_says_why_torch_compile_was_not_timed(run_of):
+    records = unchanged_run()
+    reason = "torch.compile fails on this program: RuntimeError: no backend"
+    of(records, "result")["torch_compile"] = {"timed": False, "message": reason, "seconds": 9.0}
+    assert headline(run_of(records)).notes[1] == reason
+
+
 def test_the_verdict_is_told_in_words(run_of):
     text = page(run_of(cpu_run()))
     assert "the sizes given: a small part of the values changed" in text
