@@ -111,6 +111,20 @@ def test_an_unchanged_run_is_no_failure(run_of):
     assert "\u2717" not in text
 
 
+def test_a_run_with_nothing_to_fuse_counts_no_fragments(run_of):
+    records = [r for r in unchanged_run() if r["record"] not in ("fragment", "candidate")]
+    outcome = of(records, "result")["outcome"]
+    message = "Nothing can be fused here: the module computes with aten.sort.default."
+    outcome.update(cause="nothing_to_fuse", message=message, fragments={"proposed": 0, "tried": 0})
+    outcome["candidates"].update(tried=0, right=0, wrong=0, reasons={})
+    of(records, "program")["calls"] = [call("aten.sort.default", ["x0"], "t0", None, extern=True)]
+    text = page(run_of(records))
+    assert message in text
+    assert "0 of 0" not in text
+    assert "not covered by a kernel" in text
+    assert "<div>stays in PyTorch</div>" not in text, "no operator of that kind is drawn"
+
+
 def test_an_unchanged_run_without_an_outcome_counts_its_candidates(run_of):
     records = unchanged_run()
     del of(records, "result")["outcome"]
@@ -124,6 +138,13 @@ def test_an_unchanged_run_on_a_gpu_still_shows_torch_compile(run_of):
     [time] = bar_groups(run_of(records))
     assert [bar.label for bar in time.bars] == ["PyTorch", "torch.compile"]
     assert time.gain == ""
+
+
+def test_an_unchanged_run_says_why_torch_compile_was_not_timed(run_of):
+    records = unchanged_run()
+    reason = "torch.compile fails on this program: RuntimeError: no backend"
+    of(records, "result")["torch_compile"] = {"timed": False, "message": reason, "seconds": 9.0}
+    assert headline(run_of(records)).notes[1] == reason
 
 
 def test_the_verdict_is_told_in_words(run_of):

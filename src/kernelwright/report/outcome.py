@@ -43,7 +43,7 @@ def ending(run: Run) -> Ending:
     return Ending(
         is_optimized=outcome["status"] == "optimized",
         message=words.message(outcome["message"]),
-        fragments=f"{counts['tried']} of {counts['proposed']}",
+        fragments=f"{counts['tried']} of {counts['proposed']}" if counts["proposed"] else "none",
         candidates=", ".join(f"{number} {name}" for number, name in parts if number) or "none",
         reasons=tuple(
             (words.outcome(code), words.meaning(code), number)
@@ -83,7 +83,7 @@ def headline(run: Run) -> Headline:
     """The one figure a reader looks for, or why there is none."""
     end, times = ending(run), run.result["times"]
     if not end.is_optimized:
-        return Headline("Unchanged", "", (end.message,), False)
+        return Headline("Unchanged", "", (end.message, *_beside_compile(run)), False)
     if "eager" in times and "optimized" in times:
         before_ms, after_ms = (times[name]["median_ms"] for name in ("eager", "optimized"))
         ratio, *ends = _speedups(run).get("over_eager", [before_ms / after_ms])
