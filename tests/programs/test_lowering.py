@@ -246,11 +246,6 @@ class Writes(nn.Module):
         return x.add_(1)
 
 
-class Complex(nn.Module):
-    def forward(self, x):
-        return torch.fft.fft(x).abs()
-
-
 def line_of(module: nn.Module, offset: int = 1) -> int:
     return type(module).forward.__code__.co_firstlineno + offset
 
@@ -263,7 +258,6 @@ def line_of(module: nn.Module, offset: int = 1) -> int:
         (Picks(), "depends on the values"),
         (Takes(), "takes a number out of a tensor"),
         (Fails(), "forward raised"),
-        (Complex(), "complex64 is not supported"),
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip

@@ -5,7 +5,7 @@ is translated call by call. An ATen call without a record, or one that its recor
 an extern call. Modules and inputs may live on the meta device: nothing is allocated.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isnan
 from typing import Any, Self
@@ -15,7 +15,7 @@ import torch.utils._pytree as pytree
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
 
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import UsageError, infra
 from kernelwright.programs import attributes
 from kernelwright.programs.aten import Translator
 from kernelwright.programs.build import canonical, dead_code, typed_call
@@ -81,6 +81,8 @@ class Lowered:
     """(program output, leaf of the inputs whose new value it is). Such leaves belong to objects."""
     carried_outputs: Mapping[int, str] = field(default_factory=dict)
     """Program outputs that are carriers -> the dtype of what they carry."""
+    plain_inputs: tuple[tuple[str, Any], ...] = ()
+    """(path, value) of numbers, flags and texts among the inputs: they are part of the program."""
     part_paths: tuple[str, ...] = ()
     """Paths of `structures.mutable_parts`: "args[0]"."""
     leaf_paths: Mapping[int, str] = field(default_factory=dict)
@@ -128,7 +130,7 @@ class Lowered:
         given = pytree.tree_leaves((args, kwargs)) if self.needs_inputs else []
         for output, position in self.input_mutations:
             given[position].copy_(self._restored(outputs, output))
-        leaf_of = {
+        leaf_of: dict[str, Callable[[Any], Any]] = {
             "output": lambda i: self._restored(outputs, i),
             "input": lambda i: given[i],
             "value": lambda value: value,
@@ -197,7 +199,23 @@ def lower(
     args, kwargs = _distinct((args, kwargs))
     with structures.kept(module), attributes.as_buffers(module) as plain:
         exported = export(Boundary(module), args, kwargs)
-    leaves, in_spec = pytree.tree_flatten((args, kwargs))
+    with infra(f"a fault of kernelwright, please report it: lowering {type(module).__name__}"):
+        return _program_of(module, exported, (args, kwargs), plain)
+
+
+def _program_of(
+    module: torch.nn.Module,
+    exported: ExportedProgram,
+    example: tuple[tuple[Any, ...], dict[str, Any]],
+    plain: Mapping[str, torch.Tensor],
+) -> Lowered:
+    """The program of a captured module.
+
+    Args:
+        plain: tensors in plain attributes of the module, by name.
+    """
+    args, kwargs = example
+    leaves, in_spec = pytree.tree_flatten(example)
     translator = Translator()
     sources = _declare_inputs(translator, exported, (args, kwargs))
     for node in exported.graph.nodes:
@@ -230,6 +248,7 @@ def lower(
         changed_attributes=changed,
         input_mutations=tuple(results.input_mutations),
         carried_outputs=results.carried,
+        plain_inputs=tuple(structures.plain_values((args, kwargs), _path_text)),
         part_paths=tuple(structures.mutable_parts(args, kwargs)),
         leaf_paths={i: paths[i] for _, i in results.input_mutations},
     )
@@ -410,7 +429,11 @@ class _Results:
             position = positions.get(spec.target)
             if spec.kind is OutputKind.BUFFER_MUTATION:
                 updates.append((_own_name(spec.target), value))
-            elif spec.kind is OutputKind.USER_INPUT_MUTATION and position in inside_parts:
+            elif (
+                spec.kind is OutputKind.USER_INPUT_MUTATION
+                and position is not None
+                and position in inside_parts
+            ):
                 changed[value.name] = position
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 raise UsageError(

@@ -82,8 +82,10 @@ def type_of(tensor: torch.Tensor) -> TensorType:
     """The type a program gives this tensor.
 
     Raises:
-        ValueError: its dtype is not supported, or a size depends on the data.
+        ValueError: its dtype is not supported, the tensor is sparse, or a size depends on the data.
     """
+    if tensor.layout is not torch.strided:
+        raise ValueError(f"a tensor of layout {tensor.layout} is not supported")
     shape = tuple(tensor.shape)
     if not all(type(size) is int for size in shape):
         raise ValueError(f"the shape {shape} depends on the values of a tensor")

@@ -50,6 +50,16 @@ def expect_mode(module, training):
         raise RuntimeError(f"optimized in {was} mode and called in {now} mode")
 '''.strip()
 
+EXPECT_VALUE = '''
+def expect_value(name, value, traced):
+    """Numbers, flags and texts are part of the program."""
+    if type(value) is not type(traced) or (value != traced and value == value):
+        raise ValueError(
+            f"{name} is {value!r}, optimized for {traced!r}: "
+            "run `kernelwright optimize` again with that value"
+        )
+'''.strip()
+
 NEEDS_GPU = '''
 def refuse_cpu(*tensors):
     """Triton runs on a GPU, or anywhere in its interpreter."""
@@ -112,7 +122,7 @@ def forward_of(
         f"    refuse_gradients({', '.join(['self', *users])})",
         *([f"    expect_mode(self, {module.training})"] if is_for_one_mode else []),
         *([f"    refuse_cpu({', '.join(users)})"] if "@triton.jit" in composed and users else []),
-        *(f"    {check}" for check in _checks(lowered, users)),
+        *(f"    {check}" for check in _checks(lowered, users, names)),
         *(f"    import {module}" for module in sorted(results.modules)),
     ]
     if is_graphed:
@@ -129,6 +139,8 @@ def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:
     parts = [composed.rstrip(), GUARDS]
     if "expect_mode(" in text:
         parts.append(MODE)
+    if "expect_value(" in text:
+        parts.append(EXPECT_VALUE)
     if "refuse_cpu(" in text:
         parts.append(NEEDS_GPU)
     parts += [helper for name, helper in RESULTS.items() if f"{name}(" in text]
@@ -176,13 +188,17 @@ def _users(lowered: Lowered, names: list[str]) -> list[str]:
     return [_user_expression(lowered.sources[i].name, names) for i in _user_sources(lowered)]
 
 
-def _checks(lowered: Lowered, users: Sequence[str]) -> list[str]:
+def _checks(lowered: Lowered, users: Sequence[str], names: list[str]) -> list[str]:
+    """Lines that refuse inputs of another signature than the program was traced at."""
     found = []
     for user, i in zip(users, _user_sources(lowered), strict=True):
         source, shape = lowered.sources[i], lowered.program.inputs[i].type.shape
         if source.dtype in carriers.PAIRS:
             shape = shape[:-1]
         found.append(f'expect("{user}", {user}, {shape}, torch.{source.dtype})')
+    for path, value in lowered.plain_inputs:
+        given = _user_expression(path, names)
+        found.append(f"expect_value({given!r}, {given}, {_plain_text(value)})")
     return found
 
 

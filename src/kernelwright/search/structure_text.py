@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, namedtuple
 from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
@@ -78,7 +78,7 @@ class ResultText:
 
     def _object(self, spec: pytree.TreeSpec, items: Sequence[str]) -> str:
         kind: Any = spec.type
-        if kind is pytree.namedtuple:
+        if kind is namedtuple:
             return f"{self._name(spec.context)}({', '.join(items)})"
         if kind.__module__ == "torch.return_types":
             return f"torch.return_types.{kind.__name__}([{', '.join(items)}])"
@@ -87,7 +87,7 @@ class ResultText:
             pairs = [f"{k!r}: {v}" for k, v in zip(names, items, strict=True)]
             if set(names) != structures.fields_of(kind):
                 return f"built({self._name(kind)}, {_in_braces(pairs, dict)})"
-        elif is_dataclass(kind) and issubclass(kind, dict):  # the results of transformers' models
+        elif issubclass(kind, dict) and is_dataclass(kind):  # the results of transformers' models
             names = spec.context
         else:
             raise self._refusal(f"a {kind.__name__}")

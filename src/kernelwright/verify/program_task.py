@@ -16,6 +16,7 @@ from kernelwright.programs.variants import (
     scaled_down,
     shape_variants,
 )
+from kernelwright.verify.compare import FLOOR_ULPS
 from kernelwright.verify.oracle import check_cast, rounded_somehow, seeded
 from kernelwright.verify.task import Callee, NudgesOf, Task
 
@@ -69,7 +70,7 @@ class ProgramTask(Task):
                 check_cast(made[0], nudges(torch.float32))
                 return results
             return tuple(
-                rounded_somehow(value, nudges(dtype)) if dtype.is_floating_point else value
+                rounded_somehow(value, nudges(dtype)) if dtype in FLOOR_ULPS else value
                 for value, dtype in zip(results, made, strict=True)
             )
 

@@ -78,7 +78,8 @@ def _register_type(value: Any) -> None:
     kind = type(value)
     if kind in pytree.SUPPORTED_NODES:
         return
-    is_object = bool(kind.__flags__ & _HEAP_TYPE) and kind.__new__ is object.__new__
+    maker: Any = kind.__new__
+    is_object = bool(kind.__flags__ & _HEAP_TYPE) and maker is object.__new__
     if not is_object or isinstance(value, torch.nn.Module) or hasattr(value, "__next__"):
         raise TypeError(f"a {kind.__name__}")
     pytree.register_pytree_node(
@@ -131,7 +132,7 @@ def _flatten_with_keys(value: Any) -> tuple[list[tuple[Any, Any]], tuple[str, ..
 
 
 def _unflatten(kind: type, items: Sequence[Any], names: Sequence[str]) -> Any:
-    value = object.__new__(kind)
+    value: Any = object.__new__(kind)
     for name, item in zip(names, items, strict=True):
         object.__setattr__(value, name, item)
     return value
@@ -142,12 +143,16 @@ def _boxed(value: Any) -> Any:
     kind = type(value)
     if kind in (list, tuple):
         return kind(map(_boxed, value))
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return kind(*map(_boxed, value))
     if kind is dict:
         return {key: _boxed(item) for key, item in value.items()}
-    if isinstance(value, torch.Tensor) or kind in pytree.SUPPORTED_NODES:
+    if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, (*PLAIN, *_FIXED)):
         return Fixed(value)
+    if kind in pytree.SUPPORTED_NODES:
+        return value
     if isinstance(value, set) and not any(isinstance(item, torch.Tensor) for item in value):
         return Fixed(frozenset(value))
     _register_type(value)
@@ -172,6 +177,19 @@ def mutable_parts(args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, A
     for name, value in kwargs.items():
         walk(f"kwargs['{name}']", value)
     return parts
+
+
+def plain_values(tree: Any, text: Callable[[tuple[Any, ...]], str]) -> Iterator[tuple[str, Any]]:
+    """(path, value) of each number, flag, text or None in a tree, those in objects too.
+
+    Args:
+        text: of a path.
+    """
+    leaves = pytree.tree_flatten_with_path(tree, is_leaf=lambda node: isinstance(node, Fixed))[0]
+    for path, leaf in leaves:
+        value = leaf.value if isinstance(leaf, Fixed) else leaf
+        if isinstance(value, PLAIN) and not isinstance(value, torch.Tensor | enum.Enum):
+            yield text(path), value
 
 
 def become(part: Any, new: Any) -> None:
