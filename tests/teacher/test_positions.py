@@ -98,17 +98,64 @@ def shared_positions() -> Program:
     return s.program(s.layer_norm(s.add(words, places), normalized_shape=(24,)))
 
 
+def masked_product() -> Program:
+    s = Sketch()
+    scores = s.matmul(s.input(2, 33, 16), s.input(2, 16, 33))
+    return s.program(s.where(causal_mask(s, 33), scores, s.full(size=(), fill_value=-1e9)))
+
+
+def masked_attention() -> Program:
+    s = Sketch()
+    query, key, value = (s.input(2, 2, 17, 16) for _ in range(3))
+    mask = causal_mask(s, 17)
+    return s.program(s.scaled_dot_product_attention(query, key, value, attn_mask=mask))
+
+
+def positions_on_both_axes() -> Program:
+    s = Sketch()
+    places = s.arange(start=0, end=8, dtype="float32")
+    weighted = s.mul(s.mul(s.input(8, 8), places), s.unsqueeze(places, dim=1))
+    return s.program(s.sum(weighted, dim=(0,)))
+
+
+def positions_joined_by_a_view() -> Program:
+    s = Sketch()
+    places = s.reshape(s.arange(start=0, end=30), shape=(6, 5))
+    return s.program(s.softmax(s.reshape(s.mul(s.input(4, 6, 5), places), shape=(4, 30)), dim=1))
+
+
+def part_written_anew() -> Program:
+    s = Sketch()
+    x = s.input(5, 12)
+    part = s.relu(s.slice(x, dim=1, start=2, end=8))
+    return s.program(s.softmax(s.slice_scatter(x, part, dim=1, start=2, end=8), dim=1))
+
+
+def row_written_anew() -> Program:
+    s = Sketch()
+    return s.program(s.exp(s.select_scatter(s.input(5, 12), s.input(12), dim=0, index=-1)))
+
+
 REDUCED = (
     masked_softmax, bias_by_distance, bias_by_index, index_with_a_gap, joined_with_constants,
-    position_as_result, shared_positions,
+    position_as_result, shared_positions, positions_on_both_axes, positions_joined_by_a_view,
+    part_written_anew,
 )  # fmt: skip
-MOVED = (masked_alone, negative_index, two_indices_around_a_gap, steps, one_position)
+MOVED = (
+    masked_alone, negative_index, two_indices_around_a_gap, steps, one_position, row_written_anew,
+)  # fmt: skip
+KINDS = {
+    **dict.fromkeys(REDUCED, "reduction"),
+    **dict.fromkeys(MOVED, "movement"),
+    masked_product: "matmul",
+    masked_attention: "attention",
+}
 
 
-@pytest.mark.parametrize("build", [*REDUCED, *MOVED], ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", KINDS, ids=lambda build: build.__name__)
 def test_positions_and_picks_are_part_of_one_kernel(build: Callable[[], Program]):
     program = build()
-    assert family(program) == ("reduction" if build in REDUCED else "movement")
+    assert family(program) == KINDS[build]
     by_form = {c.plan[0].loop: c for c in write(program, limit=20)}
     for candidate in by_form.values():
         assert len(candidate.plan) == 1 or "two_pass" in candidate.plan[0].loop
