@@ -7,7 +7,7 @@ from test_settle import ORIGINAL, variant, verdict
 
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.policy.answer import Malformed
-from kernelwright.search.outcome import Ended, outcome_record
+from kernelwright.search.outcome import Ended, compared, outcome_record
 from kernelwright.search.sources import Unread
 from kernelwright.search.variant import Whole
 
@@ -44,20 +44,50 @@ def ended(form, whole_verdict=NONE, **options):
 
 
 def test_a_win_is_told_with_interval_cases_and_kernels():
-    found = replace(verdict(1.0), speedup_interval=(1.85, 2.15), cases=("a", "b"))
-    told = ended(fragments([found], winner=0), found)
+    accepted = replace(verdict(1.0), speedup_interval=(1.85, 2.15), cases=("a", "b"))
+    told = ended(fragments([accepted], winner=0), accepted)
     assert (told["status"], told["cause"]) == ("optimized", None)
     assert told["message"] == (
-        "2.00x the speed of PyTorch (95%: 1.85 to 2.15), correct in 2 cases, 1 of 3 operators in"
+        "2.00x faster than PyTorch (95%: 1.85 to 2.15), correct in 2 cases, 1 of 3 operators in"
         " 1 kernel."
     )
 
 
+def test_times_taken_beside_torch_compile_are_the_ones_that_are_told():
+    accepted = replace(verdict(1.0), speedup_interval=(1.85, 2.15), cases=("a",))
+    speedups = {"over_eager": [1.9, 1.8, 2.0], "over_compile": [0.8, 0.75, 0.9]}
+    told = ended(fragments([accepted], winner=0), accepted, timed={"speedups": speedups})
+    assert told["message"].startswith(
+        "1.90x faster than PyTorch (95%: 1.80 to 2.00) and 1.25x slower than torch.compile"
+        " (95%: 1.11 to 1.33), correct in 1 case,"
+    )
+
+
+def test_a_torch_compile_that_was_not_timed_is_left_out_with_its_reason():
+    accepted = replace(verdict(1.0), speedup_interval=(1.85, 2.15), cases=("a",))
+    timed = {"torch_compile": {"timed": False, "message": "It failed."}}
+    assert ended(fragments([accepted], winner=0), accepted, timed=timed)["left_out"] == [
+        "It failed."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("speedup", "text"),
+    [
+        ((2.0, 1.5, 2.5), "2.00x faster than X (95%: 1.50 to 2.50)"),
+        ((0.5, 0.4, 0.8), "2.00x slower than X (95%: 1.25 to 2.50)"),
+        ((1.1, 0.9, 1.2), "as fast as X within noise (1.10x; 95%: 0.90 to 1.20)"),
+    ],
+)
+def test_faster_and_slower_are_said_where_the_interval_excludes_1(speedup, text):
+    assert compared("X", *speedup) == text
+
+
 def test_without_a_gpu_a_win_is_an_estimate():
-    found = replace(verdict(1.0), times={}, cases=("a",))
-    told = ended(fragments([found], winner=0), found, on_gpu=False)
-    assert "Nothing was timed" in told["message"]
-    assert "By the estimate" in told["message"]
+    accepted = replace(verdict(1.0), times={}, cases=("a",))
+    told = ended(fragments([accepted], winner=0), accepted, on_gpu=False)
+    assert told["message"].startswith("Not timed: no GPU. ")
+    assert "(estimate), correct in 1 case, 1 of 3 operators in 1 kernel." in told["message"]
 
 
 def test_right_but_not_faster_is_told_with_the_times():

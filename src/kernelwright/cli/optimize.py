@@ -8,7 +8,6 @@ import typer
 
 from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_folder, check_policies, check_target
-from kernelwright.cli.closing import closing
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import (
     OUT_NAMES,
@@ -100,7 +99,7 @@ def _print(run: Run, folder: Path) -> None:
     """The table, the files, and the result in one sentence, last."""
     out.print(results_table([run]))
     note(f"module  {folder / 'optimized.py'}\nreport  {folder / 'report.html'}")
-    out.print(closing(run), markup=False)
+    out.print(run.result["outcome"]["message"], markup=False)
 
 
 def default_name(target: str) -> str:

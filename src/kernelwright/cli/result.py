@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.closing import is_unchanged
 from kernelwright.core.record import Record
 from kernelwright.report.format import count, factor, milliseconds, quantity
+from kernelwright.report.outcome import ending
 from kernelwright.report.run import Run
 from kernelwright.search.display import shortened
 
@@ -36,16 +36,16 @@ def _cells(run: Run) -> tuple[Text, ...]:
     return (
         Text(shortened(str(result["target"]), MAX_TARGET)),
         Text("\n".join(lines)),
-        _verdict(result),
+        _verdict(run),
         Text("\n".join(before)),
         Text("\n".join(after)),
     )
 
 
-def _verdict(result: Record) -> Text:
-    if is_unchanged(result):
+def _verdict(run: Run) -> Text:
+    if not ending(run).is_optimized and run.result["verdict"]["code"] in ("ok", "no_kernel"):
         return Text("unchanged")
-    verdict = result["verdict"]
+    verdict = run.result["verdict"]
     if verdict["accepted"]:
         return Text("accepted", "bold green")
     return Text(f"rejected:\n{verdict['code']}", "bold red")

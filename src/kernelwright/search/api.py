@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import logging
 import shutil
 import tempfile
 import warnings
@@ -15,7 +14,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import SearchInterrupted
-from kernelwright.core.progress import OnProgress, Progress, ignore
+from kernelwright.core.progress import OnProgress
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
@@ -23,6 +22,7 @@ from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.captured import replay
 from kernelwright.search.describe import graph_record
+from kernelwright.search.display import displayed
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import judges, search_target
@@ -36,7 +36,6 @@ from kernelwright.verify.program_task import program_task
 REPLACED = "_forward_before_optimization"
 """Attribute of an optimized module: the `forward` that was replaced on the original instance."""
 _numbers = itertools.count()
-_logger = logging.getLogger("kernelwright")
 
 
 def optimize(
@@ -69,8 +68,8 @@ def optimize(
         budget_s: seconds on the clock for everything.
         policy: who writes kernels: "teacher", "embedded", "hf:PATH", "openai:URL#model", or several
             with commas. What a model wrote runs in this process once the judge accepted it.
-        progress: a callable that gets a `core.progress.Progress` at each step; True sends the steps
-            to Python's logging under "kernelwright"; False is silent.
+        progress: True shows each step on a terminal and in a notebook; False does not; a callable
+            gets a `core.progress.Progress`. Steps also go to Python's logging as "kernelwright".
 
     Returns:
         For use under `torch.no_grad()`; called with gradients wanted, it raises RuntimeError.
@@ -86,25 +85,26 @@ def optimize(
         UserWarning: weights are NaN or infinite, or a model failed.
     """
     budget = Budget.start(budget_s)
-    steps = Steps(_reporting(progress), budget)
-    args, kwargs = call_of(module, example_inputs, example_kwargs)
-    warn_of_weights(module)
-    name = type(module).__name__
-    steps("lowering", name)
-    lowered = lower(module, args, kwargs)
-    device = lowered.gather(module, args, kwargs)[0].device.type
-    target = Target(
-        name=name,
-        program=lowered.program,
-        task=program_task(lowered.program, name=name),
-        write=lambda composed: composed,
-        original="",
-    )
-    sources = Sources(policy)
-    options = {"device": device, "precision": precision, "mode": mode}
-    with judges(sources, budget_s, **options) as (judge, teacher_judge):
-        search = Search(judge, sources, budget=budget, steps=steps, teacher_judge=teacher_judge)
-        outcome = search_target(target, search, judge, budget=budget, steps=steps)
+    with displayed(progress) as on_progress:
+        steps = Steps(on_progress, budget)
+        args, kwargs = call_of(module, example_inputs, example_kwargs)
+        warn_of_weights(module)
+        name = type(module).__name__
+        steps("lowering", name)
+        lowered = lower(module, args, kwargs)
+        device = lowered.gather(module, args, kwargs)[0].device.type
+        target = Target(
+            name=name,
+            program=lowered.program,
+            task=program_task(lowered.program, name=name),
+            write=lambda composed: composed,
+            original="",
+        )
+        sources = Sources(policy)
+        options = {"device": device, "precision": precision, "mode": mode}
+        with judges(sources, budget_s, **options) as (judge, teacher_judge):
+            search = Search(judge, sources, budget=budget, steps=steps, teacher_judge=teacher_judge)
+            outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
     compute = _imported(outcome.files["optimized.py"]) if outcome.verdict.accepted else None
@@ -113,16 +113,6 @@ def optimize(
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None
     return optimized
-
-
-def _reporting(progress: bool | OnProgress) -> OnProgress:
-    if progress is True:
-        return _log
-    return progress or ignore
-
-
-def _log(step: Progress) -> None:
-    _logger.info("%.0f s: %s %s %s", step.spent_s, step.stage, step.subject, step.best)
 
 
 def _imported(source: str) -> Callable[..., list[torch.Tensor]]:

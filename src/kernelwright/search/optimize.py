@@ -196,6 +196,12 @@ def search_target(
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
     variant, spent = whole.variant, search.spent()
+    timed: Record = {}
+    if beside_compile and judge.on_gpu and search.interruption is None:
+        steps("timing torch.compile", target.name)
+        left_s = budget.deadline.left_s()
+        with suppress(KeyboardInterrupt):  # the result is settled: write it without these times
+            timed = compile_fields(whole, target.task, judge, for_s=left_s)
     ended = Ended(
         whole=whole,
         searched=searched,
@@ -205,15 +211,12 @@ def search_target(
         is_interrupted=search.interruption is not None,
         on_gpu=judge.on_gpu,
         budget_s=budget.seconds,
+        timed=timed,
     )
-    result = result_record(target.name, whole, spent)
-    result |= {"forms": wholes.forms, "failed_sources": [asdict(each) for each in search.failed]}
-    if beside_compile and judge.on_gpu and search.interruption is None:
-        steps("timing torch.compile", target.name)
-        left_s = budget.deadline.left_s()
-        with suppress(KeyboardInterrupt):  # the result is settled: write it without these times
-            result |= compile_fields(whole, target.task, judge, for_s=left_s)
+    result = result_record(target.name, whole, spent) | timed
     result |= {
+        "forms": wholes.forms,
+        "failed_sources": [asdict(each) for each in search.failed],
         "outcome": outcome_record(ended),
         "measured": judge.on_gpu,
         "budget": {"budget_s": budget.seconds, "spent_s": budget.spent_s()},

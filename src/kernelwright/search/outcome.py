@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelwright.core.record import Record
 from kernelwright.policy.answer import Malformed
@@ -32,6 +32,8 @@ class Ended:
     is_interrupted: bool
     on_gpu: bool
     budget_s: float
+    timed: Record = field(default_factory=dict)
+    """Fields of the result record from timing torch.compile beside the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,25 +111,42 @@ def _is_tried(tuned: Tuned) -> bool:
 
 
 def _optimized(ended: Ended) -> str:
+    """For example "1.90x faster than PyTorch (95%: 1.85 to 1.95), correct in 10 cases, ..."."""
     variant, verdict = ended.whole.variant, ended.whole.verdict
     chosen = [variant.tuned[i] for i in variant.chosen]
     kernels = sum(kernel_launches(tuned.best) for tuned in chosen if tuned.best)
     inside = sum(len(tuned.fragment.calls) for tuned in chosen)
     covered = f"{inside} of {len(variant.program.calls)} operators in {_count(kernels, 'kernel')}"
     correct = f"correct in {_count(len(verdict.cases), 'case')}"
-    if verdict.speedup is not None:
-        interval = ""
-        if verdict.speedup_interval is not None:
-            low, high = verdict.speedup_interval
-            interval = f" (95%: {low:.2f} to {high:.2f})"
-        return f"{verdict.speedup:.2f}x the speed of PyTorch{interval}, {correct}, {covered}."
-    estimate = traffic_record(variant)
+    return f"{_gain(ended)}, {correct}, {covered}."
+
+
+def _gain(ended: Ended) -> str:
+    """The measured speed, or without a GPU the estimate."""
+    verdict, speedups = ended.whole.verdict, dict(ended.timed.get("speedups", {}))
+    if "over_eager" not in speedups and verdict.speedup_interval is not None:
+        speedups["over_eager"] = [verdict.speedup, *verdict.speedup_interval]
+    if "over_eager" in speedups:
+        gain = compared("PyTorch", *speedups["over_eager"])
+        if "over_compile" in speedups:
+            gain += f" and {compared('torch.compile', *speedups['over_compile'])}"
+        return gain
+    estimate = traffic_record(ended.whole.variant)
     launches, moved = estimate["launches"], estimate["bytes"]
+    why = "no time was taken" if ended.on_gpu else "no GPU"
     return (
-        f"{covered[0].upper()}{covered[1:]}, {correct}. {NO_GPU} By the estimate, kernel launches"
-        f" go from {launches['before']} to {launches['after']} and memory traffic from"
-        f" {_size(moved['before'])} to {_size(moved['after'])}."
+        f"Not timed: {why}. {_count(launches['before'], 'launch')} become {launches['after']},"
+        f" {_size(moved['before'])} become {_size(moved['after'])} (estimate)"
     )
+
+
+def compared(name: str, ratio: float, low: float, high: float) -> str:
+    """A measured ratio in words: faster or slower only where the 95% interval excludes 1."""
+    if low > 1.0:
+        return f"{ratio:.2f}x faster than {name} (95%: {low:.2f} to {high:.2f})"
+    if high < 1.0:
+        return f"{1 / ratio:.2f}x slower than {name} (95%: {1 / high:.2f} to {1 / low:.2f})"
+    return f"as fast as {name} within noise ({ratio:.2f}x; 95%: {low:.2f} to {high:.2f})"
 
 
 def _unchanged(ended: Ended, counts: _Counts) -> tuple[str, str]:
@@ -214,6 +233,8 @@ def _left_out(ended: Ended, counts: _Counts) -> list[str]:
     if counts.cut_off:
         were = "was" if counts.cut_off == 1 else "were"
         sentences.append(f"{_count(counts.cut_off, 'candidate')} {were} cut off by the clock.")
+    if untimed := ended.timed.get("torch_compile", {}).get("message"):
+        sentences.append(untimed)
     return sentences
 
 
@@ -229,7 +250,8 @@ def _operators(tuned: Tuned) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
+    return f"{number} {noun if number == 1 else plural}"
 
 
 def _size(num_bytes: float) -> str:

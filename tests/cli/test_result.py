@@ -1,0 +1,32 @@
+"""The table of results: what was won, in 80 columns."""
+
+import io
+import re
+
+import pytest
+from cli_runs import RECORDS
+from rich.console import Console
+
+from kernelwright.cli.result import results_table
+from kernelwright.core import record
+from kernelwright.report.run import read_run
+
+
+@pytest.fixture
+def run_of(tmp_path):
+    def make(**changes):
+        path = tmp_path / "records.jsonl"
+        path.unlink(missing_ok=True)
+        record.append(path, [*RECORDS[:-1], {**RECORDS[-1], **changes}])
+        return read_run(path)
+
+    return make
+
+
+def test_the_table_fits_80_columns_and_folds_no_word(run_of):
+    run = run_of(target="a_rather_long_name_of_a_softmax_attention_scores_file.py")
+    console = Console(width=80, file=io.StringIO())
+    console.print(results_table([run]))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert re.match(r"a_rather\w*\.\.\.\w+file\.py .* accepted ", lines[1])
