@@ -15,7 +15,8 @@ computations that magnify rounding. `kernelbench` is that
 suite's rule: |reference - y| <= tol * (1 + |y|) with tol 1e-4 for fp32 and 1e-2 for 16-bit types,
 against the reference instead of the oracle.
 
-Whatever the policy: integers are exact, dtype, shape and layout are the reference's, and an element
+Whatever the policy: integers are exact, complex numbers are pairs of real ones,
+dtype, shape and layout are the reference's, and an element
 is finite where oracle and reference are.
 """
 
@@ -98,6 +99,7 @@ def compare_all(
     takes the time.
     """
     structures = [structure_mismatch(outputs, expected.native) for outputs, expected in answers]
+    answers = [(_as_reals(outputs), _expected_reals(expected)) for outputs, expected in answers]
     queued = [
         [] if structure else [_sums(i, y, expected) for i, y in enumerate(outputs)]
         for structure, (outputs, expected) in zip(structures, answers, strict=True)
@@ -110,6 +112,22 @@ def compare_all(
         else _decide(outputs, [next(values) for _ in sums], Precision(precision))
         for structure, sums, (outputs, _) in found
     ]
+
+
+def _as_reals(tensors: Sequence[torch.Tensor]) -> Tensors:
+    """Complex tensors as pairs of real numbers, others as they are."""
+    return tuple(
+        torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+        for tensor in tensors
+    )
+
+
+def _expected_reals(expected: Expected) -> Expected:
+    return Expected(
+        native=_as_reals(expected.native),
+        oracle=_as_reals(expected.oracle),
+        tolerated=tuple(map(_as_reals, expected.tolerated)),
+    )
 
 
 def _read(queued: Sequence[torch.Tensor]) -> Iterator[list[float]]:

@@ -159,6 +159,8 @@ def doubled(value: Any) -> Any:
     def copied(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
+        if value.is_complex():
+            return value.detach().to(torch.complex128, copy=True)
         is_float = value.is_floating_point()
         return value.detach().to(torch.float64 if is_float else value.dtype, copy=True)
 
