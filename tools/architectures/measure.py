@@ -88,7 +88,7 @@ class _Stages:
         self._report(self.record)
 
 
-def _through(example: Example, wanted: list[Any], stages: _Stages) -> None:
+def _through(example: Example, wanted: Any, stages: _Stages) -> None:
     """Run every stage.
 
     Raises:
@@ -104,7 +104,7 @@ def _through(example: Example, wanted: list[Any], stages: _Stages) -> None:
     with stages("text"):
         stages.add(round_trip=parse(to_text(program)) == program)
     with stages("run"):
-        stages.add(same_numbers=_is_same(_results(lowered, example), wanted))
+        stages.add(same_numbers=_is_same(_leaves(_results(lowered, example)), _leaves(wanted)))
     with stages("write"):
         stages.add(unwritten=_unwritten(lowered, example.module))
     with stages("forms"):
@@ -135,22 +135,26 @@ def _timed(module: Any, function: str, stages: _Stages) -> Iterator[None]:
         setattr(module, function, original)
 
 
-def _eager(example: Example) -> list[Any]:
-    """Leaves of what the module returns; the example's own tensors stay as they are."""
+def _eager(example: Example) -> Any:
+    """The module's result and its inputs after the call; the example's own inputs stay as they are.
+
+    A decode step changes the cache that it is given.
+    """
     args, kwargs = copy.deepcopy((example.args, dict(example.kwargs)))
     with torch.no_grad():
-        return _leaves(example.module(*args, **kwargs))
+        result = example.module(*args, **kwargs)
+    return result, args, kwargs
 
 
-def _results(lowered: Lowered, example: Example) -> list[Any]:
-    """Leaves of what the program returns, in the structure of the module's result."""
+def _results(lowered: Lowered, example: Example) -> Any:
+    """The program's result and its inputs after the call, as `_eager`'s."""
     args, kwargs = copy.deepcopy((example.args, dict(example.kwargs)))
-    inputs = lowered.gather(example.module, args, kwargs)
-    return _leaves(lowered.rebuild(run(lowered.program, inputs)))
+    outputs = run(lowered.program, lowered.gather(example.module, args, kwargs))
+    return lowered.rebuild(outputs, args, kwargs), args, kwargs
 
 
 def _leaves(result: Any) -> list[Any]:
-    """The tensors in a result."""
+    """The tensors in a result. Caches are trees only after a capture has made them so."""
     return [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
 
 
