@@ -182,10 +182,10 @@ def _not_faster(ended: Ended, counts: _Counts) -> str:
             if not timed:
                 return f"{right} none was timed."
             tuned, best = max(timed, key=lambda pair: pair[1].speedup or 0.0)
-            subject = "the best, for " + _operators(tuned)
+            subject = f"the best, for {_operators(tuned)},"
         ours, theirs = best.times["candidate"].median_ms, best.times["reference"].median_ms
         return (
-            f"{right} none is faster than PyTorch: {subject}, takes {ours:.4g} ms and PyTorch"
+            f"{right} none is faster than PyTorch: {subject} takes {ours:.4g} ms and PyTorch"
             f" {theirs:.4g} ms (measured)."
         )
     fragments = [tuned for variant in ended.searched for tuned in variant.tuned]
