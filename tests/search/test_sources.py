@@ -37,7 +37,7 @@ def fused_operator(x0, x1):
 """
 PROGRAM = parse(FLAT)
 ANSWER = answer_text(write(PROGRAM, limit=1)[0])
-RULES = Judge("cpu").rules
+RULES = Judge("cpu", mode="pure").rules
 
 
 def model(server, text):

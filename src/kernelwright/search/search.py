@@ -101,8 +101,6 @@ class Search:
         """By kind, one that won at some size."""
         self.interruption: KeyboardInterrupt | None = None
         """The Ctrl-C or SIGTERM that ended tuning."""
-        self.left_out: list[str] = []
-        """Sentences: what the clock cut off."""
 
     def spent(self) -> Spent:
         """Until now."""
