@@ -532,6 +532,17 @@ def test_what_another_winner_leaves_of_a_fragment_is_tried():
     assert search._is_settled(program, frozenset({1}), [first, second])
 
 
+def test_in_pure_mode_a_call_that_several_winners_leave_of_a_fragment_is_tried():
+    program = chain()
+    won = variant("contiguous", (1.0,)).tuned[0]
+    whole, first, last = (
+        replace(won, fragment=extract(program, calls)) for calls in ({0, 1, 2}, {0}, {2})
+    )
+    search = Search(FakeJudge([], mode="pure"), budget=Budget.start(1.0))
+    assert search._is_settled(program, frozenset({1}), [whole, first])
+    assert not search._is_settled(program, frozenset({1}), [whole, first, last])
+
+
 def test_when_nothing_wins_no_rewriting_is_left_either():
     """What was written is not what was accepted: it must be the original."""
     b = Builder()
