@@ -44,10 +44,10 @@ def run(tmp_path, **changes):
         "suite": "kernelbench",
         "policy": "teacher",
         "out": tmp_path / "out",
-        "options": {"device": "cpu", "mode": "hybrid", "precision": "strict", "budget_s": 60.0},
+        "options": {"device": "cpu", "mode": "hybrid", "precision": "strict", "budget_s": 600.0},
         "jobs": 1,
         "deadline_s": math.inf,
-        "timeout_s": 200.0,
+        "timeout_s": 900.0,
     }
     return Run(**values | changes)
 
@@ -56,7 +56,7 @@ def job(spec, tmp_path):
     options = run(tmp_path).options
     return {"spec": str(spec), "candidate": None, "folder": str(tmp_path / "case"),
             "options": options, "max_autotune": False, "room": str(tmp_path),
-            "alone": False, "timeout_s": 200.0}  # fmt: skip
+            "alone": False, "timeout_s": 900.0}  # fmt: skip
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def root(tmp_path_factory):
 
 def evaluate(root, folder, *argv):
     fixed = ("--root", root, "--out", folder, "--levels", "1,2", "--jobs", "1")
-    fixed += ("--device", "cpu", "--policy", "teacher")
+    fixed += ("--device", "cpu", "--policy", "teacher", "--budget", "600")
     with pytest.raises(SystemExit) as ended:
         main(["eval", "kernelbench", *map(str, (*fixed, *argv))])
     return ended.value.code or 0
@@ -82,7 +82,7 @@ def test_the_teacher_leaves_records_kernels_and_a_page(taught):
     assert model.scale == 2.0
     page = (taught / "report.html").read_text()
     assert "1_Single" in page
-    assert "Not timed: no GPU." in page
+    assert "Nothing was timed, because there was no GPU." in page
 
 
 def test_the_page_is_made_again_from_records(taught):

@@ -58,12 +58,13 @@ def test_json_has_text_and_candidate(generate):
     assert generate(*options)[1].out == streams.out
 
 
-def test_the_embedded_model_writes_unless_another_is_named(generate):
+def test_teacher_and_embedded_model_write_where_no_policy_is_named(generate):
     code, streams = generate("--json")
-    found = json.loads(streams.out)
-    assert (code, found["policy"]) == (0, "embedded")
-    (answer,) = found["answers"]
-    assert "def fused_operator(" in answer["candidate"]["source"]
+    printed = json.loads(streams.out)
+    assert (code, printed["policy"]) == (0, "teacher,embedded")
+    candidates = [answer["candidate"] for answer in printed["answers"]]
+    assert [candidate["origin"] for candidate in candidates] == ["teacher", "embedded"]
+    assert all("def fused_operator(" in candidate["source"] for candidate in candidates)
 
 
 def test_an_answer_without_a_candidate_says_why(generate, server):

@@ -13,6 +13,7 @@ from kernelwright.cli.optimize import default_name
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.progress import Progress
+from kernelwright.core.verdict import Code, Stage
 
 
 @pytest.fixture
@@ -103,16 +104,33 @@ def test_json_is_all_there_is_on_stdout(run, fake, tmp_path):
     assert json.loads(done.out)["num_triton"] == 1
 
 
-def test_a_rejected_whole_is_said_aloud(run, fake, tmp_path):
+def test_an_unchanged_module_is_named_with_its_cause_and_with_the_work_left_out(
+    run, fake, tmp_path
+):
+    message = (
+        "No kernel is right. Of 3 candidates: 3 wrong. optimized.py holds the original module."
+    )
+
     def optimize(target, *, out, **options):
-        rejected = {**RECORDS[-1], "verdict": verdict(False, "errs by 1").to_json()}
-        record.append(out / "records.jsonl", [*RECORDS[:-1], rejected])
-        return rejected
+        outcome = {
+            **RECORDS[-1]["outcome"],
+            "status": "unchanged",
+            "cause": "all_wrong",
+            "message": message,
+            "left_out": ["1 candidate was cut off by the clock."],
+        }
+        no_kernel = replace(verdict(False), stage=Stage.STATIC, code=Code.NO_KERNEL)
+        unchanged = {**RECORDS[-1], "verdict": no_kernel.to_json(), "outcome": outcome}
+        record.append(out / "records.jsonl", [*RECORDS[:-1], unchanged])
+        return unchanged
 
     fake("kernelwright.search.optimize", optimize_target=optimize)
     done = run("optimize", "model.py", "--out", str(tmp_path / "o"))
-    assert "do not use optimized.py: errs by 1" in done.out
-    assert "rejected" in done.out
+    assert done.code == 0
+    assert "unchanged" in done.out
+    assert "rejected" not in done.out
+    assert " ".join(done.out.split()).endswith(message), "the cause stands last"
+    assert "1 candidate was cut off by the clock." in done.err
 
 
 def test_bad_input_exits_2_names_the_place_and_writes_nothing(run, fake, tmp_path):
@@ -257,7 +275,10 @@ def test_report_rebuilds_pages_and_the_table(run, tmp_path):
 
 
 def test_report_rebuilds_the_summary(run, tmp_path):
-    (tmp_path / "README.md").write_text("<!-- results:begin -->\n<!-- results:end -->\n")
+    markers = [
+        f"<!-- {table}:{end} -->\n" for table in ("results", "answers") for end in ("begin", "end")
+    ]
+    (tmp_path / "README.md").write_text("".join(markers))
     done = run("report", "--summary", str(tmp_path), "--readme", str(tmp_path / "README.md"))
     assert done.code == 0
     assert json.loads((tmp_path / "summary.json").read_text()) == {}

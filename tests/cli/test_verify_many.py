@@ -43,9 +43,9 @@ def test_a_run_is_judged_once_and_the_same_command_resumes_it(jobs, tmp_path, ca
 def test_another_recipe_is_refused_and_nothing_is_written(jobs, tmp_path, capsys):
     verify_many(capsys, jobs, "--out", tmp_path / "run")
     before = (tmp_path / "run" / "records.jsonl").read_bytes()
-    code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run", "--mode", "hybrid")
+    code, streams = verify_many(capsys, jobs, "--out", tmp_path / "run", "--mode", "pure")
     assert code == 2
-    assert "mode = 'pure'" in streams.err
+    assert "mode = 'hybrid'" in streams.err
     assert (tmp_path / "run" / "records.jsonl").read_bytes() == before
 
 

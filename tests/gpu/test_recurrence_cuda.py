@@ -44,7 +44,7 @@ def layers(op: str, batch: int, *, num: int = 1, both: bool = False, dtype: str 
 
 def screened(program: Program) -> list[tuple[Candidate, Verdict]]:
     candidates = write(program, limit=8)
-    with Judge("cuda", trusted=True) as judge:
+    with Judge("cuda", mode="pure", trusted=True) as judge:
         return list(zip(candidates, judge.screen(program_task(program), candidates), strict=True))
 
 
@@ -75,7 +75,7 @@ def test_programs_that_cannot_all_run_at_once_are_an_error_and_no_endless_wait()
     candidate = next(c for c in write(program, limit=8) if walks_together(c))
     many = candidate.source.replace("n_groups)](", "2000 * n_groups)](")
     assert many != candidate.source
-    with Judge("cuda", trusted=True) as judge:
+    with Judge("cuda", mode="pure", trusted=True) as judge:
         [verdict] = judge.screen(program_task(program), [Candidate(source=many)])
     assert not verdict.accepted
     assert "cooperative" in verdict.message

@@ -55,7 +55,7 @@ def gpu():
 
 @pytest.fixture
 def judge():
-    with Judge("cuda", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+    with Judge("cuda", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
         yield judge
 
 

@@ -98,7 +98,7 @@ def take(source, rules, step=clock.time_trial):
 
 
 def test_an_honest_kernel_has_sane_times_a_narrow_interval_and_graphs():
-    with Judge("cuda") as judge:
+    with Judge("cuda", mode="pure") as judge:
         verdict = judge.verify(TASK, Candidate(source=HONEST))
     assert verdict.accepted, f"{verdict.code}: {verdict.message}"
     assert verdict.times.keys() == {"reference", "candidate", "reference_graph", "candidate_graph"}

@@ -10,6 +10,7 @@ from kernelwright.policy.local import LocalModel
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.build import Builder
+from kernelwright.search import sources
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -50,7 +51,8 @@ def test_its_likeliest_answers_to_small_programs_are_right(model):
             assert verdict.accepted, verdict.message
 
 
-def test_modules_are_optimized_with_it_unless_another_is_named():
+def test_modules_are_optimized_with_it_by_default_where_the_teacher_writes_nothing(monkeypatch):
+    monkeypatch.setattr(sources, "write", lambda *_, **__: [])
     module = torch.nn.Sequential(torch.nn.Linear(96, 64), torch.nn.GELU()).eval()
-    made = kernelwright.optimize(module, (torch.randn(32, 96),), mode="pure", budget_s=600)
-    assert set(made.optimization["origins"]) == {"embedded"}
+    optimized = kernelwright.optimize(module, (torch.randn(32, 96),), mode="pure", budget_s=600)
+    assert set(optimized.optimization["origins"]) == {"embedded"}

@@ -84,13 +84,17 @@ def searched(answers, *, with_slower):
         spent=lambda: Spent(1.0, 1),
         failed=[],
         tuned=tuned,
-        left_out=[],
         interruption=None,
     )
     as_graph = target(write_graphed=lambda text: f"# graphed\n{text}")
     judge = TimingJudge(answers)
     found = search_target(
-        as_graph, search, judge, budget=Budget.start(60.0), with_slower=with_slower
+        as_graph,
+        search,
+        judge,
+        budget=Budget.start(600.0),
+        with_slower=with_slower,
+        beside_compile=False,
     )
     return found, judge
 

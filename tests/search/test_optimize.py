@@ -107,7 +107,7 @@ def load(path):
 def optimized(tmp_path, source):
     file = tmp_path / "target.py"
     file.write_text(textwrap.dedent(source))
-    result = optimize_target(str(file), out=tmp_path / "out", device="cpu", budget_s=120)
+    result = optimize_target(str(file), out=tmp_path / "out", device="cpu", budget_s=600)
     return file, tmp_path / "out" / "optimized.py", result
 
 
@@ -209,7 +209,7 @@ class Model(nn.Module):
 
     def forward(self, x):
         _, (state, _) = self.lstm(x)
-        return torch.sort(state).values
+        return torch.special.i0(state)
 
 
 def get_inputs():
@@ -225,7 +225,7 @@ def test_a_recurrent_layer_is_written_and_the_file_keeps_what_it_imports(tmp_pat
     *_, result = optimized(tmp_path, RECURRENT)
     assert result["verdict"]["accepted"], result["verdict"]["message"]
     assert result["operators_triton"] == 1
-    assert result["unknown_operators"] == ["aten.full.default", "aten.sort.default"]
+    assert result["unknown_operators"] == ["aten.i0.default"]
 
 
 def test_nothing_is_written_for_bad_input(tmp_path):
@@ -264,8 +264,8 @@ def test_a_right_kernel_that_is_not_worth_keeping_is_written_on_request(tmp_path
         "def fused_operator(x0):\n    t0 = torch.tanh(x0)\n    return [t0]\n"
     )
     out = tmp_path / "out"
-    assert "slower" not in optimize_target(str(file), out=out, device="cpu", budget_s=120)
-    found = optimize_target(str(file), out=out, device="cpu", budget_s=120, with_slower=True)
+    assert "slower" not in optimize_target(str(file), out=out, device="cpu", budget_s=600)
+    found = optimize_target(str(file), out=out, device="cpu", budget_s=600, with_slower=True)
     assert (found["num_triton"], found["verdict"]["code"]) == (0, "no_kernel")
     assert found["outcome"]["cause"] == "not_faster"
     assert found["slower"]["verdict"]["accepted"]
@@ -321,7 +321,7 @@ class Gate(nn.Module):
 def test_a_module_keeps_its_interface_and_falls_back_elsewhere(monkeypatch):
     module = Gate().eval()
     x, gate = torch.randn(4, 16), torch.randn(4, 16)
-    ours = kernelwright.optimize(module, (x,), {"gate": gate}, budget_s=120, policy="teacher")
+    ours = kernelwright.optimize(module, (x,), {"gate": gate}, budget_s=600, policy="teacher")
     assert ours.optimization["verdict"]["accepted"]
     assert isinstance(ours, Gate)
     assert ours.norm.weight is module.norm.weight
@@ -353,7 +353,7 @@ def test_a_forward_replaced_on_the_instance_is_what_is_optimized():
     module, x = Scaled().eval(), torch.randn(4, 16)
     module.forward = lambda x: torch.softmax(x * 3.0, dim=-1)
     steps = []
-    ours = kernelwright.optimize(module, x, budget_s=120, policy="teacher", progress=steps.append)
+    ours = kernelwright.optimize(module, x, budget_s=600, policy="teacher", progress=steps.append)
     assert ours.optimization["outcome"]["status"] == "optimized"
     assert "3.0" in ours.optimization["source"]
     assert "forward" not in vars(ours), "the kernels would never run"
@@ -363,7 +363,7 @@ def test_a_forward_replaced_on_the_instance_is_what_is_optimized():
     stages = [step.stage for step in steps]
     assert stages[0] == "lowering"
     assert "writing and judging kernels" in stages
-    assert all(step.budget_s == 120 for step in steps)
+    assert all(step.budget_s == 600 for step in steps)
     assert [step.spent_s for step in steps] == sorted(step.spent_s for step in steps)
     assert "1 kernel saves" in steps[-1].best
 
@@ -382,7 +382,7 @@ def test_an_interrupted_call_raises_with_the_best_module(monkeypatch):
     monkeypatch.setattr(searching, "proposed", interrupted)
     x = torch.randn(4, 16)
     with pytest.raises(kernelwright.SearchInterrupted) as stop:
-        kernelwright.optimize(Scaled(), x, budget_s=60, policy="teacher")
+        kernelwright.optimize(Scaled(), x, budget_s=600, policy="teacher")
     with torch.no_grad():
         assert torch.equal(stop.value.module(x), Scaled()(x))
 
@@ -414,7 +414,7 @@ optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
         text=True,
         check=False,
         start_new_session=True,
-        timeout=240,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     *_, result = record.read(out / "records.jsonl")

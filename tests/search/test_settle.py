@@ -290,7 +290,7 @@ def test_a_layout_in_which_pytorch_is_less_exact_has_no_time(monkeypatch):
     def found(mode):
         judge = Exact(SimpleNamespace(now=0.0))
         judge.rules.mode = mode
-        search = Search(judge, budget=Budget.start(60.0))
+        search = Search(judge, budget=Budget.start(600.0))
         return {each.layout: bool(each.tuned) for each in search.variants(program, None)}
 
     assert found("hybrid") == {"channels_last": False, "contiguous": True}
@@ -373,10 +373,9 @@ def test_a_second_interruption_leaves_the_original():
         spent=lambda: Spent(1.0, 1),
         failed=[],
         tuned=[],
-        left_out=[],
         interruption=None,
     )
-    found = search_target(target(), search, judge, budget=Budget.start(60.0))
+    found = search_target(target(), search, judge, budget=Budget.start(600.0))
     assert len(judge.asked) == 2, "the first one leaves some seconds for another try"
     assert found.files == {"optimized.py": ORIGINAL}
     assert found.result["outcome"]["cause"] == "interrupted"
@@ -391,7 +390,7 @@ def test_what_libraries_do_well_is_tuned_last():
     [t] = b.call("conv2d", input=t, weight=b.input(TensorType((4, 1, 3, 3))), groups=4)
     program = b.program(b.call("tanh", input=t))
     judge = SlowJudge(SimpleNamespace(now=0.0))
-    found = Search(judge, budget=Budget.start(60.0)).variants(program, program_task(program))[-1]
+    found = Search(judge, budget=Budget.start(600.0)).variants(program, program_task(program))[-1]
     is_last = [0 in tuned.fragment.calls for tuned in found.tuned]
     assert is_last == sorted(is_last)
     assert is_last[-1]
@@ -433,7 +432,7 @@ class WatchedJudge(SlowJudge):
 
 def test_what_saves_most_wherever_it_occurs_is_tuned_first_and_the_next_compiled_meanwhile():
     judge = WatchedJudge()
-    search = Search(judge, budget=Budget.start(60.0))
+    search = Search(judge, budget=Budget.start(600.0))
     search.variants(blocks(), program_task(blocks()))
     assert [each for event, each in judge.events if event == "screen"][:2] == [
         "tanh+add", "relu+exp+tanh",
@@ -531,6 +530,17 @@ def test_what_another_winner_leaves_of_a_fragment_is_tried():
     assert search._is_settled(program, frozenset({2}), [second])
     assert not search._is_settled(program, frozenset({2}), [first, second])
     assert search._is_settled(program, frozenset({1}), [first, second])
+
+
+def test_in_pure_mode_a_call_that_several_winners_leave_of_a_fragment_is_tried():
+    program = chain()
+    won = variant("contiguous", (1.0,)).tuned[0]
+    whole, first, last = (
+        replace(won, fragment=extract(program, calls)) for calls in ({0, 1, 2}, {0}, {2})
+    )
+    search = Search(FakeJudge([], mode="pure"), budget=Budget.start(1.0))
+    assert search._is_settled(program, frozenset({1}), [whole, first])
+    assert not search._is_settled(program, frozenset({1}), [whole, first, last])
 
 
 def test_when_nothing_wins_no_rewriting_is_left_either():

@@ -37,7 +37,7 @@ def fused_operator(x0, x1):
 """
 PROGRAM = parse(FLAT)
 ANSWER = answer_text(write(PROGRAM, limit=1)[0])
-RULES = Judge("cpu").rules
+RULES = Judge("cpu", mode="pure").rules
 
 
 def model(server, text):
@@ -195,7 +195,7 @@ def optimized(tmp_path, spec):
     (tmp_path / "target.py").write_text(FLAT)
     out = tmp_path / "out"
     result = optimize_target(
-        str(tmp_path / "target.py"), out=out, device="cpu", budget_s=60, policy=spec
+        str(tmp_path / "target.py"), out=out, device="cpu", budget_s=600, policy=spec
     )
     return result, list(record.read(out / "records.jsonl"))
 
@@ -218,7 +218,7 @@ def test_a_module_is_optimized_with_a_model_s_kernel(server):
 
     spec = model(server, ANSWER)
     inputs = torch.randn(9, 33), torch.randn(33)
-    made = kernelwright.optimize(Model(), inputs, budget_s=60, policy=spec)
+    made = kernelwright.optimize(Model(), inputs, budget_s=600, policy=spec)
     assert made.optimization["origins"] == {spec: 1}
 
 
@@ -294,7 +294,7 @@ def test_a_model_that_fails_in_the_second_pass_is_warned_of(server, monkeypatch)
     spec = f"openai:{server.url}#half"
     inputs = torch.randn(9, 33), torch.randn(33)
     with pytest.warns(UserWarning, match="#half failed and is asked no more"):
-        made = kernelwright.optimize(Model(), inputs, budget_s=60, policy=f"teacher,{spec}")
+        made = kernelwright.optimize(Model(), inputs, budget_s=600, policy=f"teacher,{spec}")
     assert made.optimization["outcome"]["status"] == "unchanged"
 
 

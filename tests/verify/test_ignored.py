@@ -95,13 +95,13 @@ def test_of_a_function_nothing_is_known():
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu") as judge:
+    with Judge("cpu", mode="pure") as judge:
         yield judge
 
 
 @pytest.fixture(scope="module")
 def recycled():
-    with Judge("cpu", grade="recycled") as judge:
+    with Judge("cpu", mode="pure", grade="recycled") as judge:
         yield judge
 
 

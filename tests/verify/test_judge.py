@@ -29,7 +29,7 @@ MODEL = (ROOT / "honest" / "hybrid_library_call.py").read_text()
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu", seed=5, limits=Limits(wall_s=8.0), budget_s=20.0) as judge:
+    with Judge("cpu", mode="pure", seed=5, limits=Limits(wall_s=8.0), budget_s=20.0) as judge:
         yield judge
 
 
@@ -87,7 +87,7 @@ def test_what_a_candidate_does_becomes_its_verdict(judge, relu, body, code):
 
 
 def test_a_candidate_that_hangs_is_ended_at_the_limit(relu):
-    with Judge("cpu", limits=Limits(wall_s=4.0)) as judge:
+    with Judge("cpu", mode="pure", limits=Limits(wall_s=4.0)) as judge:
         verdict = judge.verify(relu, candidate("    while True: pass"))
     assert verdict.code is Code.TIMEOUT
 
@@ -184,7 +184,7 @@ def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kerne
     )
     for trusted, guests in ((True, 2), (False, 4)):
         asked.clear()
-        with Judge("cpu", seed=5, trusted=trusted) as judge:
+        with Judge("cpu", mode="pure", seed=5, trusted=trusted) as judge:
             for _ in range(2):
                 assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
         assert asked == [trusted] * guests  # to compile in and to run in, for both or each
@@ -215,7 +215,7 @@ def test_memory_is_held_while_judging_and_not_while_compiling(relu, monkeypatch)
         Guest, "compile", lambda *a, **k: events.append("compile") or compile_(*a, **k)
     )
     monkeypatch.setattr(Guest, "run", lambda *a, **k: events.append("run") or run(*a, **k))
-    with Judge("cpu", seed=5, budget_s=0.0, hold=hold) as judge:
+    with Judge("cpu", mode="pure", seed=5, budget_s=0.0, hold=hold) as judge:
         assert judge.screen(relu, [Candidate(source=GOOD)])[0].accepted
         assert events == ["compile", "hold", "run", "run", "free"]
         events.clear()
@@ -238,7 +238,7 @@ def test_only_what_is_judged_fully_says_which_policy_would_let_it_pass(judge, re
 
 
 def test_a_large_first_case_is_posed_again_and_not_kept(relu, monkeypatch):
-    rules = Judge("cpu", seed=5).rules
+    rules = Judge("cpu", mode="pure", seed=5).rules
     kept = Cases({"base": relu}, rules, 5)
     assert kept.first() is kept.first()
     monkeypatch.setattr(cases, "KEPT_BYTES", 0)

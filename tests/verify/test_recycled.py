@@ -35,7 +35,7 @@ HONEST = [entry for entry in entries("honest") if entry.path.stem in QUICK]
 
 @pytest.fixture
 def judge():
-    with Judge("cpu", grade="recycled", limits=Limits(wall_s=20.0)) as judge:
+    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=20.0)) as judge:
         yield judge
 
 
@@ -78,7 +78,7 @@ def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
 @pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
 def test_a_fresh_guest_is_attested_too(relu, what, code, monkeypatch):
     monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
-    with Judge("cpu", limits=Limits(wall_s=20.0), budget_s=0.0) as judge:
+    with Judge("cpu", mode="pure", limits=Limits(wall_s=20.0), budget_s=0.0) as judge:
         verdict = judge.verify(relu, leaving(what))
     assert verdict.code is code, verdict.message
 
@@ -148,7 +148,7 @@ def test_a_guest_that_died_is_replaced(judge, relu):
 
 def test_code_that_never_ends_costs_no_guest_and_little_time(relu, monkeypatch):
     monkeypatch.setattr(recycled, "OWN_CODE_S", 0.2)
-    with Judge("cpu", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
+    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
         hanging = leaving("while True: pass")
         verdicts = list(judge.verify_many([(relu, hanging), (relu, GOOD)]))
         assert [v.code for v in verdicts] == [Code.TIMEOUT, Code.OK]
@@ -158,7 +158,7 @@ def test_code_that_never_ends_costs_no_guest_and_little_time(relu, monkeypatch):
 
 def test_a_guest_is_replaced_after_enough_candidates(relu, monkeypatch):
     monkeypatch.setattr("kernelwright.verify.recycled.MAX_CANDIDATES", 2)
-    with Judge("cpu", grade="recycled") as judge:
+    with Judge("cpu", mode="pure", grade="recycled") as judge:
         assert all(v.accepted for v in judge.verify_many([(relu, GOOD)] * 5))
         assert judge.recycled.guests.num_started == 3
 

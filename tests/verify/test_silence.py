@@ -37,7 +37,7 @@ DECOY = HONEST.replace("    return [y]", "    return [torch.ones_like(y)]")
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu") as judge:
+    with Judge("cpu", mode="pure") as judge:
         yield judge
 
 
@@ -131,7 +131,7 @@ def fused_operator(x0, x1):
 def test_what_is_lost_at_one_shape_shows_at_another():
     """At seven columns, that is, which this seed gives: the faithful kernel matters there, and one
     that nobody reads is not excused by what the task ignores at sixty."""
-    with Judge("cpu", seed=0) as judge:
+    with Judge("cpu", mode="pure", seed=0) as judge:
         text = ROOT_AND_REST.replace("READ", "t").replace("ROOTS, triton", "True, triton")
         faithful = judge.verify(LOST, Candidate(source=text))
         text = ROOT_AND_REST.replace("READ", "x0").replace("ROOTS, triton", "False, triton")

@@ -95,6 +95,8 @@ class _Drawing:
                 return rng.choice((0.5, 2.0, 3.0))
             case Kind.TENSORS:
                 return (self._tensor(param), self._tensor(param))
+            case Kind.OPTIONAL_TENSORS:
+                return (self._tensor(param),)
         return self._tensor(param)
 
     def _attribute(self, param: Param) -> Any:

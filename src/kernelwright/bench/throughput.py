@@ -86,7 +86,9 @@ def measure(plan: Plan, out: Path, say: Say) -> Record:
         )
     say("drawing programs, writing candidates")
     jobs = jobs_of(plan)
-    recipe = Recipe(device=plan.device, grade=plan.grade, timing=plan.timing).resolved()
+    recipe = Recipe(
+        device=plan.device, mode="pure", grade=plan.grade, timing=plan.timing
+    ).resolved()
     recipe = replace(recipe, wall_s=WALL_S[recipe.device])
     pools = local_pools(recipe, plan.num_workers)
     with Load() as load:

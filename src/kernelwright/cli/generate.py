@@ -10,9 +10,9 @@ from kernelwright.cli.checks import check_policies, check_target
 from kernelwright.cli.console import Say, note, out, print_json, progress
 from kernelwright.cli.optimize import TargetArgument
 from kernelwright.cli.options import (
+    DEFAULT_MODE,
     JsonOption,
     MaxTokensOption,
-    Mode,
     ModeOption,
     PoliciesOption,
     Precision,
@@ -49,7 +49,7 @@ def command(
     max_tokens: MaxTokensOption = 8192,
     seed: SeedOption = 0,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
+    mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
     """Print candidates for a program as a policy writes them, for reading and not verified."""

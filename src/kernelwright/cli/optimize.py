@@ -10,12 +10,12 @@ from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_folder, check_policies, check_target
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import (
+    DEFAULT_MODE,
     OUT_NAMES,
     BudgetOption,
     Device,
     DeviceOption,
     JsonOption,
-    Mode,
     ModeOption,
     PoliciesOption,
     Precision,
@@ -50,7 +50,7 @@ def command(
     folder: OutOption = None,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
+    mode: ModeOption = DEFAULT_MODE,
     budget_s: BudgetOption = 600,
     policy: PoliciesOption = DEFAULT,
     json: JsonOption = False,

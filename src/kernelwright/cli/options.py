@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kernelwright.policy import names
 from kernelwright.policy.names import FORMS
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class Precision(StrEnum):
 class Mode(StrEnum):
     PURE = "pure"
     HYBRID = "hybrid"
+
+
+DEFAULT_MODE = Mode(names.DEFAULT_MODE)
 
 
 class Grade(StrEnum):

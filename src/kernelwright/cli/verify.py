@@ -11,10 +11,10 @@ from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_policies, check_target
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
+    DEFAULT_MODE,
     Device,
     DeviceOption,
     JsonOption,
-    Mode,
     ModeOption,
     Precision,
     PrecisionOption,
@@ -65,7 +65,7 @@ def command(
     candidate: CandidateArgument,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
+    mode: ModeOption = DEFAULT_MODE,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
     advise: AdviseOption = None,

@@ -10,6 +10,7 @@ from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_folder
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
+    DEFAULT_MODE,
     OUT_NAMES,
     Device,
     DeviceOption,
@@ -17,7 +18,6 @@ from kernelwright.cli.options import (
     GradeOption,
     JsonOption,
     JudgesOption,
-    Mode,
     ModeOption,
     Precision,
     PrecisionOption,
@@ -51,7 +51,7 @@ def command(
     folder: OutOption,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
+    mode: ModeOption = DEFAULT_MODE,
     grade: GradeOption = Grade.FRESH,
     workers: JudgesOption = None,
     cluster: ClusterOption = None,

@@ -145,7 +145,11 @@ def fits(kind: Kind, value: Any) -> bool:
     if kind is Kind.TENSORS:
         return isinstance(value, tuple) and bool(value) and all(isinstance(v, Ref) for v in value)
     if kind is Kind.OPTIONAL_TENSORS:
-        return _has_ref(value) and all(v is None or isinstance(v, Ref) for v in value)
+        return (
+            isinstance(value, tuple)
+            and _has_ref(value)
+            and all(v is None or isinstance(v, Ref) for v in value)
+        )
     if kind is Kind.TENSOR_OR_SCALAR:
         return isinstance(value, Ref | int | float)
     if kind is Kind.ATTRIBUTE:

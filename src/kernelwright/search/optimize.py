@@ -207,7 +207,7 @@ def search_target(
         searched=searched,
         tuned=search.tuned,
         refused=wholes.refused,
-        left_out=[*search.left_out, *wholes.left_out],
+        left_out=wholes.left_out,
         is_interrupted=search.interruption is not None,
         on_gpu=judge.on_gpu,
         budget_s=budget.seconds,

@@ -101,8 +101,6 @@ class Search:
         """By kind, one that won at some size."""
         self.interruption: KeyboardInterrupt | None = None
         """The Ctrl-C or SIGTERM that ended tuning."""
-        self.left_out: list[str] = []
-        """Sentences: what the clock cut off."""
 
     def spent(self) -> Spent:
         """Until now."""
@@ -310,14 +308,19 @@ class Search:
     def _is_settled(self, program: Program, calls: frozenset[int], tuned: list[Tuned]) -> bool:
         """Whether a larger fragment has won that these calls need not be tried against.
 
-        They are tried where they are what another winner leaves of it: both cannot be kept.
+        They are tried where they are what another winner leaves of it: both cannot be kept. Where
+        nothing may stay in PyTorch, several other winners together may leave them.
         Where speed is measured and the library may stay, they are tried if the larger one took a
         product from it that they leave there: its kernel and theirs may be faster than one.
         """
-        may_stay = self._judge.on_gpu and self._judge.rules.mode != "pure"
+        is_pure = self._judge.rules.mode == "pure"
+        may_stay = self._judge.on_gpu and not is_pure
         winners = [t.fragment.calls for t in tuned if t.winner is not None]
         for larger in winners:
             if not calls < larger or any(calls == larger - other for other in winners):
+                continue
+            others = (other for other in winners if calls.isdisjoint(other))
+            if is_pure and larger - calls <= frozenset().union(*others):
                 continue
             left = (program.calls[i] for i in larger - calls)
             if not (may_stay and any(call.is_product for call in left)):

@@ -6,6 +6,7 @@ from pathlib import Path
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
+from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.verify.advise import Adviser, reference_text
 from kernelwright.verify.judge import Judge, Say
 from kernelwright.verify.load import load_task
@@ -18,7 +19,7 @@ def verify(
     *,
     device: str = "auto",
     precision: str = "strict",
-    mode: str = "pure",
+    mode: str = DEFAULT_MODE,
     timeout_s: float | None = None,
     large: bool = False,
     adviser: Adviser | None = None,
@@ -32,7 +33,7 @@ def verify(
         candidate: a file, or the source itself (text of more than one line).
         device: "auto", "cpu" (Triton's interpreter, no times) or "cuda".
         precision: "strict", "tf32" or "kernelbench".
-        mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
+        mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
         timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
         large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
         adviser: a language model that may add flags to the verdict; it never decides.

@@ -23,6 +23,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
+from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.deadline import NEVER, Deadline
@@ -60,7 +61,7 @@ class Judge:
     Args:
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
         precision: "strict", "tf32" or "kernelbench" (see `verify.compare`).
-        mode: "pure" (all computation in the candidate's own kernels) or "hybrid".
+        mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
         limits: of each guest.
         budget_s: no further case is begun after this long, waiting for other processes not counted;
             the first two always are.
@@ -79,7 +80,7 @@ class Judge:
         self,
         device: str = "auto",
         precision: str = "strict",
-        mode: str = "pure",
+        mode: str = DEFAULT_MODE,
         *,
         limits: Limits | None = None,
         budget_s: float = 120.0,

@@ -10,6 +10,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import code_digest, version_of
+from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.verify.judge import Judge, default_limits, device_named
 
 _JUDGING = ("core", "ops", "programs", "timing", "sandbox", "verify")
@@ -31,7 +32,7 @@ class Recipe:
 
     device: str = "auto"
     precision: str = "strict"
-    mode: str = "pure"
+    mode: str = DEFAULT_MODE
     grade: str = "fresh"
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""

@@ -23,6 +23,7 @@ from kernelwright.bench.suite import Case, Run, run_suite
 from kernelwright.cli.checks import check_folder, check_policies
 from kernelwright.cli.console import Say, note, out, print_json, progress
 from kernelwright.cli.options import (
+    DEFAULT_MODE,
     FOREVER,
     OUT_NAMES,
     BudgetOption,
@@ -30,7 +31,6 @@ from kernelwright.cli.options import (
     DeviceOption,
     ForOption,
     JsonOption,
-    Mode,
     ModeOption,
     Precision,
     PrecisionOption,
@@ -114,7 +114,7 @@ def command(
     budget_s: BudgetOption = 60,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
+    mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
     """Answer every task, time it against eager PyTorch and torch.compile, and write a page."""

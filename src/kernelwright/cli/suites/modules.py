@@ -8,12 +8,12 @@ import typer
 from kernelwright.cli.checks import check_folder, check_policies, check_source
 from kernelwright.cli.console import note, print_json, progress
 from kernelwright.cli.options import (
+    DEFAULT_MODE,
     OUT_NAMES,
     BudgetOption,
     Device,
     DeviceOption,
     JsonOption,
-    Mode,
     ModeOption,
     PoliciesOption,
     Precision,
@@ -45,7 +45,7 @@ def command(
     budget_s: BudgetOption = 300,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
-    mode: ModeOption = Mode.HYBRID,
+    mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
     """Optimize modules that factories make, and time them against eager PyTorch."""
