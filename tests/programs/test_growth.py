@@ -47,3 +47,30 @@ def test_a_deadline_ends_the_growth_of_one_part_too(unrolled, monkeypatch):
     parts = propose(unrolled, slow_family, for_s=10.0)
     assert max(map(len, parts)) <= 12
     assert now_s[0] <= 12.0
+
+
+def of_equal_layers(num_layers: int) -> Program:
+    """Each layer: a product with a weight, and four calls after it."""
+    builder = Builder()
+    state = builder.input(TensorType((4, 8), "float32"))
+    weights = [builder.input(TensorType((8, 8), "float32")) for _ in range(num_layers)]
+    for weight in weights:
+        (state,) = builder.call("linear", input=state, weight=weight)
+        for op in ("relu", "exp", "tanh", "abs"):
+            (state,) = builder.call(op, input=state)
+    return builder.program([state])
+
+
+def test_the_writer_is_asked_once_about_equal_fragments_of_repeated_layers():
+    def num_questions(num_layers: int) -> int:
+        asked: list[Program] = []
+
+        def family(part: Program) -> str | None:
+            asked.append(part)
+            return "one" if sum(call.op == "linear" for call in part.calls) <= 1 else None
+
+        propose(of_equal_layers(num_layers), family)
+        assert len(asked) == len(set(asked))
+        return len(asked)
+
+    assert num_questions(12) == num_questions(4)

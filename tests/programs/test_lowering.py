@@ -273,6 +273,22 @@ def test_writing_into_an_input_is_refused():
         lower(Writes(), (torch.randn(3),))
 
 
+class MaskNamedBias(nn.Module):
+    """GPT-Neo keeps the causal mask in a buffer that is named "bias"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("bias", torch.ones(3, 3, dtype=torch.bool).tril())
+
+    def forward(self, x):
+        return x.masked_fill(self.bias, 0.0)
+
+
+def test_inputs_are_drawn_for_a_boolean_buffer_whatever_its_name():
+    program = lower(MaskNamedBias(), (torch.randn(3, 3),)).program
+    assert {t.dtype for t in make_inputs(program, 0)} == {torch.float32, torch.bool}
+
+
 class Remembers(nn.Module):
     """State in a plain attribute, changed in place and assigned."""
 

@@ -173,12 +173,16 @@ def canonical(program: Program) -> Program:
 
 def rename(program: Program, names: Mapping[str, str]) -> Program:
     """The same program with values called `names[old]`."""
+
+    def renamed(ref: Ref) -> Ref:
+        return Ref(names[ref.name])
+
     return Program(
         tuple(Input(names[v.name], v.type, v.init) for v in program.inputs),
         tuple(
             Call(
                 call.op,
-                map_refs(call.args, lambda ref: Ref(names[ref.name])),
+                tuple((parameter, map_refs(value, renamed)) for parameter, value in call.args),
                 tuple(names[name] for name in call.outputs),
                 call.types,
             )

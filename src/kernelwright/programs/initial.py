@@ -114,7 +114,7 @@ def choose_init(uses: Uses, value: Input, name: str, example: Any = None) -> Ini
     if (init := uses.init(value.name)) is not None:
         return init
     default = default_init(made)
-    if default.kind == "randint" and made.dtype != "bool":
+    if default.kind == "randint":  # a boolean buffer is a mask, even if it is named "bias"
         if isinstance(example, torch.Tensor) and not example.is_meta and example.numel():
             return Init("randint", 0, max(int(example.max()) + 1, 2))
         return default

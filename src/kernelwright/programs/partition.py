@@ -9,6 +9,7 @@ largest fragment. Where two of them overlap, what the later one leaves is propos
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache
 from itertools import combinations
 
 from kernelwright.programs.fragment import RELABELLING, Graph, extract
@@ -42,11 +43,13 @@ def propose(
     graph = Graph(program)
     allowed = frozenset(range(len(program.calls)) if within is None else within)
     known: dict[frozenset[int], str | None] = {}
+    # Layers of a network repeat: equal fragments at other places have the same answer.
+    answer = cache(family)
 
     def family_of(part: frozenset[int]) -> str | None:
         if part not in known:
             is_allowed = part <= allowed and not _undoes_layout(program, part, graph)
-            known[part] = family(extract(program, part, graph).program) if is_allowed else None
+            known[part] = answer(extract(program, part, graph).program) if is_allowed else None
         return known[part]
 
     def is_late() -> bool:

@@ -49,6 +49,8 @@ def positions_apart(program: Program) -> Program:
     Rows and columns of a mask are often two views of one `arange`. Values that share axes cannot
     meet their own transpose; two `arange` have an axis each.
     """
+    if all(call.op != "arange" for call in program.calls):
+        return program
     makers: dict[str, Call] = {}
     used: set[str] = set()
     calls: list[Call] = []

@@ -27,7 +27,7 @@ from kernelwright.teacher.tile_schedules import (
     sliced,
     tile_schedules,
 )
-from kernelwright.teacher.ways import Way, written
+from kernelwright.teacher.ways import Way
 
 Form = Callable[[Contraction, Schedule], Candidate]
 Item = tuple[Form, Schedule]
@@ -49,9 +49,20 @@ def classify(program: Program) -> bool:
     if sum(call.op in CONTRACTIONS for call in program.calls) != 1:
         return False
     try:
-        return next(written(ways(program, "strict")), None) is not None
+        product = find(program)
+        # The form decides whether code can be written; the tiles do not: one schedule is tried.
+        first = dict(reversed(list(_schedules(product, "strict"))))
     except NotWritable:
         return False
+    return any(_is_written(form, product, schedule) for form, schedule in first.items())
+
+
+def _is_written(form: Form, product: Contraction, schedule: Schedule) -> bool:
+    try:
+        form(product, schedule)
+    except NotWritable:
+        return False
+    return True
 
 
 def ways(program: Program, precision: str) -> list[Way]:

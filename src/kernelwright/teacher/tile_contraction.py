@@ -133,12 +133,14 @@ def find(program: Program) -> Contraction:
     """The program's one matrix product, with its factors' and its own index.
 
     Raises:
-        NotWritable: there is none or more than one, or its form has no kernel here.
+        NotWritable: there is none or more than one, an output does not depend on the product, or
+            its form has no kernel here.
     """
     calls = [call for call in program.calls if call.op in CONTRACTIONS]
     if len(calls) != 1:
         raise NotWritable(f"{len(calls)} matrix products where one is needed")
     call = calls[0]
+    _check_outputs(program, call)
     lhs, rhs = factors(call)
     a, b = program.type_of(lhs), program.type_of(rhs)
     if a.dtype not in ("float32", "float16", "bfloat16"):
@@ -163,6 +165,20 @@ def find(program: Program) -> Contraction:
         lhs=sides[0],
         rhs=sides[1],
     )
+
+
+def _check_outputs(program: Program, product: Call) -> None:
+    """Raise NotWritable if an output does not depend on the product: no schedule stores it.
+
+    Most refusals are found here, before any schedule is estimated or written.
+    """
+    dependent = set(product.outputs)
+    for call in program.calls[program.calls.index(product) + 1 :]:
+        if not dependent.isdisjoint(call.refs()):
+            dependent.update(call.outputs)
+    for name in program.outputs:
+        if name not in dependent:
+            raise NotWritable(f"output {name} does not come from the product")
 
 
 def factors(call: Call) -> tuple[str, str]:

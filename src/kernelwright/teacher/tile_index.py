@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from kernelwright.ops.operator import Layout, TensorType
@@ -77,6 +78,7 @@ View = Mapping[str, AxisText]
 # Texts of sizes
 
 
+@lru_cache(maxsize=1 << 12)
 def times(*sizes: str) -> str:
     """Product of size texts with numbers folded: ("2", "H", "3") -> "H * 6"."""
     number, names, quotients = 1, [], []
@@ -109,6 +111,7 @@ def over(size: str, divisor: int) -> str:
     return f"({size} // {divisor})"
 
 
+@lru_cache(maxsize=1 << 12)
 def same(a: str, b: str) -> bool:
     """Whether two size texts are the same product."""
     return sorted(_factors(a)) == sorted(_factors(b))

@@ -104,18 +104,32 @@ def operands(program: Program, call: Call, index: Index) -> dict[str, Side]:
 
 
 def sources(program: Program, value: str, index: Index) -> Iterator[tuple[str, Index]]:
-    """What a value is made of through views and elementwise calls, each with its index: inputs,
-    and results of other calls."""
+    """The values that a value is computed from through views and elementwise calls, with their
+    indices: inputs of the program, and results of other calls. Each pair appears once.
+
+    Pairs that were visited are skipped: the number of paths can be exponential in the calls.
+    """
+    pending, visited = [(value, index)], set[tuple[str, Index]]()
+    while pending:
+        pair = pending.pop()
+        if pair in visited:
+            continue
+        visited.add(pair)
+        before = _before(program, *pair)
+        if before is None:
+            yield pair
+        else:
+            pending += reversed(before)  # the first operand is the next to be visited
+
+
+def _before(program: Program, value: str, index: Index) -> list[tuple[str, Index]] | None:
+    """What a view or an elementwise call reads for the element at `index`; None for others."""
     position = program.producer().get(value)
     if position is None:
-        yield value, index
-        return
+        return None
     call = program.calls[position]
     if is_view(call):
-        yield from sources(program, source(call), source_index(program, call, index))
-        return
-    if not is_elementwise(call):
-        yield value, index
-        return
-    for side in operands(program, call, index).values():
-        yield from sources(program, side.value, side.index)
+        return [(source(call), source_index(program, call, index))]
+    if is_elementwise(call):
+        return [(side.value, side.index) for side in operands(program, call, index).values()]
+    return None

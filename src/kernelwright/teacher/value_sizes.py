@@ -27,7 +27,13 @@ class Sizes:
         self._producer = program.producer()
         self._of: dict[str, Texts] = {}
         self._closed: dict[str, str] = {}
-        """Text -> the same over shapes of inputs alone; a new symbol may change it."""
+        """Text -> the same over shapes of inputs alone."""
+        self._by_closed: dict[str, str] = {}
+        """Closed text -> the first symbol that stands for it."""
+        self._undefined: set[str] = set()
+        """Names in closed texts that were no symbols: a symbol of that name changes the texts."""
+        for symbol, text in self.symbols.items():
+            self._by_closed.setdefault(self.closed(text), symbol)
         for given in program.inputs:
             self._of[given.name] = tuple(
                 "1" if size == 1 else self.symbol(f"{given.name}.shape[{i}]", f"{given.name}D{i}")
@@ -38,7 +44,8 @@ class Sizes:
         """The same, to which symbols can be added apart."""
         made = copy(self)
         made.symbols, made._of = dict(self.symbols), dict(self._of)
-        made._closed = dict(self._closed)
+        made._closed, made._by_closed = dict(self._closed), dict(self._by_closed)
+        made._undefined = set(self._undefined)
         return made
 
     def of(self, value: str) -> Texts:
@@ -59,6 +66,7 @@ class Sizes:
     def _closed_symbol(self, symbol: str) -> str:
         made = self.symbols.get(symbol)
         if made is None or made == symbol:
+            self._undefined.add(symbol)
             return symbol
         text = self.closed(made)
         return f"({text})" if re.search(r" [-+/%*]", text) else text
@@ -67,15 +75,25 @@ class Sizes:
         """The symbol of a wrapper text; `name` is its name if it is new. Numbers stay."""
         if text.isidentifier() or text.isdigit():
             return text
-        whole = self.closed(text)
-        known = next((s for s, made in self.symbols.items() if self.closed(made) == whole), None)
+        known = self._by_closed.get(self.closed(text))
         if known is None:
             known, number = name.upper(), 0
             while known in self.symbols:
                 known, number = f"{name.upper()}{number}", number + 1
-            self.symbols[known] = text
-            self._closed.clear()
+            self._define(known, text)
         return known
+
+    def _define(self, symbol: str, text: str) -> None:
+        """Add a symbol, and close texts anew where one of them names the symbol."""
+        self.symbols[symbol] = text
+        if symbol not in self._undefined:
+            self._by_closed[self.closed(text)] = symbol
+            return
+        self._closed.clear()
+        self._by_closed.clear()
+        self._undefined.clear()
+        for name, made in self.symbols.items():
+            self._by_closed.setdefault(self.closed(made), name)
 
     def needed(self, texts: Iterable[str]) -> dict[str, str]:
         """The symbols that these texts name, and those that they are made of, in order."""
