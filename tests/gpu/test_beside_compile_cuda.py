@@ -5,7 +5,6 @@ import torch
 
 from kernelwright.search.optimize import optimize_target
 
-
 LARGE = """
 import torch
 import torch.nn.functional as F
