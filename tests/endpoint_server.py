@@ -2,20 +2,23 @@
 
 The model's name says how it behaves: "reply:BASE64" answers that text, "learns:BASE64.BASE64" the
 next one for each answer before it in the conversation, "busy" and "flaky" refuse a few times first,
-"tires" answers three times and fails from then on, "silent" says nothing, "down", "locked", "slow",
-"half", "cut", "nonsense", "empty" fail in their ways, "gullible" does what the candidate's text
-asks. GET /log gives all requests so far. Prints its port.
+"tires" answers three times and fails from then on, "silent" says nothing, "together" answers when
+four requests have come, "down", "locked", "slow", "half", "cut", "nonsense", "empty" fail in their
+ways, "gullible" does what the candidate's text asks. GET /log gives all requests so far. Prints its
+port.
 """
 
 import base64
 import json
 import sys
+import threading
 import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 LOG: list[dict] = []
 TIMES: Counter[str] = Counter()
+FOUR = threading.Barrier(4)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -46,6 +49,12 @@ class Handler(BaseHTTPRequestHandler):
         if model == "slow":
             time.sleep(3)
             return self.complete("too late")
+        if model == "together":
+            try:
+                FOUR.wait(60)
+            except threading.BrokenBarrierError:
+                return self.fail(400, "fewer than four requests came")
+            return self.complete("all are here")
         if model == "locked":
             is_right = self.headers["Authorization"] == "Bearer secret"
             return self.complete("in") if is_right else self.fail(401, "wrong key")

@@ -62,7 +62,8 @@ def test_a_broken_candidate_is_refused_for_what_was_done_to_it(how):
     )
     program = parse(text)
     good = write(program, limit=1)[0].source
-    with Judge("cpu", mode="pure", budget_s=1.0, limits=Limits(wall_s=5.0)) as judge:
+    limits = Limits(wall_s=5.0 if how is Breakage.HANG else 60.0)
+    with Judge("cpu", mode="pure", budget_s=1.0, limits=limits) as judge:
         verdict = judge.verify(program_task(program), Candidate(source=broken(good, how)))
     assert verdict.code in BROKEN[how], verdict.message
 

@@ -2,10 +2,10 @@
 
 import gc
 import random
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -27,6 +27,7 @@ from kernelwright.policy import steps
 from kernelwright.policy.decode import Decoder, slots_to_read
 from kernelwright.policy.draw import draw, uniforms
 from kernelwright.policy.policy import Sampling
+from kernelwright.timing import stages
 from kernelwright.timing.stages import stage
 
 NUM_TOKENS, CONTEXT, STOP = 50, 256, 7
@@ -179,15 +180,19 @@ def test_what_is_not_written_in_time_is_cut_off_or_left_out():
     assert again == decode(tiny(), prompts[:1], Sampling(max_tokens=9))
 
 
-def test_rows_are_written_in_turns_in_which_others_wait_and_which_take_no_time_between():
+def test_rows_are_written_in_turns_in_which_others_wait_and_which_take_no_time_between(
+    monkeypatch,
+):
     """What follows a turn, such as a reader's work, is none; waiting for one costs no seconds."""
-    open_turns, num_turns = [], 0
+    open_turns, num_turns, clock = [], 0, SimpleNamespace(now_s=0.0)
+    fake = SimpleNamespace(monotonic=lambda: clock.now_s, perf_counter=lambda: clock.now_s)
+    monkeypatch.setattr(stages, "time", fake)
 
     @contextmanager
     def turn():
         nonlocal num_turns
         with stage("wait for others", is_waiting=True):
-            time.sleep(0.05)
+            clock.now_s += 10.0
         open_turns.append(True)
         num_turns += 1
         yield

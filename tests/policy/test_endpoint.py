@@ -50,10 +50,8 @@ def test_a_server_that_stays_down_is_an_infrastructure_failure(server):
 
 
 def test_an_answer_that_takes_too_long_is_given_up(server):
-    start_s = time.monotonic()
     with pytest.raises(InfraError):
         ask(server, "slow", timeout_s=0.3, max_retries=1)
-    assert time.monotonic() - start_s < 3
     assert len(server.asked("slow")) == 2
 
 

@@ -33,9 +33,9 @@ def test_a_projected_lstm_has_the_types_that_pytorch_gives():
 
 def test_a_long_sequence_is_lowered_without_walking_it():
     gru = nn.GRU(3, 5)
-    began_s = time.monotonic()
+    began_s = time.process_time()
     program = lower(gru, (torch.randn(20_000, 2, 3),)).program
-    assert time.monotonic() - began_s < 20
+    assert time.process_time() - began_s < 20
     assert "aten.gru.input" in {call.op for call in program.calls}
     out, _ = gru(torch.ones(4, 2, 3))  # the layer itself is as it was
     assert out.isfinite().all()

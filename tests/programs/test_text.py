@@ -174,3 +174,10 @@ def test_bad_text_is_refused_with_file_line_and_remedy(text, line, words):
     assert (caught.value.file, caught.value.line) == ("task.py", line)
     assert words in str(caught.value)
     assert caught.value.remedy
+
+
+def test_a_tensor_in_place_of_a_list_of_tensors_is_refused():
+    b = Builder()
+    x, rows = b.input(TensorType((4, 3))), b.input(TensorType((2,), "int64"))
+    with pytest.raises(ValueError, match="'indices' cannot be"):
+        b.call("index", input=x, indices=rows)

@@ -11,7 +11,7 @@ from kernelwright.sandbox.guest import Guest, Limits
 
 @pytest.fixture
 def guest() -> Iterator[Guest]:
-    with shared("cpu").guest(Limits(wall_s=30)) as made:
+    with shared("cpu").guest(Limits(wall_s=60)) as made:
         yield made
 
 

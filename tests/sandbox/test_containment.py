@@ -18,7 +18,7 @@ from kernelwright.sandbox.probe import GUARDS, isolation_level
 
 
 def fault_of(source: str, limits: Limits | None = None, *inputs: object) -> GuestFault:
-    with shared("cpu").guest(limits or Limits(wall_s=20)) as guest:
+    with shared("cpu").guest(limits or Limits(wall_s=60)) as guest:
         guest.load(source)
         with pytest.raises(GuestFault) as caught:
             guest.run("candidate", inputs, seed=0)
@@ -30,21 +30,19 @@ def answer_of(body: str) -> str:
     source = "import torch\ndef fused_operator():\n"
     source += "".join(f"    {line}\n" for line in body.splitlines())
     source += "    return [torch.frombuffer(bytearray(found.encode()), dtype=torch.uint8)]\n"
-    with shared("cpu").guest(Limits(wall_s=20)) as guest:
+    with shared("cpu").guest(Limits(wall_s=60)) as guest:
         guest.load(source)
         return bytes(guest.run("candidate", [], seed=0).outputs[0].tolist()).decode()
 
 
 def test_an_endless_loop_is_killed_at_the_limit():
-    shared("cpu").guest().close()
-    begin = time.monotonic()
-    fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(wall_s=0.5))
+    fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(wall_s=3.0))
     assert fault.kind == "timeout"
-    assert time.monotonic() - begin < 5
+    assert "within 3 s" in fault.message
 
 
 def test_cpu_time_is_limited_too():
-    fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(cpu_s=1, wall_s=20))
+    fault = fault_of("def fused_operator():\n    while True: pass\n", Limits(cpu_s=1, wall_s=60))
     assert fault.kind == "timeout"
 
 
@@ -313,8 +311,8 @@ def test_signals_to_process_one_and_to_everyone_reach_nobody():
 
 
 def test_a_guest_that_ended_says_so():
-    with shared("cpu").guest(Limits(wall_s=0.3)) as guest:
-        guest.load("import time\ndef fused_operator():\n    time.sleep(9)\n")
+    with shared("cpu").guest(Limits(wall_s=3.0)) as guest:
+        guest.load("import time\ndef fused_operator():\n    time.sleep(600)\n")
         with pytest.raises(GuestFault):
             guest.run("candidate", [], seed=0)
         assert not guest.alive
@@ -335,17 +333,24 @@ def test_every_guard_is_reported():
     assert "rlimits" in level.held
 
 
-def test_a_forked_guest_is_cheap():
-    shared("cpu").guest().close()
-    begin = time.monotonic()
-    for _ in range(5):
-        shared("cpu").guest().close()
-    assert (time.monotonic() - begin) / 5 < 0.5  # 0.02 s on an idle machine
+def test_forking_ten_guests_takes_less_time_than_starting_a_server():
+    """A server imports torch once for all of its guests."""
+    server = ForkServer("cpu")
+    try:
+        begin_s = time.monotonic()
+        server.guest().close()
+        first_s = time.monotonic() - begin_s
+        begin_s = time.monotonic()
+        for _ in range(10):
+            server.guest().close()
+        assert time.monotonic() - begin_s < first_s  # 0.2 s and 3 s on an idle machine
+    finally:
+        server.close()
 
 
 def test_an_oversized_output_is_refused_before_it_is_read():
     source = "import torch\ndef fused_operator():\n    return [torch.zeros(1).expand(1 << 40)]\n"
-    with shared("cpu").guest(Limits(wall_s=20)) as guest:
+    with shared("cpu").guest(Limits(wall_s=60)) as guest:
         guest.load(source)
         (output,) = guest.run("candidate", [], seed=0).outputs
     assert output.untyped_storage().nbytes() == 4  # an expanded tensor travels as its one element

@@ -35,8 +35,14 @@ def expected(count):
 
 
 def ledger_of(*ids):
-    feed = Feed([(i, {"n": i}) for i in ids], ahead=10)
-    time.sleep(0.2)
+    is_read = threading.Event()
+
+    def jobs():
+        yield from ((name, {"n": name}) for name in ids)
+        is_read.set()
+
+    feed = Feed(jobs(), ahead=10)
+    assert is_read.wait(60)
     return Ledger(feed)
 
 

@@ -75,7 +75,7 @@ def test_a_guest_whose_server_died_is_lost_not_judged(server: ForkServer):
     with server.guest() as other:
         assert works(other)
     guest.close()
-    end_s = time.monotonic() + 5
+    end_s = time.monotonic() + 60
     while os.path.exists(f"/proc/{pid}") and time.monotonic() < end_s:
         time.sleep(0.01)
     assert not os.path.exists(f"/proc/{pid}")  # guests die with their server

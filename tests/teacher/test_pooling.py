@@ -1,6 +1,5 @@
 """The pooling family: every kind of window, layout and neighbour, against fp64."""
 
-import time
 from collections.abc import Callable
 
 import pytest
@@ -197,9 +196,8 @@ def test_the_favourites_fit_hopper_without_spills():
 def test_a_long_window_is_a_loop_that_compiles_at_once():
     program = pool("adaptive_avg_pool1d", (128, 1024), output_size=(2,))
     source = write(program, limit=1, seed=0, precision="strict")[0].source
-    begin_s = time.monotonic()
+    assert "for dw in range(KW):" in source  # unrolled, compiling takes minutes
     compile_check(source, [torch.empty(128, 1024, device="meta")])
-    assert time.monotonic() - begin_s < 10.0  # unrolled it takes minutes
 
 
 def test_sizes_before_a_dimension_that_a_view_adds_are_read_from_the_input():

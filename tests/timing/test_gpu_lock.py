@@ -16,7 +16,7 @@ def take(shown, shared, taken):
         taken.set()
 
 
-def can_be_taken_beside(shown, *, shared=False, within_s=20.0):
+def can_be_taken_beside(shown, *, shared=False, within_s=120.0):
     taken = SPAWN.Event()
     process = SPAWN.Process(target=take, args=(shown, shared, taken))
     process.start()

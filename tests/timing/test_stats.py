@@ -2,7 +2,7 @@
 
 import multiprocessing
 import random
-import time
+import threading
 from statistics import median
 
 import pytest
@@ -96,10 +96,10 @@ def test_the_floor_is_the_larger_of_traffic_and_arithmetic():
     assert floor_ms("some other card", 8, 8) is None
 
 
-def _hold(entered, seconds, gpu, shared):
+def _hold(entered, left, gpu, shared):
     with gpu_lock(gpu, shared=shared):
         entered.set()
-        time.sleep(seconds)
+        left.wait()
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,20 @@ def _hold(entered, seconds, gpu, shared):
 )
 def test_one_process_has_the_gpu_alone_or_several_share_it(theirs, ours, waits):
     context = multiprocessing.get_context("spawn")
-    entered = context.Event()
+    entered, left, taken = context.Event(), context.Event(), threading.Event()
     gpu = 980 + 2 * theirs + ours  # one each: another case may run at the same time
-    holder = context.Process(target=_hold, args=(entered, 0.4, gpu, theirs))
+    holder = context.Process(target=_hold, args=(entered, left, gpu, theirs))
     holder.start()
-    assert entered.wait(30)
-    begin = time.monotonic()
-    with gpu_lock(gpu, shared=ours):
-        waited = time.monotonic() - begin
+    assert entered.wait(120)
+
+    def take():
+        with gpu_lock(gpu, shared=ours):
+            taken.set()
+
+    taker = threading.Thread(target=take)
+    taker.start()
+    assert taken.wait(0.5 if waits else 60) != waits
+    left.set()
+    assert taken.wait(60)
+    taker.join()
     holder.join()
-    assert (waited > 0.2) == waits

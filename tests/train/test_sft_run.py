@@ -7,7 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from sft_runs import (
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from kernelwright.core.errors import UsageError
-from kernelwright.train import checkpoints
+from kernelwright.train import checkpoints, pace
 from kernelwright.train.folder import open_folder
 
 
@@ -194,12 +195,15 @@ def test_a_finished_run_is_not_trained_further(pairs, whole, tmp_path):
         assert json.loads((folder / "last" / "trainer_state.json").read_text())["global_step"] == 12
 
 
-def test_the_clock_ends_a_run(pairs, tmp_path):
+def test_the_clock_ends_a_run(pairs, tmp_path, monkeypatch):
+    """The clock moves by 0.1 s whenever it is read: once a step, and once a checkpoint."""
+    readings = count()
+    clock = SimpleNamespace(monotonic=lambda: 0.1 * next(readings))
+    monkeypatch.setattr(pace, "time", clock)
     recipe = make_recipe(pairs, budget={"steps": None, "minutes": 0.02})
-    began = time.monotonic()
     ended = run(recipe, tmp_path / "run")
-    assert ended.standing.step > 0
-    assert 1.2 <= ended.standing.seconds < time.monotonic() - began
+    assert 6 <= ended.standing.step <= 12
+    assert ended.standing.seconds == pytest.approx(1.25, abs=0.06)
     rates = [line["learning_rate"] for line in records(tmp_path / "run", "step")]
     assert rates[-1] < max(rates), "the way down is taken by the clock"
 

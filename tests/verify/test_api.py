@@ -10,7 +10,9 @@ import kernelwright
 from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.verify import testing
+from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
+from kernelwright.verify.recipe import Recipe
 
 TASK, GOOD = ROOT / "tasks" / "relu.py", ROOT / "honest" / "plain.py"
 WRONG = GOOD.read_text().replace("tl.maximum", "tl.minimum")
@@ -23,6 +25,13 @@ def test_files_sources_and_tasks_are_judged_alike():
         (load_task(TASK), Candidate(source=GOOD.read_text())),
     ):
         assert kernelwright.verify(ref, candidate, device="cpu").accepted
+
+
+def test_library_calls_may_stay_where_no_mode_is_named():
+    arguments = ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "hybrid_library_call.py"
+    assert kernelwright.verify(*arguments, device="cpu").accepted
+    assert testing.assert_kernel(*arguments, device="cpu").mode == "hybrid"
+    assert Recipe().mode == Judge("cpu").rules.mode == "hybrid"
 
 
 def test_verify_can_be_called_before_and_after_its_modules_are_imported():

@@ -29,7 +29,7 @@ MODEL = (ROOT / "honest" / "hybrid_library_call.py").read_text()
 
 @pytest.fixture(scope="module")
 def judge():
-    with Judge("cpu", mode="pure", seed=5, limits=Limits(wall_s=8.0), budget_s=20.0) as judge:
+    with Judge("cpu", mode="pure", seed=5, limits=Limits(wall_s=60.0), budget_s=600.0) as judge:
         yield judge
 
 

@@ -35,7 +35,7 @@ HONEST = [entry for entry in entries("honest") if entry.path.stem in QUICK]
 
 @pytest.fixture
 def judge():
-    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=20.0)) as judge:
+    with Judge("cpu", mode="pure", grade="recycled", limits=Limits(wall_s=60.0)) as judge:
         yield judge
 
 
@@ -78,7 +78,7 @@ def test_what_a_candidate_leaves_is_its_verdict_and_ends_the_guest(
 @pytest.mark.parametrize(("what", "code"), LEFT.values(), ids=LEFT)
 def test_a_fresh_guest_is_attested_too(relu, what, code, monkeypatch):
     monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
-    with Judge("cpu", mode="pure", limits=Limits(wall_s=20.0), budget_s=0.0) as judge:
+    with Judge("cpu", mode="pure", limits=Limits(wall_s=60.0), budget_s=0.0) as judge:
         verdict = judge.verify(relu, leaving(what))
     assert verdict.code is code, verdict.message
 

@@ -19,13 +19,13 @@ def test_slots_are_shared_and_those_who_want_too_many_wait(tmp_path):
     with reserved(tmp_path, NUM_SLOTS // 2):
         half = threading.Thread(target=want, args=("half", NUM_SLOTS // 2))
         half.start()
-        half.join(10)
+        half.join(60)
         assert events == ["half has", "half ends"]
         whole = threading.Thread(target=want, args=("whole", NUM_SLOTS))
         whole.start()
         time.sleep(0.3)
         assert events == ["half has", "half ends"]
-    whole.join(10)
+    whole.join(60)
     assert events[2:] == ["whole has", "whole ends"]
 
 
@@ -45,9 +45,9 @@ def test_small_ones_do_not_wait_behind_a_large_one_that_waits(tmp_path):
     with reserved(tmp_path, NUM_SLOTS - NUM_SMALL):
         large = begun("large", NUM_SLOTS // 2)
         for name in ("small", "small too"):
-            begun(name, NUM_SMALL).join(10)
+            begun(name, NUM_SMALL).join(60)
         assert events == ["small", "small too"]
-    large.join(10)
+    large.join(60)
     assert events[-1] == "large"
 
 

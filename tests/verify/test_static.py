@@ -594,9 +594,9 @@ def test_reading_a_long_file_takes_little_more_than_parsing_it():
 
 
 def _seconds(call):
-    start_s = time.perf_counter()
+    start_s = time.thread_time()
     call()
-    return time.perf_counter() - start_s
+    return time.thread_time() - start_s
 
 
 def test_an_interpreter_that_loses_count_of_its_depth_is_asked_again(monkeypatch):
