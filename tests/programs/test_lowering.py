@@ -289,6 +289,36 @@ def test_inputs_are_drawn_for_a_boolean_buffer_whatever_its_name():
     assert {t.dtype for t in make_inputs(program, 0)} == {torch.float32, torch.bool}
 
 
+class JoinsEmpty(nn.Module):
+    """A cache joins its first keys to a tensor without elements, of one dimension."""
+
+    def __init__(self, dtype: torch.dtype = torch.float32, repeats: int = 1) -> None:
+        super().__init__()
+        self.register_buffer("empty", torch.empty(0, dtype=dtype))
+        self.repeats = repeats
+
+    def forward(self, x):
+        return torch.cat([self.empty, *[x] * self.repeats], dim=-2) * 2.0
+
+
+@pytest.mark.parametrize(
+    ("module", "ops"),
+    [
+        (JoinsEmpty(), ["mul"]),
+        (JoinsEmpty(repeats=2), ["cat", "mul"]),
+        (JoinsEmpty(torch.int64, repeats=2), ["cat", "mul"]),
+        (JoinsEmpty(torch.float64), ["aten.cat.default", "mul"]),
+    ],
+    ids=["one", "two", "integers", "the dtype of the empty one"],
+)
+def test_a_join_drops_the_empty_operands_that_pytorch_skips(module, ops):
+    x = torch.randn(2, 3, 4)
+    lowered = lower(module, (x,))
+    assert [call.op for call in lowered.program.calls] == ops
+    [result] = run(lowered.program, lowered.gather(module, (x,)))
+    torch.testing.assert_close(result, module(x), rtol=0, atol=0)
+
+
 class Remembers(nn.Module):
     """State in a plain attribute, changed in place and assigned."""
 

@@ -424,8 +424,36 @@ optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
     assert "@triton.jit" in (out / "optimized.py").read_text()
 
 
-def test_a_module_that_moves_statistics_is_not_captured_twice():
-    lowered = lower(nn.BatchNorm1d(4), (torch.randn(6, 4),))
-    assert depends_on_mode(lowered, lambda: pytest.fail("captured again"))
-    still = lower(nn.ReLU(), (torch.randn(6, 4),))
-    assert not depends_on_mode(still, lambda: still)
+class Frozen(nn.Sequential):
+    """Its statistics stay as they are in both modes."""
+
+    def train(self, mode: bool = True):
+        super().train(mode)
+        self[0].eval()
+        return self
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        nn.BatchNorm1d(4),
+        nn.BatchNorm1d(4).eval(),
+        nn.Sequential(nn.ReLU(), nn.BatchNorm1d(4)).eval(),
+        nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.1)).eval(),
+    ],
+    ids=["statistics", "used statistics", "inside", "dropout"],
+)
+def test_a_module_that_surely_uses_its_mode_is_not_captured_twice(module):
+    lowered = lower(module, (torch.randn(6, 4),))
+    assert depends_on_mode(module, lowered, lambda: pytest.fail("captured again"))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [nn.ReLU(), nn.Dropout(0.0), Frozen(nn.BatchNorm1d(4)).eval()],
+    ids=["no mode", "dropout of nothing", "frozen statistics"],
+)
+def test_a_module_that_computes_the_same_in_both_modes_is_captured_twice(module):
+    x = torch.randn(6, 4)
+    lowered = lower(module, (x,))
+    assert not depends_on_mode(module, lowered, lambda: lower(module.train(), (x,)))

@@ -27,6 +27,7 @@ _SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "a
 _COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
 _DROPOUTS = frozenset({"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout"})
 _VIEWS = frozenset({"aten.view", "aten.reshape", "aten._unsafe_view", "aten.expand"})
+_JOINS = frozenset({"aten.cat", "aten.concat", "aten.concatenate"})
 _TO_THE_END = 2**63 - 1
 """How export writes the open end of a slice."""
 
@@ -100,6 +101,8 @@ class Translator:
         if name == "aten.broadcast_tensors.default":  # the losses call it, mostly for nothing
             self._values[node] = self._broadcast(values["tensors"], node.meta["val"][0].shape)
             return
+        if name.rpartition(".")[0] in _JOINS and isinstance(values["tensors"], tuple):
+            values["tensors"] = self._joined(node, values["tensors"])
         if (same := self._unchanged(node, name, values)) is not None:
             self._values[node] = same
             return
@@ -124,6 +127,10 @@ class Translator:
             return values["input"]
         if packet in _VIEWS and node.meta["val"].shape == self._shape(values["self"]):
             return values["self"]
+        if packet in _JOINS and len(values["tensors"]) == 1:
+            [only] = values["tensors"]
+            is_same = self.builder.types[only.name] == self._type_of(node, node.meta["val"])
+            return only if is_same else None
         if packet == "aten.copy":  # into a tensor whose own values count for nothing
             return self._copied(values["self"], values["src"])
         if packet not in _COPIES or not isinstance(values["self"], Ref):
@@ -133,6 +140,17 @@ class Translator:
         wanted = values.get("memory_format") or "preserve"
         same_layout = wanted == "preserve" or wanted == before.layout
         return values["self"] if same_layout and after.dtype == before.dtype else None
+
+    def _joined(self, node: Node, tensors: tuple[Ref, ...]) -> tuple[Ref, ...]:
+        """The operands of a join without tensors of shape (0,), which PyTorch skips at any rank.
+
+        A cache of transformers joins its first keys to such a tensor. All operands stay where the
+        result's dtype comes from the empty ones alone.
+        """
+        kept = tuple(ref for ref in tensors if self._shape(ref) != (0,))
+        dtype = dtype_name(node.meta["val"].dtype)
+        has_dtype = any(self.builder.types[ref.name].dtype == dtype for ref in kept)
+        return kept if has_dtype else tensors
 
     def _copied(self, into: Ref, source: Ref) -> Ref | None:
         """The source in the type of the tensor that it overwrites; None where layouts differ."""

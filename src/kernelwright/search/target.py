@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.lowering import Lowered, lower
@@ -70,7 +72,9 @@ def load_target(spec: str, device: torch.device) -> Target:
 
 def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
     module, lowered = lower_model(task, device)
-    is_for_one_mode = depends_on_mode(lowered, lambda: lower_model(task.in_other_mode(), device)[1])
+    is_for_one_mode = depends_on_mode(
+        module, lowered, lambda: lower_model(task.in_other_mode(), device)[1]
+    )
     write = partial(
         emit.model_file, task.text, lowered, module=module, is_for_one_mode=is_for_one_mode
     )
@@ -89,7 +93,9 @@ def _factory(spec: str) -> Target:
     module, args, kwargs = load_factory(spec)
     warn_of_weights(module)
     lowered = lower(module, args, kwargs)
-    is_for_one_mode = depends_on_mode(lowered, lambda: _lower_in_other_mode(module, args, kwargs))
+    is_for_one_mode = depends_on_mode(
+        module, lowered, lambda: _lower_in_other_mode(module, args, kwargs)
+    )
     write = partial(
         emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
     )
@@ -111,18 +117,41 @@ def _imports(text: str) -> str:
     return "\n".join(dict.fromkeys(lines))
 
 
-def depends_on_mode(lowered: Lowered, lower_other: Callable[[], Lowered]) -> bool:
-    """In the other of train and eval mode the module is another program, or none at all.
+def depends_on_mode(
+    module: torch.nn.Module, lowered: Lowered, lower_other: Callable[[], Lowered]
+) -> bool:
+    """Whether the module is another program, or none at all, in the other of train and eval mode.
 
-    One that moves running statistics is taken to stop that in the other mode: of a network of
-    hundreds of calls, capturing it twice would take half of a search's time.
+    A module that moves running statistics is taken to stop that in the other mode, and one that
+    holds a dropout or a batch normalization to use the mode. To capture a network of hundreds of
+    calls twice would take half of a search's time.
     """
     if any(call.op == "batch_norm_train" for call in lowered.program.calls):
+        return True
+    if _holds_a_user_of_mode(module):
         return True
     try:
         return to_text(lower_other().program) != to_text(lowered.program)
     except UsageError:
         return True
+
+
+def _holds_a_user_of_mode(module: torch.nn.Module) -> bool:
+    """Whether some submodule certainly computes another result in the other mode.
+
+    No answer is certain where a class has a `train` of its own: that may keep submodules in one
+    mode, as networks with frozen statistics do.
+    """
+    parts = list(module.modules())
+    if any(type(part).train is not torch.nn.Module.train for part in parts):
+        return False
+    return any(map(_uses_mode, parts))
+
+
+def _uses_mode(part: torch.nn.Module) -> bool:
+    if isinstance(part, _DropoutNd):
+        return part.p > 0
+    return isinstance(part, _BatchNorm) and part.track_running_stats
 
 
 def _lower_in_other_mode(
