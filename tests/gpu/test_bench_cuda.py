@@ -37,7 +37,7 @@ def gpu():
 def job(tmp_path):
     task = tmp_path / "1_task.py"
     task.write_text(TASK)
-    options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 30.0}
+    options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 240.0}
     options["policy"] = "teacher"
     return {"spec": str(task), "candidate": None, "folder": str(tmp_path / "case"),
             "options": options, "max_autotune": False, "room": str(tmp_path),

@@ -133,7 +133,7 @@ def test_the_search_keeps_a_graph_where_launches_take_the_time(tmp_path):
     path = tmp_path / "model.py"
     path.write_text(MODEL)
     result = optimize_target(
-        str(path), out=tmp_path / "out", policy="teacher", budget_s=40.0, with_slower=True
+        str(path), out=tmp_path / "out", policy="teacher", budget_s=300.0, with_slower=True
     )
     lines = record.read(tmp_path / "out" / "records.jsonl")
     wholes = [each["verdict"] for each in lines if each["record"] == "whole"]
@@ -148,7 +148,7 @@ def test_a_module_from_python_is_replayed_too(tmp_path):
     path.write_text(MODEL)
     original = import_file(path).Model().cuda()
     with torch.no_grad():
-        ours = optimize(copy.deepcopy(original), (draw(),), policy="teacher", budget_s=20.0)
+        ours = optimize(copy.deepcopy(original), (draw(),), policy="teacher", budget_s=240.0)
         assert ours.optimization["graph"], ours.optimization["verdict"]
         check(original, ours)
         ours.load_state_dict(original.state_dict())

@@ -99,14 +99,15 @@ def test_a_candidate_that_leaves_something_is_found_and_the_next_is_not_hurt(jud
         return Candidate(source=f"import sys, threading, time\n{call}")
 
     left = {
-        "torch.backends.cuda.matmul.allow_tf32 = True": Code.SETTINGS_CHANGED,
-        "torch.cuda.set_stream(torch.cuda.Stream())": Code.SETTINGS_CHANGED,
-        "threading.Thread(target=time.sleep, args=(60,)).start()": Code.LEFT_RUNNING,
-        "torch.cuda.synchronize = print": Code.TAMPERED,
+        "torch.backends.cuda.matmul.allow_tf32 = True": {Code.SETTINGS_CHANGED},
+        "torch.cuda.set_stream(torch.cuda.Stream())": {Code.SETTINGS_CHANGED},
+        "threading.Thread(target=time.sleep, args=(60,)).start()": {Code.LEFT_RUNNING},
+        # A copy that is not waited for may hold old values: the comparison can come first.
+        "torch.cuda.synchronize = print": {Code.TAMPERED, Code.WRONG_VALUES},
     }
-    for number, (what, code) in enumerate(left.items()):
+    for number, (what, codes) in enumerate(left.items()):
         verdict = judge.verify(RELU, leaving(what))
-        assert verdict.code is code, f"{what}: {verdict.code} {verdict.message}"
+        assert verdict.code in codes, f"{what}: {verdict.code} {verdict.message}"
         assert judge.verify(RELU, GOOD).accepted
         assert judge.recycled.guests.num_started == number + 2
 
