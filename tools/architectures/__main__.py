@@ -30,7 +30,7 @@ def run(
 @app.command()
 def table(records: Records) -> None:
     """Print the records as Markdown tables."""
-    typer.echo(page(list(record.read(records))))
+    typer.echo(page([line for line in record.read(records) if "name" in line]))
 
 
 @app.command(name="list")

@@ -16,6 +16,8 @@ from tools.architectures.architecture import Architecture
 from tools.architectures.measure import measure
 
 NICENESS = 10
+PACKAGES = ("kernelwright", "torch", "triton", "transformers", "timm", "diffusers", "torchvision")
+"""Their versions stand in the run record."""
 
 
 def measure_all(
@@ -33,7 +35,10 @@ def measure_all(
         limit_s: CPU seconds of one architecture.
         tell: called with a line for each architecture.
     """
-    done = {case["name"] for case in record.read(path)} if path.exists() else set()
+    done = {line.get("name") for line in record.read(path)} if path.exists() else set()
+    run = {"record": "run", "environment": record.environment(PACKAGES), "limit_s": limit_s}
+    if not path.exists() or run not in list(record.read(path)):
+        record.append(path, [run])
     for library, reason in missing.items():
         tell(f"skipped: all models of {library}: {reason}")
     for architecture in architectures:
