@@ -98,7 +98,9 @@ def test_a_run_goes_on_where_it_ended_and_names_what_it_skips(tmp_path):
     for _ in range(2):
         reasons = {"absent": "not installed"}
         measure_all([linear, absent], path, reasons, limit_s=60, tell=lines.append)
-    assert [json.loads(line)["name"] for line in path.read_text().splitlines()] == ["ours/linear"]
+    run, case = map(json.loads, path.read_text().splitlines())
+    assert run["environment"]["versions"]["torch"] == torch.__version__
+    assert case["name"] == "ours/linear"
     assert lines[0] == "skipped: all models of absent: not installed"
 
 
