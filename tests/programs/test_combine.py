@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.ops.operator import TensorType
+from kernelwright.programs import combine as combining
 from kernelwright.programs.combine import Option, circular, combine, schedule
 from kernelwright.programs.program import Call, Input, Program, Ref
 
@@ -67,3 +68,11 @@ def test_a_schedule_holds_every_step_once_after_what_it_reads():
     program = chain(5)
     groups = [frozenset({1, 2})]
     assert schedule(program, groups) == [1 + 0, 0, 1 + 3, 1 + 4]
+
+
+def test_ordering_the_steps_of_a_long_program_visits_each_call_once(monkeypatch):
+    visited = []
+    pop = combining.heappop
+    monkeypatch.setattr(combining, "heappop", lambda heap: visited.append(pop(heap)) or visited[-1])
+    assert schedule(chain(600), []) == list(range(600))
+    assert len(visited) == 600

@@ -17,7 +17,7 @@ def map_refs(value: Any, replace: Callable[[Ref], Any]) -> Any:
     if isinstance(value, Ref):
         return replace(value)
     if isinstance(value, tuple):
-        return tuple(map_refs(item, replace) for item in value)
+        return tuple([map_refs(item, replace) for item in value])
     return value
 
 
@@ -80,11 +80,15 @@ def typed_call(
         return tuple(args.items()), extern.result_types(op, dict(tensors))
     operator = operators()[op]
     checked = bind(operator, values)
-    bound = {name: map_refs(value, lambda ref: type_of(ref.name)) for name, value in checked}
+    operands: list[TensorType] = []
+
+    def typed(ref: Ref) -> TensorType:
+        operands.append(type_of(ref.name))
+        return operands[-1]
+
+    bound = {name: map_refs(value, typed) for name, value in checked}
     defaults = {p.name: p.default for p in operator.params}
     types = operator.types(defaults | bound)
-    operands: list[Any] = []
-    map_refs(tuple(checked), lambda ref: operands.append(type_of(ref.name)))
     if foreign := {made.dtype for made in (*operands, *types)} - DTYPE_BYTES.keys():
         raise ValueError(f"{operator.call} does not compute with {sorted(foreign)[0]}")
     return checked, types

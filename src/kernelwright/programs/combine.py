@@ -6,6 +6,7 @@ combined, exactly, by dynamic programming over the calls in program order.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from kernelwright.programs.program import Program
 
@@ -83,8 +84,20 @@ def _order(program: Program, groups: Sequence[frozenset[int]]) -> tuple[list[int
     waits: dict[int, set[int]] = {step: set() for step in step_of}  # in order of first call
     for step, call in zip(step_of, program.calls, strict=True):
         waits[step] |= {step_of[producer[n]] for n in call.refs() if n in producer} - {step}
+    place = {step: at for at, step in enumerate(waits)}
+    after: dict[int, list[int]] = {step: [] for step in waits}
+    for step, before in waits.items():
+        for earlier in before:
+            after[earlier].append(step)
+    missing = {step: len(before) for step, before in waits.items()}
+    ready = [(place[step], step) for step, count in missing.items() if not count]  # a heap
     order: list[int] = []
-    while ready := [step for step, before in waits.items() if before <= set(order)]:
-        order.append(ready[0])
-        del waits[ready[0]]
+    while ready:
+        _, step = heappop(ready)
+        order.append(step)
+        del waits[step]
+        for later in after[step]:
+            missing[later] -= 1
+            if not missing[later]:
+                heappush(ready, (place[later], later))
     return order, list(waits)

@@ -124,10 +124,14 @@ def _with_deletions(program: Program, lines: Sequence[Line]) -> list[str]:
     for row, (_, reads, makes) in enumerate(lines):
         last_use |= dict.fromkeys((*makes, *reads), row)
     kept = {*program.outputs, *(value.name for value in program.inputs)}
+    dead_after: dict[int, list[str]] = {}
+    for name, row in last_use.items():
+        if name not in kept:
+            dead_after.setdefault(row, []).append(name)
     text: list[str] = []
     for row, (line, _, _) in enumerate(lines):
         text.append(line)
-        dead = [name for name, last in last_use.items() if last == row and name not in kept]
+        dead = dead_after.get(row)
         if dead and row + 1 < len(lines):
             text.append(f"del {', '.join(dead)}")
     return text

@@ -185,6 +185,9 @@ class _Resizing:
 
     def _shapes(self, call: Call, names: list[str]) -> Iterator[tuple[Shape, ...]]:
         """Shapes to try for inputs that this call is the first to read, the likeliest first."""
+        if not names:
+            yield ()
+            return
         seen: dict[int, dict[int, None]] = {}
         for name in call.refs():
             if name in self.types:
@@ -200,7 +203,7 @@ class _Resizing:
                 else tuple({**seen.get(size, {}), self.sizes(size): None})
                 for i, size in enumerate(shape)
             ])  # fmt: skip
-        return itertools.product(*(itertools.product(*dims) for dims in choices))
+        yield from itertools.product(*(itertools.product(*dims) for dims in choices))
 
     def _kernel_dims(self, call: Call, name: str) -> range:
         is_weight = ("weight", Ref(name)) in call.args
@@ -229,15 +232,11 @@ class _Resizing:
     def _check_structure(self, call: Call, types: tuple[TensorType, ...]) -> None:
         """Raises ValueError: an operand is stretched, or a dimension of a result longer than one
         element, that was not."""
-        now, before = (
-            stretched(call, [type_of(name).shape for name in call.refs()], made[0].shape)
-            for type_of, made in (
-                (self.types.__getitem__, types),
-                (self.program.type_of, call.types),
-            )
-        )
-        if now - before:
-            raise ValueError(f"{call.op} would stretch operands that it takes as they are")
+        shapes = [self.types[name].shape for name in call.refs()]
+        if now := stretched(call, shapes, types[0].shape):
+            shapes = [self.program.type_of(name).shape for name in call.refs()]
+            if now - stretched(call, shapes, call.types[0].shape):
+                raise ValueError(f"{call.op} would stretch operands that it takes as they are")
         for new, old in zip(types, call.types, strict=True):
             if any(was == 1 != size for size, was in zip(new.shape, old.shape, strict=True)):
                 raise ValueError(f"{call.op} would have several elements where it had one")
