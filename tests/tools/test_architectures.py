@@ -1,10 +1,12 @@
 """Small models of each kind through every stage before the search, and the suite's machinery."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
 
+from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from tools.architectures.architecture import Architecture, Example
 from tools.architectures.libraries import missing
@@ -113,3 +115,10 @@ def test_the_page_says_what_stays_in_pytorch_and_what_was_refused():
     assert "2 cases; 1 lowered as called (50.0%); 1 spent more than 20 CPU seconds" in text
     assert "| `aten.sort.default` | 1 | 2 | decoder 1 |" in text
     assert "| a/c | refused | lower | c.py:3 | a\\|b | split it |" in text
+
+
+def test_the_published_page_is_made_from_the_published_records():
+    root = Path(__file__).parents[2]
+    records = record.read(root / "results" / "architectures-cpu.jsonl")
+    cases = [line for line in records if "name" in line]
+    assert (root / "docs" / "models.md").read_text() == page(cases) + "\n"

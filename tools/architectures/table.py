@@ -5,6 +5,16 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kernelwright.core.record import Record
 
+INTRODUCTION = """# Public architectures
+
+Models of transformers, timm, torchvision, diffusers and torch.nn, with random weights and small
+configurations, as a user calls them: decoders with their caches, in prompts and in decode steps.
+Each model goes through lowering, its text and back, a run against eager PyTorch, writing, forms,
+and proposals of fragments. No kernel is searched here.
+
+`python -m tools.architectures run FILE` measures them, and `python -m tools.architectures table
+results/architectures-cpu.jsonl > docs/models.md` makes this page. "Calls in PyTorch" counts calls
+without an operator record; these stay in PyTorch."""
 SLOWEST = 15
 LOWERING_S = 20.0
 """CPU seconds that lowering an architecture may take."""
@@ -17,6 +27,7 @@ def page(cases: Sequence[Record]) -> str:
     share = len(lowered) / max(len(counted), 1)
     slow = sum(lowering_s(case) > LOWERING_S for case in counted)
     parts = [
+        INTRODUCTION,
         f"{len(counted)} cases; {len(lowered)} lowered as called ({share:.1%}); {slow} spent more "
         f"than {LOWERING_S:.0f} CPU seconds in lowering.",
         "## Rates by family\n\n" + _rates(counted),
