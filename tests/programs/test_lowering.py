@@ -407,3 +407,14 @@ class Nowhere(nn.Module):
 def test_nan_is_no_limit():
     lowered = lower(Nowhere(), (torch.randn(3),))
     assert [call.op for call in lowered.program.calls] == ["maximum"]
+
+
+class Asserted(torch.nn.Module):
+    def forward(self, x, lengths):
+        assert lengths.max().item() <= x.shape[-1]
+        return torch.relu(x) * 2
+
+
+def test_a_number_that_assertions_alone_read_is_left_out():
+    lowered = lower(Asserted(), (torch.randn(3, 4), torch.tensor([1, 2])), {})
+    assert [call.op for call in lowered.program.calls] == ["relu", "mul"]

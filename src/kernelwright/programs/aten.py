@@ -23,6 +23,7 @@ from kernelwright.programs.program import Ref
 from kernelwright.programs.tensors import dtype_name, meta_tensor, plain, type_of
 
 _NOTHING = frozenset({"aten._assert_async", "aten._assert_scalar", "aten._assert_tensor_metadata"})
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool, bool, int, float)
 _SAME_VALUE = frozenset({"aten.alias", "aten.detach", "aten.lift_fresh_copy", "aten.lift_fresh"})
 _COPIES = frozenset({"aten.clone", "aten._to_copy", "aten.to", "aten.contiguous"})
 _DROPOUTS = frozenset({"aten.dropout", "aten.feature_dropout", "aten.alpha_dropout"})
@@ -30,6 +31,23 @@ _VIEWS = frozenset({"aten.view", "aten.reshape", "aten._unsafe_view", "aten.expa
 _JOINS = frozenset({"aten.cat", "aten.concat", "aten.concatenate"})
 _TO_THE_END = 2**63 - 1
 """How export writes the open end of a slice."""
+
+
+def computing_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
+    """The calls of a graph without its assertions, and without the numbers that assertions alone
+    read: `assert lengths.max().item() <= limit` takes a number out of a tensor, and no result
+    depends on the number."""
+    dropped: set[torch.fx.Node] = set()
+    calls = [node for node in graph.nodes if node.op == "call_function"]
+    for node in reversed(calls):
+        is_number = isinstance(node.meta.get("val"), _NUMBERS)
+        if _is_assertion(node) or (is_number and dropped.issuperset(node.users)):
+            dropped.add(node)
+    return [node for node in calls if node not in dropped]
+
+
+def _is_assertion(node: torch.fx.Node) -> bool:
+    return str(node.target).rpartition(".")[0] in _NOTHING
 
 
 class Translator:
@@ -95,8 +113,6 @@ class Translator:
         if not isinstance(node.target, torch._ops.OpOverload):
             self._refuse(node, f"{node.target} is not a tensor operator")
         name = str(node.target)
-        if name.rpartition(".")[0] in _NOTHING:
-            return
         values = self._arguments(node)
         if name == "aten.broadcast_tensors.default":  # the losses call it, mostly for nothing
             self._values[node] = self._broadcast(values["tensors"], node.meta["val"][0].shape)

@@ -17,7 +17,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec,
 
 from kernelwright.core.errors import UsageError, infra
 from kernelwright.programs import attributes
-from kernelwright.programs.aten import Translator
+from kernelwright.programs.aten import Translator, computing_nodes
 from kernelwright.programs.build import canonical, dead_code, typed_call
 from kernelwright.programs.capture import structures
 from kernelwright.programs.capture.carriers import carried, is_carried, restored
@@ -218,9 +218,8 @@ def _program_of(
     leaves, in_spec = pytree.tree_flatten(example)
     translator = Translator()
     sources = _declare_inputs(translator, exported, (args, kwargs))
-    for node in exported.graph.nodes:
-        if node.op == "call_function":
-            translator.translate(node)
+    for node in computing_nodes(exported.graph):
+        translator.translate(node)
     results = _Results.read(translator, exported, _inside_parts(args, kwargs))
     made = _numbers_made(exported)
     given = zip(translator.builder.inputs, sources, strict=True)
