@@ -6,7 +6,7 @@ Importing this package is light: torch is loaded when `optimize` or `verify` is 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.core.errors import SearchInterrupted
+from kernelwright.core.errors import InfraError, SearchInterrupted, UsageError
 
 if TYPE_CHECKING:
     from kernelwright.search.api import optimize as optimize
@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from kernelwright.verify.testing import assert_kernel as assert_kernel
 
 __version__ = "0.1.0.dev0"
-__all__ = ["SearchInterrupted", "__version__", "assert_kernel", "optimize", "verify"]
+__all__ = [
+    "InfraError",
+    "SearchInterrupted",
+    "UsageError",
+    "__version__",
+    "assert_kernel",
+    "optimize",
+    "verify",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -65,7 +65,7 @@ def _of_parser(error: Any) -> UsageError:
     """A wrong option or argument, with the command that lists the right ones."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "kernelwright"
-    text = " ".join(error.format_message().split()).rstrip(".")
+    text = " ".join(error.format_message().split()).rstrip(".") or "the command is missing"
     return UsageError(text, remedy=f"see `{command} --help`")
 
 

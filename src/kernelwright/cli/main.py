@@ -39,7 +39,7 @@ COMPLETION_VARIABLE = "_KERNELWRIGHT_COMPLETE"
 
 app = verbs.group(
     "PyTorch programs in, verified fast Triton kernels out.",
-    "architecture.md",
+    "optimize.md",
     ("Speed up a model", "kernelwright optimize model.py"),
     ("Judge kernels of somebody else", "kernelwright verify reference.py candidate.py"),
     ("See what works on this machine", "kernelwright doctor"),

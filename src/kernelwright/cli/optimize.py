@@ -113,7 +113,7 @@ def add_to(app: typer.Typer) -> None:
         app,
         "optimize",
         command,
-        "architecture.md",
+        "optimize.md",
         ("Optimize the model in a file", "kernelwright optimize model.py"),
         (
             "Take two minutes, and name the folder",

@@ -120,7 +120,10 @@ SeedOption = Annotated[int, typer.Option(metavar="N", help="The seed of the rand
 BudgetOption = Annotated[
     float,
     typer.Option(
-        "--budget", metavar="SECONDS", min=1, help="The seconds that each search may take."
+        "--budget",
+        metavar="SECONDS",
+        min=1,
+        help="Seconds on the clock for the whole search, with loading and writing.",
     ),
 ]
 ForOption = Annotated[

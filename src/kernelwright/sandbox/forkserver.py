@@ -134,8 +134,9 @@ class ForkServer:
         if self._control is not None:
             self._control.close()
         if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_S)  # it ends its guests first
+            # The server ends its guests first. A Ctrl-C meanwhile ends the server at once.
+            with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                self._process.wait(_END_S)
             self._process.kill()
             self._process.wait()
         self._process = self._control = None

@@ -61,9 +61,9 @@ def expect_value(name, value, traced):
 '''.strip()
 
 NEEDS_GPU = '''
-def refuse_cpu(*tensors):
-    """Triton runs on a GPU, or anywhere in its interpreter."""
-    if not triton.knobs.runtime.interpret and any(t.device.type == "cpu" for t in tensors):
+def refuse_cpu(kernel, *tensors):
+    """Compiled kernels need a GPU; Triton's interpreter makes other objects of them."""
+    if isinstance(kernel, triton.JITFunction) and any(t.device.type == "cpu" for t in tensors):
         raise RuntimeError(
             "the kernels need a GPU: move the module and its inputs to one, "
             "or set TRITON_INTERPRET=1 before this file is imported"
@@ -121,7 +121,7 @@ def forward_of(
         f"def forward(self{', ' if signature else ''}{signature}):",
         f"    refuse_gradients({', '.join(['self', *users])})",
         *([f"    expect_mode(self, {module.training})"] if is_for_one_mode else []),
-        *([f"    refuse_cpu({', '.join(users)})"] if "@triton.jit" in composed and users else []),
+        *_cpu_refused(composed, users),
         *(f"    {check}" for check in _checks(lowered, users, names)),
         *(f"    import {module}" for module in sorted(results.modules)),
     ]
@@ -132,6 +132,12 @@ def forward_of(
         method = [*head, *_called(lowered, users), *returned]
         preamble = _preamble(composed, [], method)
     return Forward(preamble, "\n".join(method))
+
+
+def _cpu_refused(composed: str, users: Sequence[str]) -> list[str]:
+    """The line that refuses tensors on a CPU, where the text has kernels and tensors come in."""
+    kernel = re.search(r"^@triton\.jit\n+def (\w+)", composed, re.MULTILINE)
+    return [f"    refuse_cpu({', '.join([kernel[1], *users])})"] if kernel and users else []
 
 
 def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:

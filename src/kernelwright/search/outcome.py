@@ -67,7 +67,13 @@ def outcome_record(ended: Ended) -> Record:
     else:
         cause, message = _unchanged(ended, counts)
         message += " optimized.py holds the original module."
-    if ended.is_interrupted:
+    if ended.is_interrupted and not counts.tried:
+        cause = "interrupted"
+        message = (
+            "The search was interrupted before a fragment was tried. optimized.py holds the"
+            " original module."
+        )
+    elif ended.is_interrupted:
         cause, message = "interrupted", f"{_interrupted(counts)} {message}"
     return {
         "status": "optimized" if is_optimized else "unchanged",

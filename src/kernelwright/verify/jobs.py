@@ -94,6 +94,11 @@ def _of_folder(path: Path) -> Iterator[Job]:
         texts = (p.read_text(encoding="utf-8", errors="replace") for p in (reference, candidate))
         return Job(id=name, reference=next(texts), candidate=next(texts))
 
+    for candidate in sorted(path.glob("*.candidate.py")):
+        reference = path / f"{candidate.name.removesuffix('.candidate.py')}.reference.py"
+        if not reference.is_file():
+            remedy = "name the two files of a pair alike, or give a JSONL file: many to a reference"
+            raise UsageError(f"there is no {reference.name}", file=str(candidate), remedy=remedy)
     for reference in sorted(path.glob("*.reference.py")):
         name = reference.name.removesuffix(".reference.py")
         candidate = path / f"{name}.candidate.py"

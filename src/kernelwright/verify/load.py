@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 import torch
 
 from kernelwright.core.errors import KernelwrightError, UsageError
+from kernelwright.programs.capture.structures import class_modules
 from kernelwright.programs.lowering import lower
 from kernelwright.programs.text import parse
 from kernelwright.verify.program_task import ProgramTask, program_task
@@ -98,7 +100,8 @@ def _module_task(file: "_File", device: torch.device) -> ModuleTask:
 def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """The module that "package.module:factory" makes, with the arguments of an example call.
 
-    The factory returns (module, inputs) or (module, inputs, keyword inputs).
+    The factory returns (module, inputs) or (module, inputs, keyword inputs). A dict as the inputs
+    stands for keyword inputs.
 
     Raises:
         UsageError: it cannot be imported, fails, or returns something else.
@@ -115,17 +118,27 @@ def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str,
     finally:
         sys.path.remove("")
     if not (isinstance(made, tuple) and len(made) in (2, 3)):
-        raise UsageError(f"{spec} must return (module, example inputs[, keyword inputs])")
+        raise UsageError(
+            f"{spec} returns a {type(made).__name__}",
+            remedy="return (module, inputs) or (module, inputs, keyword inputs), for example"
+            ' (model, (x,), {"mask": mask})',
+        )
     built, inputs, *rest = made
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"{spec} returns a {type(built).__name__} where a module is wanted")
+    if isinstance(inputs, dict) and not rest:
+        return built, (), inputs
     args = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
     return built, args, dict(rest[0]) if rest else {}
 
 
 def _from_factory(spec: str) -> ProgramTask:
     module, args, kwargs = load_factory(spec)
-    return program_task(lower(module, args, kwargs).program, name=spec)
+    lowered = lower(module, args, kwargs)
+    # A candidate in hybrid mode may import the packages of the module and of its results' classes.
+    packages = {type(module).__module__, *class_modules(lowered.in_spec, lowered.out_spec)}
+    imports = "\n".join(f"import {package}" for package in sorted(packages))
+    return replace(program_task(lowered.program, name=spec), text=imports)
 
 
 class _File:

@@ -74,6 +74,16 @@ def is_taken_apart(kind: type) -> bool:
     return kind in _taken_apart
 
 
+def class_modules(*specs: pytree.TreeSpec) -> set[str]:
+    """Names of the modules that define the classes of a tree's nodes."""
+    modules: set[str] = set()
+    for spec in specs:
+        kinds = (spec.type, spec.context)
+        modules.update(kind.__module__ for kind in kinds if isinstance(kind, type))
+        modules |= class_modules(*spec.children())
+    return modules - {"builtins"}
+
+
 def _register_type(value: Any) -> None:
     kind = type(value)
     if kind in pytree.SUPPORTED_NODES:
