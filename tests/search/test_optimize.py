@@ -398,12 +398,13 @@ def test_a_signal_writes_the_best_result_so_far(tmp_path, number, kill):
     file, out = tmp_path / "flat.py", tmp_path / "out"
     file.write_text(TWO_PARTS)
     code = f"""
-import os, pathlib, signal
+import os, pathlib, signal, time
 from kernelwright.search.optimize import optimize_target
 def stop(step):
     if step.best and not sent:
         sent.append(1)
         {kill}
+        time.sleep(60)  # the signal arrives here, and in no destructor that would swallow it
 sent = []
 options = dict(device="cpu", policy="teacher", progress=stop)
 optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)

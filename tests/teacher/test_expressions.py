@@ -54,7 +54,8 @@ class Bench:
         key = (domain.value, dtype, position)
         if key not in self.inputs:
             is_float = dtype.startswith(("float", "bfloat"))
-            plain = Init("randn", 0.0, self.scale) if is_float else Init("randint", 0, 5)
+            low = int(domain is Domain.NONZERO)  # a remainder of integers by zero is an error
+            plain = Init("randn", 0.0, self.scale) if is_float else Init("randint", low, 5)
             if dtype == "bool":
                 plain = Init("randint", 0, 2)
             init = DRAWS.get(domain, plain) if is_float else plain
