@@ -145,3 +145,13 @@ def test_an_interruption_is_the_cause_whatever_is_kept(is_kept):
     assert told["cause"] == "interrupted"
     assert told["status"] == ("optimized" if is_kept else "unchanged")
     assert told["message"].startswith("The search was interrupted when 1 of 1 fragment")
+
+
+def test_an_interruption_before_the_first_fragment_claims_nothing():
+    empty = replace(fragments(), tuned=(), chosen=())
+    told = ended(empty, is_interrupted=True)
+    assert told["cause"] == "interrupted"
+    assert told["message"] == (
+        "The search was interrupted before a fragment was tried. optimized.py holds the original"
+        " module."
+    )

@@ -94,6 +94,21 @@ def test_a_factory_is_lowered_to_a_program(tmp_path, monkeypatch):
     assert task.inputs(0, "plain", CPU)[0].shape == (3, 4)
 
 
+def test_a_candidate_for_a_factory_may_import_the_packages_of_its_classes(tmp_path, monkeypatch):
+    (tmp_path / "results_here.py").write_text(
+        "import dataclasses, torch\n\n@dataclasses.dataclass\nclass Result:\n"
+        "    value: torch.Tensor\n"
+    )
+    (tmp_path / "models_here.py").write_text(
+        "import torch\nfrom results_here import Result\n\nclass Wrapped(torch.nn.Module):\n"
+        "    def forward(self, x):\n        return Result(torch.relu(x))\n\n"
+        "def make():\n    return Wrapped(), {'x': torch.randn(3, 4)}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    task = load_task("models_here:make")  # the dict stands for keyword inputs
+    assert task.text.splitlines() == ["import models_here", "import results_here"]
+
+
 BAD = {
     "syntax_error": (MODEL.replace("def get_inputs():", "def get_inputs("), 13, "py_compile"),
     "neither_entry": ("import torch\nx = 1\n", None, "define Model"),

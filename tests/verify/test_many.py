@@ -398,6 +398,14 @@ def test_jobs_name_files_or_hold_texts(tmp_path):
     assert first.content != second.content
 
 
+def test_a_candidate_without_a_reference_is_refused(tmp_path):
+    (tmp_path / "relu.reference.py").write_text(RELU)
+    (tmp_path / "relu.candidate.py").write_text(GOOD)
+    (tmp_path / "relu.bad.candidate.py").write_text(GOOD)
+    with pytest.raises(UsageError, match=r"there is no relu\.bad\.reference\.py"):
+        read_jobs(tmp_path)
+
+
 def test_a_folder_of_pairs_is_a_list_of_jobs(tmp_path):
     (tmp_path / "relu.reference.py").write_text(RELU)
     (tmp_path / "relu.candidate.py").write_text(GOOD)
