@@ -406,6 +406,8 @@ def stop(step):
         {kill}
         time.sleep(60)  # the signal arrives here, and in no destructor that would swallow it
 sent = []
+# A process that was started in the background may have inherited that SIGINT is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 options = dict(device="cpu", policy="teacher", progress=stop)
 optimize_target({str(file)!r}, out=pathlib.Path({str(out)!r}), **options)
 """
