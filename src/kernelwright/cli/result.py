@@ -11,7 +11,7 @@ from kernelwright.report.outcome import ending
 from kernelwright.report.run import Run
 from kernelwright.search.display import shortened
 
-MAX_TARGET, MAX_FRAGMENT = 24, 30
+MAX_TARGET, MAX_FRAGMENT = 20, 22
 """Columns: with the others they fit into 80."""
 
 
