@@ -200,6 +200,16 @@ def optimized(tmp_path, spec):
     return result, list(record.read(out / "records.jsonl"))
 
 
+def test_models_write_for_what_saves_nothing_where_a_slower_kernel_is_wanted(server, tmp_path):
+    lone = FLAT.replace("    t1 = torch.tanh(t0)\n    t2 = torch.softmax(t1, dim=1)\n", "")
+    target = tmp_path / "target.py"
+    target.write_text(lone.replace("return [t2]", "return [t0]"))
+    spec = model(server, ANSWER)
+    options = {"device": "cpu", "budget_s": 600, "policy": spec, "with_slower": True}
+    optimize_target(str(target), out=tmp_path / "out", **options)
+    assert server.asked(spec.partition("#")[2])
+
+
 def test_a_right_kernel_of_a_model_is_kept_and_the_records_say_whose_it_is(server, tmp_path):
     spec = model(server, "Sure!\n" + ANSWER)
     result, lines = optimized(tmp_path, spec)

@@ -1,5 +1,6 @@
 """`kernelwright optimize`: make one target faster."""
 
+import time
 from pathlib import Path
 from signal import Signals
 from typing import Annotated
@@ -56,6 +57,7 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
+    begin_s = time.monotonic()  # the budget covers importing torch
     folder = folder or Path("out") / default_name(target)
     with displayed(True, in_pipes=True) as show:
         show(Progress(stage="loading", subject=target, budget_s=budget_s))
@@ -73,6 +75,7 @@ def command(
             budget_s=budget_s,
             policy=policy,
             progress=show,
+            begin_s=begin_s,
         )
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
@@ -85,11 +88,16 @@ def command(
 
 
 def _note_failures(result: Record) -> None:
-    """Name the models that failed, the work that the clock cut off, uncovered operators."""
+    """Name the models that failed, the work that the clock cut off, uncovered operators.
+
+    The message of the outcome is printed last; a sentence that stands there is not said twice.
+    """
     for failed in result["failed_sources"]:
         note(f"{failed['origin']} failed and was asked no more: {failed['message']}", "yellow")
-    for sentence in (result.get("outcome") or {}).get("left_out", ()):
-        note(sentence, "yellow")
+    outcome = result["outcome"]
+    for sentence in outcome["left_out"]:
+        if sentence not in outcome["message"]:
+            note(sentence, "yellow")
     if result["unknown_operators"]:
         names = ", ".join(result["unknown_operators"])
         note(f"kept in PyTorch, not in the operator table: {names}")

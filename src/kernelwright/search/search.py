@@ -257,8 +257,12 @@ class Search:
             return True
         program = work.form.program
         open_ = (c for c in proposals if not self._is_settled(program, c, work.tuned))
-        asked = [extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER)]
-        asked = [each for each in asked if not stays(each, self._judge)]
+        parts = (extract(program, calls).program for calls in islice(open_, ASKED_TOGETHER))
+        asked = [
+            part
+            for part in parts
+            if not stays(part, self._judge, tries_useless=self._tries_useless)
+        ]
         left_s = work.until.left_s()
         if left_s < MIN_WRITING_S and not self._sources.has_answers(asked[0]):
             return False
