@@ -201,6 +201,7 @@ def test_verify_is_hybrid_by_default_and_passes_options_on(run, fake):
         "device": "auto",
         "precision": "tf32",
         "mode": "hybrid",
+        "contract": "fixed",
         "timeout_s": 7.0,
         "adviser": None,
         "large": False,

@@ -4,7 +4,7 @@ import pytest
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.report.matrix import write_matrix
+from kernelwright.report.matrix import FOLDERS, write_matrix
 
 ENVIRONMENT = {"commit": "abc", "versions": {"torch": "2.13", "triton": "3.7"}}
 
@@ -56,6 +56,24 @@ def test_a_cheat_that_got_through_and_a_failure_of_ours_are_counted_as_such(page
     assert "| **All cheats** | 3 |  |  |  |  | 1 |  | 1 | 1 |" in text
     assert "| **Honest kernels** | 2 | 1 |  |  |  |  |  |  | 1 |" in text
     assert "| E05 slipped | does slipped | accepted |" in text
+
+
+def test_a_cheat_without_a_number_is_counted_in_the_group_of_its_folder(page):
+    of_kinds = [case("cheats", f"{folder}/cheat", "compare", "wrong_values") for folder in FOLDERS]
+    text = page(cpu=[*CASES, *of_kinds, case("cheats", "memo/slipped", "accepted")])
+    for folder, title in FOLDERS.items():
+        if folder == "memo":
+            assert f"| {title} | 2 |  |  |  | 1 |  |  |  | 1 |" in text
+        else:
+            assert f"| {title} | 1 |  |  |  | 1 |  |  |  |  |" in text
+    assert "| A. Not doing the work | 2 |" in text
+    assert f"| **All cheats** | {4 + len(FOLDERS)} |" in text
+    assert "| memo/slipped | does memo/slipped | accepted |" in text
+
+
+def test_groups_without_files_have_no_row(page):
+    text = page(cpu=CASES)
+    assert not any(title in text for title in FOLDERS.values())
 
 
 def test_columns_come_from_the_records_that_are_there(page):

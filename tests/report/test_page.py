@@ -1,10 +1,12 @@
 """The page as text: what it must say, must not say, and must not let through."""
 
 import re
+from pathlib import Path
 
 import pytest
 from runs import call, cpu_run, gpu_run, timing, unchanged_run
 
+from kernelwright import verify
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
@@ -16,7 +18,7 @@ from kernelwright.report.roofline import chart, estimate_ms
 from kernelwright.report.run import read_run
 from kernelwright.report.sections import bar_groups, colors_of, error_rows, facts
 from kernelwright.sandbox.probe import GUARDS
-from kernelwright.verify.cases import PART_CHANGED
+from kernelwright.verify.cases import PART_CHANGED, PERMUTED, SWAPPED
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -167,6 +169,8 @@ def test_the_verdict_is_told_in_words(run_of):
         ("x [case one of 5 in a row, the first 3x4 scalar/plain/seed 7/finite poison]",
          "x (one of 5 in a row, the first inputs of 3x4, scalar: ordinary values)"),
         ("x [case other weights/plain/seed 7/finite poison]", "x (other weights: ordinary values)"),
+        ("x [case base/flat_rows/seed 7/as a user calls]",
+         "x (the sizes given: rows of equal values)"),
         ("index [0] of a list", "index [0] of a list"),
     ],
 )  # fmt: skip
@@ -177,8 +181,18 @@ def test_the_case_of_a_message_is_told_in_words(raw, shown):
 def test_every_short_name_has_words():
     assert set(Code) <= words.OUTCOMES.keys()
     assert set(GUARDS) == words.GUARDS.keys()
-    assert set(FAMILIES) | {PART_CHANGED} == words.FAMILIES.keys()
+    assert {*FAMILIES, PART_CHANGED, PERMUTED, SWAPPED} == words.FAMILIES.keys()
     assert words.outcome("new_code") == "new code"
+
+
+def test_every_check_that_a_verdict_can_name_has_words():
+    judge = Path(verify.__file__).parent
+    given = "".join(path.read_text() for path in judge.glob("*.py"))
+    calls = re.findall(r"\.passed\(([^)]*)\)", given)
+    names = {name for call in calls for name in re.findall(r'"([^"]*)"', call)}
+    assert {"outputs", "state", "calls in a row"} <= names
+    beside = {"strided inputs", "train mode", "eval mode"}  # `further` passes these
+    assert names | beside == words.CHECKS.keys()
 
 
 def test_the_page_explains_fragments(run_of):

@@ -201,7 +201,8 @@ def test_state_is_loaded_by_name_and_buffers_are_read_after_the_call(guest):
         "calls": "buffer",
     }
     assert torch.equal(state["calls"].value, torch.ones(1))
-    assert state["linear.weight"].value is None
+    assert torch.equal(state["linear.weight"].value, weight)
+    assert guest.state("candidate")["linear.weight"].value is None
 
 
 def test_speed_is_never_measured_in_the_interpreter(guest):

@@ -5,6 +5,7 @@ import threading
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from kernelwright.sandbox.crossings import Crossings
 from kernelwright.sandbox.watch import Launches, Watch
 from kernelwright.sandbox.witness import STARTED, STOPPED, Witness, count_thread_starts
 from kernelwright.verify.dispatch import computing
@@ -13,7 +14,8 @@ X = torch.randn(8)
 
 
 def test_an_operator_behind_a_lifted_mode_is_seen():
-    with Witness() as witness, Watch(0.0) as watch, _disable_current_modes():
+    crossings = Crossings([X], traces_memory=False)
+    with Witness() as witness, Watch(0.0, crossings) as watch, _disable_current_modes():
         torch.relu(X)
     assert "aten.relu.default" not in watch.operators
     assert "aten::relu" in witness.seen()

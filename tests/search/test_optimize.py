@@ -19,11 +19,12 @@ from torch import nn
 import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.folders import check_folder
 from kernelwright.programs.lowering import lower
 from kernelwright.search import optimize, wholes
 from kernelwright.search import search as searching
 from kernelwright.search.arguments import call_of, warn_of_weights
-from kernelwright.search.files import check_writable, write_result
+from kernelwright.search.files import write_result
 from kernelwright.search.target import depends_on_mode
 
 optimize_target = partial(optimize.optimize_target, policy="teacher")
@@ -303,10 +304,10 @@ def test_a_disk_that_fails_after_the_search_keeps_the_result_elsewhere(tmp_path,
 
 
 def test_trying_the_folder_leaves_nothing_behind(tmp_path):
-    check_writable(tmp_path / "a" / "b")
+    check_folder(tmp_path / "a" / "b")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UsageError, match="cannot write to /proc/"):
-        check_writable(Path("/proc/nothere/out"))
+        check_folder(Path("/proc/nothere/out"))
 
 
 class Gate(nn.Module):

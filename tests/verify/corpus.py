@@ -1,10 +1,11 @@
 """The corpus: one file a cheat or a tempting honest kernel, its facts in leading comments.
 
-A cheat says `exploit`, `how`, `task`, and at which `stage` it must be stopped with which `code`;
-where there may be several, a bar stands between them. Facts that hold on a GPU only end in `-cuda`.
-Optional: `mode` (pure unless said), `device: cuda` (needs a GPU), `large: yes` (needs the case
-beyond 2^31 elements), `open` (what is missing to stop it). A cheat that must be stopped while it
-runs is judged with the static rules off, so that it is the probes that are tested.
+A cheat says `exploit` or, in a folder of its own, `kind`; `how`, `task`, and at which `stage` it
+must be stopped with which `code`. Alternatives are separated by bars. Facts that hold on a GPU only
+end in `-cuda`. An honest kernel that differs from a cheat in a line or two names the cheat as its
+`twin`. Optional: `mode` (pure unless said), `contract` (fixed unless said), `device: cuda` (needs a
+GPU), `large: yes` (needs the case beyond 2^31 elements), `open` (what is missing to stop it). A
+cheat that must be stopped while it runs is judged with the static rules off: the probes are tested.
 """
 
 from dataclasses import dataclass
@@ -64,6 +65,16 @@ class Entry:
         return ROOT / "tasks" / f"{self.facts['task']}.py"
 
     @property
+    def name(self) -> str:
+        """ "plain", or "inputs/sign_without_zero"."""
+        folder = self.path.parent.name
+        return self.path.stem if folder in ("cheats", "honest") else f"{folder}/{self.path.stem}"
+
+    @property
+    def contract(self) -> str:
+        return self.facts.get("contract", "fixed")
+
+    @property
     def mode(self) -> str:
         return self.facts.get("mode", "pure")
 
@@ -90,7 +101,7 @@ class Entry:
 
 def entries(kind: str) -> list[Entry]:
     """All files of a kind ("cheats" or "honest"), by name."""
-    return [Entry(path, facts(path)) for path in sorted((ROOT / kind).glob("*.py"))]
+    return [Entry(path, facts(path)) for path in sorted((ROOT / kind).rglob("*.py"))]
 
 
 def cheat(name: str) -> Entry:

@@ -64,3 +64,8 @@ def test_assert_kernel_asks_the_interval_not_the_median(monkeypatch):
     monkeypatch.setattr(type(timed), "speedup", 1.2)
     with pytest.raises(AssertionError, match=r"0\.98 to 1\.40"):
         testing.assert_kernel(TASK, GOOD, min_speedup=1.0)
+
+
+def test_assert_kernel_fails_where_a_speedup_is_asked_for_and_nothing_is_timed():
+    with pytest.raises(AssertionError, match="nothing was timed on cpu-interpreter"):
+        testing.assert_kernel(load_task(TASK), GOOD, device="cpu", min_speedup=0.1)

@@ -1,5 +1,7 @@
 """The comparison accepts rounding and refuses sabotage, whatever the scale of the answer."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -177,9 +179,12 @@ def test_a_reference_that_overflows_may_be_matched_or_bettered():
     native = oracle.half()
     native[1] = torch.inf
     expected = Expected(native=(native,), oracle=(oracle,))
-    better = torch.tensor([native[0].item(), 65504.0], dtype=torch.float16)
-    for output in (native.clone(), better):
-        assert compare((output,), expected, "strict").mismatch is None
+    assert compare((native.clone(),), expected, "strict").mismatch is None
+    better = torch.tensor([native[0].item(), 1.6e5]).double()
+    near = Expected(native=(native.double(),), oracle=(oracle,))
+    assert compare((better,), near, "strict").mismatch is None
+    clamped = torch.tensor([native[0].item(), 65504.0], dtype=torch.float16)
+    assert compare((clamped,), expected, "strict").mismatch.code is Code.NOT_FINITE
 
 
 def test_a_reference_that_overflows_may_overflow_otherwise_where_the_oracle_does_not():
@@ -203,6 +208,19 @@ def test_where_the_reference_overflows_everywhere_anything_will_not_do():
     nan = torch.full_like(native, torch.nan)
     for bad in (torch.zeros_like(native), nan, -oracle.half(), oracle.half() / 2):
         assert compare((bad,), expected, "strict").mismatch.code is Code.NOT_FINITE
+
+
+def test_what_overflows_is_left_out_and_nothing_else():
+    native = torch.tensor([torch.inf, torch.nan, 2.0, 3.0])
+    oracle = torch.tensor([torch.inf, -0.5, 2.0, 3.0], dtype=torch.float64)
+    expected = Expected(native=(native,), oracle=(oracle,), is_overflow_free=True)
+    better = torch.tensor([3e4, 0.5, 2.0, 3.0])
+    assert compare((better,), expected, "strict").mismatch is None
+    assert compare(
+        (better.clone().index_fill_(0, torch.tensor(3), 9.0),), expected, "strict"
+    ).mismatch
+    bound = replace(expected, is_overflow_free=False)
+    assert compare((better,), bound, "strict").mismatch.code is Code.NOT_FINITE
 
 
 def test_an_all_zero_answer_must_be_zero():

@@ -15,8 +15,9 @@ from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify import cases, checks, screening
+from kernelwright.verify.alike import with_part_of
 from kernelwright.verify.api import verify
-from kernelwright.verify.cases import PART_CHANGED, Cases, with_part_of
+from kernelwright.verify.cases import PART_CHANGED, PERMUTED, Cases
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
@@ -56,9 +57,10 @@ def test_an_acceptance_says_what_it_rests_on(judge, relu):
     )
     assert "rlimits" in verdict.isolation
     families = {case.split("/")[1] for case in verdict.cases}
-    assert families == {*FAMILIES, PART_CHANGED}
-    shapes = {case.split("/")[0] for case in verdict.cases}
-    assert len(shapes) == 3
+    assert families == {*FAMILIES, PART_CHANGED, PERMUTED}
+    variants = {case.split("/")[0] for case in verdict.cases}
+    assert variants >= {"base", "in a row"}
+    assert len(variants) == 4
     assert Verdict.from_json(json.loads(json.dumps(verdict.to_json(), allow_nan=False))) == verdict
 
 
@@ -132,13 +134,12 @@ def test_a_big_program_is_judged_on_smaller_sizes(judge):
     assert any("smaller sizes" in text for text in verdict.advice)
 
 
-def test_weights_by_seed_are_advised_of():
-    name = "own_names"
+def test_parameters_of_other_names_get_the_weights_in_order():
     verdict = verify(
-        ROOT / "tasks" / "linear_model.py", ROOT / "honest" / f"{name}.py", device="cpu"
+        ROOT / "tasks" / "linear_model.py", ROOT / "honest" / "own_names.py", device="cpu"
     )
     assert verdict.accepted, verdict.message
-    assert any("construction seed" in text for text in verdict.advice)
+    assert any(case.startswith("redrawn weights") for case in verdict.cases)
 
 
 def test_library_calls_are_judged_by_the_mode():
@@ -412,9 +413,11 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         if WHEN:
             self.packed, self.version = torch.empty_like(self.weight), self.weight._version
-            copy_kernel[(1,)](self.weight, self.packed, self.weight.numel(), BLOCK=64)
+            n = self.weight.numel()
+            copy_kernel[(1,)](self.weight, self.packed, n, BLOCK=triton.next_power_of_2(n))
         y = torch.empty_like(x)
-        scale_kernel[(x.shape[0],)](x, self.packed, y, *x.shape, BLOCK=64)
+        block = triton.next_power_of_2(x.shape[1])
+        scale_kernel[(x.shape[0],)](x, self.packed, y, *x.shape, BLOCK=block)
         return y
 """
 SCALE = """\
@@ -450,7 +453,7 @@ def test_weights_packed_once_are_found_out_when_they_change(judge, scale):
     once = PACKS.replace("WHEN", "self.packed is None")
     verdict = judge.verify(scale, Candidate(source=once))
     assert verdict.code is Code.WRONG_VALUES
-    assert "other weights" in verdict.message
+    assert "new weights" in verdict.message
 
 
 def test_packing_that_follows_updates_is_honest_and_no_decoy(judge, scale):

@@ -162,6 +162,12 @@ REFUSED = {
         "guard = torch._C._ExcludeDispatchKeyGuard(None)",
         "f = torch.ops.aten.mm.default.redispatch",
     ],
+    "asks_for_observers": [
+        "seen = torch.autograd._profiler_enabled()",
+        "from torch._C import _is_torch_function_mode_enabled as f\nf()",
+        "def f(m):\n    return m._profiler_enabled()",
+        "seen = getattr(torch.autograd, '_profiler_' + 'enabled')()",
+    ],
     "tensor_subclass": [
         "class Lazy(torch.Tensor): ...",
         "from torch import Tensor as T\nclass L(T): ...",
@@ -358,6 +364,10 @@ LOOK_ALIKES = {
         "        self.register_forward_hook(hook)",
     ],
     "escapes_dispatch": ["s = torch._C._cuda_getCurrentRawStream(0)"],
+    "asks_for_observers": [
+        "with torch.profiler.record_function('mine'): ...",
+        "class P:\n    def _profiler_enabled(self):\n        return True",
+    ],
     "tensor_subclass": [
         "def f(x: torch.Tensor) -> torch.Tensor:\n    return x",
         "class M(torch.nn.Module):\n    def f(self, w):\n"

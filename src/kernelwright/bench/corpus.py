@@ -1,8 +1,9 @@
 """A folder of cheats and of odd but honest kernels through the judge: every file one record.
 
-The folder holds `cheats/`, `honest/` and `tasks/`. A file's facts are the `# key: value` lines it
-begins with: `task`, `mode` (pure unless said), `device: cuda` where it needs a GPU, `large: yes`
-where it needs the case beyond 2^31 elements, a cheat's `exploit` and an honest kernel's `what`.
+The folder holds `cheats/`, `honest/` and `tasks/`, the first two with folders by kind. A file's
+facts are the `# key: value` lines it begins with: `task`, `mode` (pure unless said), `contract`
+(fixed unless said), `device: cuda` where it needs a GPU, `large: yes` where it needs the case
+beyond 2^31 elements, a cheat's `exploit` or `kind`, and an honest kernel's `what`.
 """
 
 import importlib.util
@@ -36,6 +37,7 @@ Say = Callable[[str], None]
 class Entry:
     """One file of the corpus."""
 
+    root: Path
     kind: str
     """"cheats" or "honest"."""
     path: Path
@@ -43,7 +45,12 @@ class Entry:
 
     @property
     def task(self) -> Path:
-        return self.path.parents[1] / "tasks" / f"{self.facts['task']}.py"
+        return self.root / "tasks" / f"{self.facts['task']}.py"
+
+    @property
+    def name(self) -> str:
+        """Path below the folder of its kind, without the ending."""
+        return self.path.relative_to(self.root / self.kind).with_suffix("").as_posix()
 
     @property
     def exploit(self) -> str:
@@ -56,7 +63,7 @@ class Entry:
 
     def head(self) -> Record:
         about = self.facts.get("how") or self.facts.get("what", "")
-        return {"kind": self.kind, "name": self.path.stem, "exploit": self.exploit, "about": about}
+        return {"kind": self.kind, "name": self.name, "exploit": self.exploit, "about": about}
 
 
 def facts(path: Path) -> dict[str, str]:
@@ -77,9 +84,9 @@ def read_corpus(root: Path) -> list[Entry]:
         UsageError: there are none, or one names no task that is there.
     """
     found = [
-        Entry(kind, path, facts(path))
+        Entry(root, kind, path, facts(path))
         for kind in KINDS
-        for path in sorted((root / kind).glob("*.py"))
+        for path in sorted((root / kind).rglob("*.py"))
     ]
     if not found:
         raise UsageError(
@@ -105,12 +112,15 @@ class Plan:
     """Judges at once; what is timed still has the GPU alone."""
     grade: str = "fresh"
     """Under "recycled" each judge's guests go from file to file."""
+    reads_source: bool = True
+    """Static rules may refuse a file. False shows what the other checks refuse."""
     kernelbench: Path | None = None
     """A checkout of KernelBench, whose static checker reads the same files."""
 
 
 def run_corpus(plan: Plan, say: Say) -> list[Record]:
-    """Judge every file that the device can judge; the records, also written to `plan.out`.
+    """Judge every file that the device can judge; the records, also written to `plan.out` as they
+    come.
 
     Raises:
         UsageError: the corpus, the device or the checkout is not there.
@@ -125,15 +135,17 @@ def run_corpus(plan: Plan, say: Say) -> list[Record]:
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("there is no CUDA device", remedy="use --device cpu")
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
-    head |= {"grade": plan.grade}
+    head |= {"grade": plan.grade, "static_rules": plan.reads_source}
     found = [head | {"environment": record.environment()}]
     if plan.kernelbench is not None:
         found += _read_by_kernelbench(plan.kernelbench, entries)
     judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
-    found += _judge_all(judged, device, plan, say)
     plan.out.unlink(missing_ok=True)
     record.append(plan.out, found)
-    return found
+    cases = _judge_all(judged, device, plan, say)
+    plan.out.unlink()  # again, in the order of the corpus
+    record.append(plan.out, found + cases)
+    return found + cases
 
 
 def is_right(case: Record) -> bool:
@@ -143,11 +155,15 @@ def is_right(case: Record) -> bool:
 
 
 def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> list[Record]:
-    """In processes started afresh: one that holds CUDA cannot be forked."""
+    """The records in the order of the entries.
+
+    The judging processes are started afresh: a process that holds CUDA cannot be forked.
+    """
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(plan.jobs, mp_context=context) as pool:
         waiting = {
-            pool.submit(_judge, entry, device, plan.grade): i for i, entry in enumerate(entries)
+            pool.submit(_judge, entry, device, plan.grade, plan.reads_source): i
+            for i, entry in enumerate(entries)
         }
         lines: dict[int, Record] = {}
         for done in as_completed(waiting):
@@ -158,42 +174,56 @@ def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> l
             except Exception as error:
                 raise InfraError(f"a judging process broke: {error}") from error
             lines[waiting[done]] = line
+            record.append(plan.out, [line])  # an interruption loses nothing
             say(f"{len(lines)}/{len(entries)} {line['name']}: {line['stage']}/{line['code']}")
     return [lines[i] for i in range(len(entries))]
 
 
 @cache
-def _judge_of(device: str, mode: str, large: bool, grade: str) -> "Judge":
+def _judge_of(
+    device: str, mode: str, large: bool, grade: str, contract: str, reads_source: bool
+) -> "Judge":
     """One for all files of its kind that this process judges; it ends with the process."""
     import torch
 
     from kernelwright.verify.judge import Judge
 
     torch.set_num_threads(1)
-    return Judge(device, "strict", mode, large=large, grade=grade)
+    return Judge(
+        device,
+        "strict",
+        mode,
+        contract=contract,
+        large=large,
+        grade=grade,
+        reads_source=reads_source,
+    )
 
 
-def _judge(entry: Entry, device: str, grade: str) -> Record:
+def _judge(entry: Entry, device: str, grade: str, reads_source: bool) -> Record:
     """In a process of the pool: one file's record; a failure of ours is tried once more."""
     from kernelwright.verify.load import load_task
 
     begin_s = time.monotonic()
     mode, large = entry.facts.get("mode", "pure"), entry.facts.get("large") == "yes"
     candidate = Candidate(source=entry.path.read_text(encoding="utf-8"), origin="file")
-    judge = _judge_of(device, mode, large, grade)
+    contract = entry.facts.get("contract", "fixed")
+    judge = _judge_of(device, mode, large, grade, contract, reads_source)
     for attempt in range(2):
         try:
             verdict = judge.verify(load_task(entry.task, judge.rules.device), candidate)
             break
+        except UsageError as error:
+            return _without_verdict(entry, "usage", error)
         except InfraError as error:
             if attempt:
-                ours = {"accepted": False, "stage": "infra", "code": "infra", "message": f"{error}"}
-                return {"record": "corpus_case", **entry.head(), **ours}
+                return _without_verdict(entry, "infra", error)
     is_surprising = verdict.accepted != (entry.kind == "honest")
     return {
         "record": "corpus_case",
         **entry.head(),
         "mode": mode,
+        "contract": contract,
         "device": verdict.device,
         "grade": verdict.grade,
         "accepted": verdict.accepted,
@@ -203,6 +233,12 @@ def _judge(entry: Entry, device: str, grade: str) -> Record:
         "cases": len(verdict.cases),
         "seconds": round(time.monotonic() - begin_s, 2),
     }
+
+
+def _without_verdict(entry: Entry, code: str, error: Exception) -> Record:
+    """The task was refused (`usage`), or our own side failed (`infra`)."""
+    ours = {"accepted": False, "stage": code, "code": code, "message": f"{error}"}
+    return {"record": "corpus_case", **entry.head(), **ours}
 
 
 def _read_by_kernelbench(checkout: Path, entries: Sequence[Entry]) -> list[Record]:

@@ -4,10 +4,8 @@ A wrong path costs a fraction of a second in this way, and no result is lost for
 """
 
 import ast
-import contextlib
 import socket
 import sys
-import tempfile
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable
@@ -15,6 +13,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from kernelwright.core.errors import UsageError, file_error
+from kernelwright.core.folders import check_folder
 from kernelwright.core.text import read_text
 from kernelwright.policy.names import FORMS, PATH, URL, are_policies
 
@@ -88,26 +87,6 @@ def check_files(paths: Iterable[Path] | None, remedy: str) -> None:
     """`check_file` for each path."""
     for path in paths or ():
         check_file(path, remedy)
-
-
-def check_folder(path: Path) -> None:
-    """See that files can be written to a folder that may not be there yet; leave nothing behind.
-
-    Raises:
-        UsageError: a file is in the way, or the folder cannot be written to.
-    """
-    absolute = path.absolute()
-    remedy = "give another folder with --out"
-    with contextlib.suppress(OSError):
-        nearest = next(each for each in (absolute, *absolute.parents) if each.exists())
-        if not nearest.is_dir():
-            message = f"cannot write to {path}: {nearest} is a file"
-            raise UsageError(message, remedy=remedy)
-        with tempfile.TemporaryFile(dir=nearest) as file:
-            file.write(b"\0")
-            file.flush()
-        return
-    raise UsageError(f"cannot write to {path}", remedy=remedy)
 
 
 def check_output_file(path: Path | None) -> None:

@@ -32,8 +32,12 @@ from kernelwright.cli.console import out, stdout_for_json
 from kernelwright.cli.data.app import app as data
 from kernelwright.cli.suites.app import app as suites
 from kernelwright.cli.train.app import app as train
+from kernelwright.sandbox import supervised
 
 NAME = "kernelwright"
+SUPERVISED = frozenset({"optimize", "verify", "lint"})
+"""Verbs that load references or targets: these must not end or hang the command."""
+HELP = frozenset({"-h", "--help"})
 COMPLETION_VARIABLE = "_KERNELWRIGHT_COMPLETE"
 """The shell sets this environment variable where it asks for completions."""
 
@@ -78,9 +82,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if COMPLETION_VARIABLE in os.environ:
         get_command(app).main(args=words, prog_name=NAME)
-    with signals.interrupting():
-        code = run(words)
+    if argv is None and supervised.attach():
+        with signals.interrupting():
+            code = run(words)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        supervised.done(code)
+    elif argv is None and words[:1] and words[0] in SUPERVISED and not HELP & {*words}:
+        code = _supervise(words)
+    else:
+        with signals.interrupting():
+            code = run(words)
     sys.exit(code)
+
+
+def _supervise(words: list[str]) -> int:
+    """Run a verb that loads the user's code, in a child process."""
+    as_json = "--json" in words
+    with stdout_for_json() if as_json else nullcontext():
+        try:
+            return supervised.supervise(supervised.command_again(words))
+        except Exception as error:
+            return failures.show(error, as_json=as_json)
 
 
 def run(words: list[str]) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kernelwright.cli import verbs
-from kernelwright.cli.checks import check_folder, check_policies, check_target
+from kernelwright.cli.checks import check_policies, check_target
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import (
     DEFAULT_MODE,
@@ -24,11 +24,13 @@ from kernelwright.cli.options import (
 )
 from kernelwright.cli.result import results_table
 from kernelwright.cli.signals import SIGNALLED
+from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import Progress
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT
 from kernelwright.report.page import render
 from kernelwright.report.run import Run, read_run
+from kernelwright.sandbox import supervised
 from kernelwright.search.display import displayed
 
 TargetArgument = Annotated[
@@ -64,6 +66,7 @@ def command(
         check_target(target)
         check_folder(folder)
         check_policies(policy)
+        supervised.limit_user_code(budget_s)
         from kernelwright.search.optimize import optimize_target
 
         result = optimize_target(

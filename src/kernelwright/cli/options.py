@@ -33,6 +33,11 @@ class Mode(StrEnum):
 DEFAULT_MODE = Mode(names.DEFAULT_MODE)
 
 
+class Contract(StrEnum):
+    FIXED = "fixed"
+    DROP_IN = "drop-in"
+
+
 class Grade(StrEnum):
     FRESH = "fresh"
     RECYCLED = "recycled"
@@ -61,6 +66,13 @@ ModeOption = Annotated[
     typer.Option(
         help="The rule for library calls: `hybrid` lets them stay, `pure` asks for Triton kernels"
         " for all computation."
+    ),
+]
+ContractOption = Annotated[
+    Contract,
+    typer.Option(
+        help="The promise of a verdict: `fixed` holds for the sizes, layout and mode of the"
+        " reference's own inputs, `drop-in` wherever the reference works."
     ),
 ]
 PolicyOption = Annotated[
@@ -150,7 +162,13 @@ def cores(workers: int | None) -> int:
 
 
 def judging(
-    device: Device, precision: Precision, mode: Mode, grade: Grade, *, timing: bool
+    device: Device,
+    precision: Precision,
+    mode: Mode,
+    grade: Grade,
+    *,
+    timing: bool,
+    contract: Contract = Contract.FIXED,
 ) -> "Recipe":
     """The recipe by which candidates are judged, with nothing left to the machine.
 
@@ -163,6 +181,7 @@ def judging(
         device=device.value,
         precision=precision.value,
         mode=mode.value,
+        contract=contract.value,
         grade=grade.value,
         timing=timing,
     ).resolved()

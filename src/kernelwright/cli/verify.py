@@ -12,6 +12,8 @@ from kernelwright.cli.checks import check_file, check_policies, check_target
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
+    Contract,
+    ContractOption,
     Device,
     DeviceOption,
     JsonOption,
@@ -66,6 +68,7 @@ def command(
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
+    contract: ContractOption = Contract.FIXED,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
     advise: AdviseOption = None,
@@ -89,6 +92,7 @@ def command(
             device=device.value,
             precision=precision.value,
             mode=mode.value,
+            contract=contract.value,
             timeout_s=timeout,
             large=large,
             adviser=_adviser(advise, advise_key),
@@ -128,7 +132,7 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     if not verdict.accepted:
         reason = REASONS[verdict.code]
         lines += [("means", reason.meaning), ("what to do", reason.remedy)]
-    lines.append(("rules", f"{verdict.mode}, {verdict.precision}, on {verdict.device}"))
+    lines.append(("rules", _rules(verdict)))
     if (errors := verdict.errors) is not None:
         lines.append(("", "candidate / PyTorch / allowed, against fp64"))
         figures = (errors.max_candidate, errors.max_reference, errors.max_allowed)
@@ -156,6 +160,11 @@ def _lines(verdict: Verdict) -> list[tuple[str, str]]:
     lines.extend(("advice", text) for text in verdict.advice)
     lines.extend(("suspected", text) for text in verdict.flags)
     return lines
+
+
+def _rules(verdict: Verdict) -> str:
+    rules = (verdict.contract, verdict.mode, verdict.precision)
+    return f"{', '.join(rules)}, on {verdict.device}"
 
 
 def _speedup(verdict: Verdict, ratio: float) -> str:

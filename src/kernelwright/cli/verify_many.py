@@ -7,11 +7,13 @@ import typer
 from rich.table import Table
 
 from kernelwright.cli import verbs
-from kernelwright.cli.checks import check_file, check_folder
+from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     OUT_NAMES,
+    Contract,
+    ContractOption,
     Device,
     DeviceOption,
     Grade,
@@ -24,6 +26,7 @@ from kernelwright.cli.options import (
     TimingOption,
     judging,
 )
+from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
 
 JobsArgument = Annotated[
@@ -52,6 +55,7 @@ def command(
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
+    contract: ContractOption = Contract.FIXED,
     grade: GradeOption = Grade.FRESH,
     workers: JudgesOption = None,
     cluster: ClusterOption = None,
@@ -74,7 +78,7 @@ def command(
     from kernelwright.verify.pools import Pools, cluster_pools, local_pools
     from kernelwright.verify.recipe import Recipe
 
-    recipe = judging(device, precision, mode, grade, timing=timing)
+    recipe = judging(device, precision, mode, grade, timing=timing, contract=contract)
 
     def pools_of(recipe: Recipe) -> Pools:
         if cluster:

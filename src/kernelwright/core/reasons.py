@@ -39,15 +39,16 @@ REASONS: dict[Code, Reason] = {
         "The line is Triton's; without a GPU kernels are compiled for sm_90.",
     ),
     Code.RUNTIME_ERROR: Reason(
-        "The call raised.",
-        "Read sizes from the tensors: the case in the message may be of another shape than yours.",
+        "The call raised an exception.",
+        "Read sizes and numbers from the arguments: the case in the message may differ from the"
+        " task's own inputs.",
     ),
     Code.CRASHED: Reason(
         "The guest process died (signal, exit) while it ran the candidate.",
         "Look for accesses outside of tensors; exiting is no way to end a call.",
     ),
     Code.TIMEOUT: Reason(
-        "No answer within the limit.",
+        "A call gave no answer within its limit, or all cases together took too long.",
         "Look for an endless loop or a deadlock; `--timeout` sets the limit of one call.",
     ),
     Code.OUT_OF_MEMORY: Reason(
@@ -82,15 +83,18 @@ REASONS: dict[Code, Reason] = {
         "Let the grid cover every element, or allocate with zeros where zeros are meant.",
     ),
     Code.STATE_DIFFERS: Reason(
-        "Buffers after the call (running statistics) are not the reference's.",
-        "Update them in the call, as the reference does in this mode.",
+        "Parameters, buffers, attributes or inputs after the call are not the reference's, or a"
+        " parameter of the reference has no counterpart in the candidate.",
+        "Update in the call what the reference updates in this mode, and nothing else. Keep its"
+        " names, or its order and shapes.",
     ),
     Code.INPUT_CHANGED: Reason(
         "The call changed an input that the reference leaves alone.", "Write to memory of your own."
     ),
     Code.ALIASED: Reason(
-        "An output shares memory with an input where the reference's does not.",
-        "Return a tensor of its own.",
+        "An output shares memory with an input, a parameter, another output or the output of an"
+        " earlier call, where the reference's does not.",
+        "Allocate each output in the call.",
     ),
     Code.NOT_LAUNCHED: Reason(
         "None of the candidate's kernels ran in the judged call.",
@@ -101,7 +105,8 @@ REASONS: dict[Code, Reason] = {
         "Remove the kernel, or use what it computes.",
     ),
     Code.LIBRARY_COMPUTE: Reason(
-        "In `pure` mode PyTorch computed something in the judged call.",
+        "In `pure` mode PyTorch, NumPy or Python computed something in the judged call, or too many"
+        " values left PyTorch.",
         "Move it into a kernel, or judge in `hybrid` mode. Allocating, filling, copying and views"
         " are free.",
     ),

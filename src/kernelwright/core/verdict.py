@@ -12,6 +12,17 @@ INTERPRETER = "cpu-interpreter"
 """The device of a verdict, where there was no GPU."""
 
 
+class Contract(StrEnum):
+    """What a verdict promises."""
+
+    FIXED = "fixed"
+    """Right at the task's own sizes, memory layout and mode. At other sizes a candidate may raise
+    an exception, but may not return wrong values."""
+    DROP_IN = "drop-in"
+    """Right wherever the reference is: other sizes, strides and modes, copies, the container of the
+    outputs."""
+
+
 class Stage(StrEnum):
     """How far a candidate came. An accepted one ends at `ACCEPTED`."""
 
@@ -116,6 +127,8 @@ class Verdict:
     """The shape x input family x seed cases that were judged, in order."""
     checks: tuple[str, ...] = ()
     """Probes that passed, in order: what this acceptance rests on."""
+    contract: str = "fixed"
+    """"fixed" or "drop-in" (`Contract`)."""
     grade: str = "fresh"
     """"fresh": a guest of its own. "recycled": a guest that had run other candidates before."""
     isolation: str = ""

@@ -8,7 +8,10 @@ constants defined above or inside the functions.
 import ast
 import difflib
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
+
+import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import by_call
@@ -190,7 +193,7 @@ class _Body:
         if name == "size" and isinstance(self_, Ref) and len(args) < 2:
             shape = self.builder.types[self_.name].shape
             return shape[args[0]] if args else shape
-        if len(args) > 1 and all(type(arg) is int for arg in args):
+        if len(args) > 1 and all(type(arg) is int for arg in args) and _takes_many(name):
             for packed in ((self_, args), (self_, *args)):  # x.reshape(2, 3), x.transpose(0, 1)
                 try:
                     return self.call(node, f"torch.{name}", packed, kwargs)
@@ -233,3 +236,13 @@ class _Body:
         close = difflib.get_close_matches(name, by_call(), n=3)
         remedy = f"did you mean {', '.join(close)}?" if close else "`kernelwright ops` lists them"
         return self.source.fail(node, f"{name} is not a known operator", remedy)
+
+
+@cache
+def _takes_many(method: str) -> bool:
+    """The method's first argument is a list of integers, which may be written without brackets."""
+    packet = getattr(torch.ops.aten, method, None)
+    overloads = () if packet is None else packet.overloads()
+    schemas = (getattr(packet, overload)._schema for overload in overloads)
+    lists = (str(schema.arguments[1].type) for schema in schemas if len(schema.arguments) > 1)
+    return any(type_ in ("List[int]", "List[SymInt]", "Optional[List[int]]") for type_ in lists)

@@ -9,7 +9,7 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.programs import extern
 from kernelwright.programs.build import map_refs, spelled_args
-from kernelwright.programs.families import FAMILIES, changed
+from kernelwright.programs.families import BEYOND_DOMAINS, FAMILIES, changed
 from kernelwright.programs.program import Call, Init, Input, Program
 from kernelwright.programs.tensors import attribute_value, drawn_as, memory_format, torch_dtype
 
@@ -19,8 +19,9 @@ def make_inputs(
 ) -> list[torch.Tensor]:
     """The program's inputs, drawn as its `Init`s say; every input has a stream of its own.
 
-    A family other than "plain" changes standard normal inputs only: other draws are weights or
-    have a domain, and are drawn afresh.
+    A family other than "plain" changes standard normal inputs: other draws are weights or have a
+    domain, and are drawn afresh. The families of `BEYOND_DOMAINS` change these too: whoever asks
+    sees by the results where the program is not defined.
 
     Raises:
         ValueError: no such family.
@@ -43,10 +44,13 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
     shape = made.shape
     match init.kind:
         case "randn":
-            normal = torch.randn(shape, generator=generator, **options)
-            if init == Init("randn") and normal.is_floating_point():
-                normal = changed(family, normal, generator)
-            drawn = normal.mul_(init.high).add_(init.low)
+            drawn = torch.randn(shape, generator=generator, **options)
+            if init == Init("randn") and drawn.is_floating_point():
+                # in the input's own type: its range decides what is extreme
+                return _laid_out(
+                    changed(family, drawn.to(torch_dtype(made.dtype)), generator), value
+                )
+            drawn = drawn.mul_(init.high).add_(init.low)
         case "rand":
             uniform = torch.rand(shape, generator=generator, **options)
             drawn = uniform.mul_(init.high - init.low).add_(init.low)
@@ -58,6 +62,13 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
         case _:
             drawn = torch.full(shape, float(init.kind == "ones"), **options)
     drawn = drawn.to(torch_dtype(made.dtype))
+    if family in BEYOND_DOMAINS and drawn.is_floating_point() and init.kind in ("randn", "rand"):
+        drawn = changed(family, drawn, generator)
+    return _laid_out(drawn, value)
+
+
+def _laid_out(drawn: torch.Tensor, value: Input) -> torch.Tensor:
+    made = value.type
     return drawn.contiguous(memory_format=memory_format(made.layout.value, made.rank))
 
 

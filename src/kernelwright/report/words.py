@@ -57,10 +57,13 @@ CHECKS = {
     "own kernels launched": "Every call launches the generated kernels.",
     "settings unchanged": "No call changes settings of the process.",
     "nothing left running": "No call leaves work running.",
-    "buffers": "Buffers after a call are PyTorch's.",
+    "state": "Buffers and changed parameters after a call are PyTorch's.",
+    "calls in a row": "Calls in a row of one instance are right, also after new weights.",
     "no library compute": "PyTorch computes nothing itself (pure mode).",
     "outputs depend on each own kernel": "Without any one of the kernels, the outputs are wrong.",
     "strided inputs": "Inputs with gaps in memory give right outputs too.",
+    "train mode": "In train mode the outputs are right too.",
+    "eval mode": "In eval mode the outputs are right too.",
     "process unchanged": "The process is unchanged after all calls.",
     "times plausible": "The times agree with the host's clock and the hardware's limits.",
     "timed outputs": "The outputs of timed calls are right too.",
@@ -83,15 +86,27 @@ GUARDS = {
 FAMILIES = {
     "plain": "ordinary values",
     "part changed": "a small part of the values changed",
+    "permuted": "the values in another order",
+    "swapped": "two inputs exchanged",
     "scaled": "values ten times as large",
-    "shifted": "values far from zero",
+    "shifted": "values shifted away from zero",
+    "far": "values far from zero, relative to their spread",
     "spikes": "a few very large values",
     "heavy_tail": "values with a heavy tail",
     "thresholds": "values where activations change their formula",
     "last_tile": "large values at the end alone",
+    "negated": "values with the other sign",
+    "rounded": "rounded values, so that many are equal",
+    "flat_rows": "rows of equal values",
+    "tiny": "very small values",
+    "large": "large values",
+    "extreme": "values at the end of the type's range",
+    "special": "NaN and infinities among the values",
 }
 
-_CASE = re.compile(r"(?P<variant>.*)/(?P<family>[^/]*)/seed \d+/(?:nan|finite) poison")
+_CASE = re.compile(
+    r"(?P<variant>.*)/(?P<family>[^/]*)/seed \d+/(?:(?:nan|finite) poison|as a user calls)"
+)
 _IN_CASE = re.compile(r"\[case (?P<row>one of \d+ in a row, the first )?(?P<name>[^\]]*)\]")
 _SHAPES = re.compile(r"(?:\d+(?:x\d+)*|scalar)(?: (?:\d+(?:x\d+)*|scalar))*")
 _HINT = re.compile(r"line \d+: ")

@@ -28,6 +28,7 @@ from triton.runtime._allocation import NullAllocator
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from kernelwright.sandbox.disguise import stock_of
 from kernelwright.sandbox.persisting import persisting_l2_bytes
 from kernelwright.timing.waiting import sleeps_while_waiting
 
@@ -174,9 +175,12 @@ _MODULES = [
     "triton.runtime.build", "triton.runtime.interpreter", "triton.compiler.compiler",
     "triton.compiler.code_generator", "triton.testing", "triton.backends.nvidia.compiler",
     "triton.backends.nvidia.driver", "kernelwright.sandbox.attest",
-    "kernelwright.sandbox.candidate", "kernelwright.sandbox.inside",
+    "kernelwright.sandbox.candidate", "kernelwright.sandbox.crossings",
+    "kernelwright.sandbox.disguise", "kernelwright.sandbox.inside",
+    "kernelwright.sandbox.instances",
     "kernelwright.sandbox.interpreter", "kernelwright.sandbox.kernel_cache",
-    "kernelwright.sandbox.red_zones", "kernelwright.sandbox.witness",
+    "kernelwright.sandbox.red_zones", "kernelwright.sandbox.surroundings",
+    "kernelwright.sandbox.witness",
     "kernelwright.sandbox.tensors", "kernelwright.sandbox.watch", "kernelwright.sandbox.wire",
 ]  # fmt: skip
 
@@ -258,9 +262,10 @@ def _functions(named: dict[str, Any]) -> tuple[list[str], list[FunctionType]]:
     for name, value in named.items():
         for attribute in ("", "__func__", "fget", "fn", "__wrapped__"):
             inner = getattr(value, attribute, None) if attribute else value
-            if isinstance(inner, FunctionType):
+            while isinstance(inner, FunctionType):
                 names.append(name)
                 functions.append(inner)
+                inner = stock_of(inner)
     return names, functions
 
 

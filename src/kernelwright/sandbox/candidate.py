@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -16,6 +17,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources, PTXASError
 
 from kernelwright.sandbox import interpreter
+from kernelwright.sandbox.instances import Instances
 from kernelwright.sandbox.interpreter import OutOfBounds
 from kernelwright.sandbox.own_code import OwnCodeTimeout
 
@@ -29,9 +31,14 @@ class Loaded:
     path: Path
     entry: str
     """"fused_operator" or "ModelNew"."""
-    call: Callable[..., object]
-    model: torch.nn.Module | None
+    function: Callable[..., object] | None
+    """None where the entry is a module: `instances` has these."""
+    instances: Instances
     kernels: tuple[str, ...]
+
+    def call(self, instance: int) -> Callable[..., object]:
+        """What a judged call calls."""
+        return self.instances.get(instance) if self.function is None else self.function
 
 
 class MissingEntry(Exception):
@@ -50,10 +57,11 @@ def load(path: Path, init: dict[str, Any] | None) -> Loaded:
 def _loaded(module: ModuleType, path: Path, init: dict[str, Any] | None) -> Loaded:
     kernels = tuple(name for name, value in vars(module).items() if _is_kernel(value))
     if callable(entry := vars(module).get("ModelNew")) and init is not None:
-        model = _construct(entry, init)
-        return Loaded(path, "ModelNew", model, model, kernels)
+        instances = Instances(partial(_construct, entry))
+        instances.construct(init)
+        return Loaded(path, "ModelNew", None, instances, kernels)
     if callable(entry := vars(module).get("fused_operator")):
-        return Loaded(path, "fused_operator", entry, None, kernels)
+        return Loaded(path, "fused_operator", entry, Instances(None), kernels)
     wanted = "fused_operator" if init is None else "ModelNew or fused_operator"
     raise MissingEntry(f"the source does not define {wanted}")
 
@@ -71,7 +79,7 @@ def _import(path: Path) -> ModuleType:
 
 def module_name(path: Path) -> str:
     """Of the candidate in this file, in `sys.modules`."""
-    return f"candidate_{path.stem}"
+    return path.stem
 
 
 def unload(loaded: Loaded) -> None:

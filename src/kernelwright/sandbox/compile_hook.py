@@ -51,7 +51,7 @@ def collect(
     JITFunction.run = compile_only
     try:
         with torch.no_grad(), limit.of(loaded.path):
-            loaded.call(*[_described(item) for item in inputs])
+            loaded.call(0)(*[_described(item) for item in inputs])
     finally:
         JITFunction.run = run
     return {"kernels": compiled, "signatures": signatures}

@@ -1,10 +1,12 @@
 """What the host asks of a guest and what it gets back, as plain data."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import torch
 
+from kernelwright.sandbox.manner import WATCHED, Manner
 from kernelwright.sandbox.tensors import TensorMeta
 
 GIB = 1 << 30
@@ -66,7 +68,17 @@ class StateEntry:
     """"parameter" or "buffer"."""
     meta: TensorMeta
     value: torch.Tensor | None
-    """Buffers only, and only where asked for."""
+    """Only where asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One of several calls in a row."""
+
+    inputs: Sequence[Any]
+    seed: int
+    poison: float
+    manner: Manner = WATCHED
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,6 +120,14 @@ class Ran:
     changed_inputs: tuple[int, ...]
     aliases: tuple[tuple[int, int], ...]
     """(output, input) pairs that share memory."""
+    shared: tuple[tuple[int, int], ...] = ()
+    """Pairs of outputs that share memory, the smaller number first."""
+    held: tuple[int, ...] = ()
+    """Outputs that share memory with a parameter or buffer."""
+    overwritten: tuple[int, ...] = ()
+    """Outputs that earlier calls returned and that this call wrote to, or shares memory with."""
+    inputs_after: tuple[torch.Tensor, ...] = ()
+    """Inputs that were asked for, as the call left them."""
     launches: dict[str, int] = field(default_factory=dict)
     """Own kernels that were launched: name -> count."""
     suppressed: dict[str, int] = field(default_factory=dict)
@@ -149,6 +169,9 @@ def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
         "structure": str(answer["structure"]),
         "changed_inputs": tuple(int(i) for i in answer["changed"]),
         "aliases": tuple((int(i), int(j)) for i, j in answer["aliases"]),
+        "shared": tuple((int(i), int(j)) for i, j in answer.get("shared", ())),
+        "held": tuple(int(i) for i in answer.get("held", ())),
+        "overwritten": tuple(int(i) for i in answer.get("overwritten", ())),
         "overrun": bool(answer.get("overrun")),
         "process": ProcessState.from_json(answer["process"]),
     }

@@ -82,10 +82,19 @@ def _reply(control: socket.socket, message: dict[str, Any]) -> None:
 def _preload(role: str) -> None:
     """Import and warm up what every guest would otherwise pay for (60 ms interpreted, 0.4 s
     compiled)."""
-    from kernelwright.sandbox import attest, interpreter, stub_gpu, warm_kernel
+    from kernelwright.sandbox import (
+        attest,
+        crossings,
+        interpreter,
+        stub_gpu,
+        surroundings,
+        warm_kernel,
+    )
     from kernelwright.sandbox import inside as inside  # what every guest runs
     from kernelwright.sandbox import kernel_cache as kernel_cache
 
+    surroundings.move_clocks_from_here_on()
+    crossings.watch_storages()
     if role == "cpu":
         interpreter.install()
         stub_gpu.install()

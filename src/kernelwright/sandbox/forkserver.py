@@ -16,6 +16,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ _ANSWER_S = 30.0
 _END_S = 5.0
 _FORK_PAUSES_S = (0.2, 1.0)
 _CHANNEL_BYTES = 1 << 22
+
+_PACKAGES = ("torch", "triton", "numpy", "time_machine")
+"""What the fork server and its guests import, beside the standard library and kernelwright."""
 
 _ENVIRONMENT = [
     "PATH",
@@ -204,9 +208,8 @@ class ForkServer:
             self._root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_START_S)
-        package = Path(__file__).parents[2]
         code = (
-            f"import sys; sys.path.insert(0, {str(package)!r}); "
+            f"import sys; sys.path[:0] = {_package_folders()!r}; "
             "from kernelwright.sandbox.forkloop import main; "
             f"main({theirs.fileno()}, {self.device!r})"
         )
@@ -239,6 +242,19 @@ class ForkServer:
             log = (self._root / "server.log").read_text(errors="replace")[-2_000:]
             raise InfraError(f"the fork server died while it started:\n{log}")
         ours.settimeout(_ANSWER_S)
+
+
+@cache
+def _package_folders() -> list[str]:
+    """Folders that hold what guests import. They can be on this process's path alone: through
+    PYTHONPATH, say, which an isolated interpreter does not read."""
+    folders = [Path(__file__).parents[2]]
+    for name in _PACKAGES:
+        spec = find_spec(name)
+        if spec is None or spec.origin is None:
+            raise InfraError(f"{name} is not installed; run `pip install .` again")
+        folders.append(Path(spec.origin).parents[1])
+    return list(dict.fromkeys(map(str, folders)))
 
 
 @cache

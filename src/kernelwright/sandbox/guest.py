@@ -10,8 +10,8 @@ import os
 import secrets
 import shutil
 import socket
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.sandbox import wire
 from kernelwright.sandbox.contract import (
+    Call,
     Compiled,
     GuestFault,
     Limits,
@@ -31,10 +31,12 @@ from kernelwright.sandbox.contract import (
     Timed,
     call_facts,
 )
+from kernelwright.sandbox.exchange import Exchange, GuestRaised
 from kernelwright.sandbox.forkloop import SCRATCH
 from kernelwright.sandbox.guest_process import GuestProcess
-from kernelwright.sandbox.tensors import TensorMeta, chunk, fresh_copy, from_payload
-from kernelwright.timing.deadline import NEVER
+from kernelwright.sandbox.manner import WATCHED, Manner
+from kernelwright.sandbox.tensors import TensorMeta, chunk, described, fresh_copy, from_payload
+from kernelwright.timing.deadline import Deadline
 
 if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
@@ -51,9 +53,9 @@ __all__ = [
     "Timed",
 ]
 
-_START_S = 60.0
-"""To say hello. The candidate's limits do not hold yet: nothing of its runs."""
 _USAGE = ("registers", "shared_bytes", "spills")
+_WORDS = ("model", "kernels", "fused", "layers", "ops", "triton", "net", "block", "new", "fast")
+"""Of a candidate's file name: it does not tell who loads the file."""
 
 
 class Guest:
@@ -68,23 +70,29 @@ class Guest:
         memory: "DeviceMemory | None",
     ) -> None:
         self.process = process
-        self._channel, self._folder, self._limits = channel, folder, limits
-        self._memory = memory
-        self.deadline = NEVER
-        """No request is waited for beyond it, whatever the limits allow."""
+        self._exchange = Exchange(channel, process, limits.wall_s)
+        self._folder, self._limits, self._memory = folder, limits, memory
         self._num_files = 0
         self._sources: dict[str, Path] = {}
         self._caches: dict[str, str] = {}
-        self.alive = True
-        try:
-            hello, _ = self._receive(time.monotonic() + _START_S)
-        except (TimeoutError, wire.Closed, wire.Malformed):
-            self._end()
-            raise
+        hello = self._exchange.hello()
         self.isolation = "+".join(map(str, hello.get("isolation", ())))
         """Guards in force, e.g. "netns+ipcns+landlock+rlimits"."""
         self.born = self._process_state(hello.get("born"))
         """The process before it ran anything of a candidate's."""
+
+    @property
+    def alive(self) -> bool:
+        return self._exchange.alive
+
+    @property
+    def deadline(self) -> Deadline:
+        """No request is waited for beyond it, whatever the limits allow."""
+        return self._exchange.deadline
+
+    @deadline.setter
+    def deadline(self, deadline: Deadline) -> None:
+        self._exchange.deadline = deadline
 
     def __enter__(self) -> Self:
         return self
@@ -100,12 +108,11 @@ class Guest:
     def close(self) -> None:
         """End the guest and everything it started; remove its folder."""
         try:
-            if self.alive:
-                self._end()
+            self._exchange.end()
             if self._memory is not None:
                 self._memory.close()
         finally:
-            self._channel.close()
+            self._exchange.close()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     # -- requests
@@ -126,7 +133,7 @@ class Guest:
             kernels: what `take_kernels` gave for the same source (guests with a GPU).
         """
         self._caches[name] = f"cache_{secrets.token_hex(8)}"
-        header, _ = self._request(
+        header, _ = self._exchange.request(
             "load",
             name=name,
             file=self._write(source, name),
@@ -137,46 +144,95 @@ class Guest:
         try:
             return Loaded(name, str(header["entry"]), tuple(map(str, header["kernels"])))
         except (KeyError, TypeError) as error:
-            raise self._malformed() from error
+            raise self._exchange.malformed() from error
 
     def _write(self, source: str, name: str) -> str:
         """Put a candidate's file where the guest reads it and may not write; its name."""
         self._num_files += 1
-        file = f"{name if name.isidentifier() else 'candidate'}_{self._num_files}.py"
+        words = secrets.choice(_WORDS), secrets.choice(_WORDS)  # as users name their files
+        file = f"{words[0]}_{words[1]}{self._num_files}.py"
         self._sources[name] = self._folder / file
         try:
             # "x" follows no link, should a guest without Landlock have left one
             with open(self._folder / file, "x", encoding="utf-8") as written:
                 written.write(source)
         except FileExistsError:
-            raise self._malformed(f"the guest made a file named {file}") from None
+            raise self._exchange.malformed(f"the guest made a file named {file}") from None
         return file
 
-    def state(self, name: str, *, values: bool = False) -> dict[str, StateEntry]:
+    def construct(self, name: str, init: Mapping[str, Any]) -> int:
+        """Make another instance of a loaded `ModelNew`; its number. `load` made number 0."""
+        return self._instance("construct", name, init=dict(init))
+
+    def duplicate(self, name: str, instance: int) -> int:
+        """Deep-copy an instance; the copy's number."""
+        return self._instance("duplicate", name, instance=instance)
+
+    def move(self, name: str, instance: int) -> None:
+        """Give an instance's parameters and buffers other memory, as `Module.to` does."""
+        self._exchange.request("move", name=name, instance=instance)
+
+    def train(self, name: str, instance: int, *, is_training: bool) -> None:
+        """Put an instance into train or eval mode."""
+        self._exchange.request("train", name=name, instance=instance, is_training=is_training)
+
+    def drop(self, name: str, instance: int) -> None:
+        """Let go of an instance."""
+        self._exchange.request("drop", name=name, instance=instance)
+
+    def attributes(self, name: str, instance: int = 0) -> dict[str, Any]:
+        """Plain attributes of an instance and its parts by path: numbers and strings, and for
+        anything else {"type": its name}."""
+        header, _ = self._exchange.request("attributes", name=name, instance=instance)
+        found = header.get("attributes")
+        if not isinstance(found, dict):
+            raise self._exchange.malformed()
+        return found
+
+    def _instance(self, op: str, name: str, **values: Any) -> int:
+        header, _ = self._exchange.request(op, name=name, **values)
+        number = header.get("instance")
+        if type(number) is not int:
+            raise self._exchange.malformed()
+        return number
+
+    def state(self, name: str, instance: int = 0, *, values: bool = False) -> dict[str, StateEntry]:
         """Parameters and buffers of a loaded `ModelNew` by state_dict name.
 
         Args:
-            values: bring the buffers' values too, as they are now.
+            values: bring their values too, as they are now.
         """
-        header, _ = self._request("state", name=name)
+        header, _ = self._exchange.request("state", name=name, instance=instance)
         try:
             entries = [
                 (str(e["name"]), str(e["kind"]), TensorMeta.from_json(e)) for e in header["entries"]
             ]
         except (KeyError, TypeError, ValueError) as error:
-            raise self._malformed() from error
-        buffers = [meta for _, kind, meta in entries if kind == "buffer"]
-        brought = iter(self._fetch(buffers)[0] if values else [None] * len(buffers))
+            raise self._exchange.malformed() from error
+        metas = [meta for _, _, meta in entries]
+        brought = self._fetch(metas)[0] if values else [None] * len(metas)
         return {
-            name: StateEntry(kind, meta, next(brought) if kind == "buffer" else None)
-            for name, kind, meta in entries
+            name: StateEntry(kind, meta, value)
+            for (name, kind, meta), value in zip(entries, brought, strict=True)
         }
 
-    def load_state(self, name: str, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Copy values into the parameters and buffers of these names; names or shapes the
-        candidate does not have are left out (compare with `state`)."""
+    def load_state(
+        self,
+        name: str,
+        tensors: Mapping[str, torch.Tensor],
+        instance: int = 0,
+        how: str = "copy",
+    ) -> None:
+        """Set the parameters and buffers of these names; names or shapes the candidate does not
+        have are left out (compare with `state`).
+
+        Args:
+            how: "copy" (in place), "load_state_dict" (the module's own), "data" (new memory).
+        """
         self._put(list(tensors.values()))
-        self._request("load_state", name=name, names=list(tensors))
+        self._exchange.request(
+            "load_state", name=name, names=list(tensors), instance=instance, how=how
+        )
 
     def run(
         self,
@@ -185,37 +241,64 @@ class Guest:
         seed: int,
         poison: float = float("nan"),
         skip_kernels: Sequence[str] = (),
+        *,
+        instance: int = 0,
+        manner: Manner = WATCHED,
+        is_held: bool = False,
+        wanted_inputs: Sequence[int] = (),
     ) -> Ran:
-        """Call a loaded candidate once under watch.
+        """Call a loaded candidate once.
 
         Args:
             inputs: tensors (on the server's device), or plain numbers, bools, None.
             seed: of the generators that the call may draw from.
             poison: what memory fresh from the allocator holds.
             skip_kernels: names of kernels whose launches do nothing, to see what depends on them.
+            instance: of a `ModelNew`.
+            is_held: keep the outputs until `let_go`: later calls must not write to them.
+            wanted_inputs: positions of inputs to bring back as the call left them.
         """
         self._put(inputs)
-        header, wall_ms = self._request(
-            "run", name=name, seed=seed, poison=repr(poison), skip_kernels=list(skip_kernels)
+        header, wall_ms = self._exchange.request(
+            "run",
+            name=name,
+            seed=seed,
+            poison=repr(poison),
+            skip_kernels=list(skip_kernels),
+            instance=instance,
+            manner=manner.to_json(),
+            is_held=is_held,
+            wanted_inputs=list(wanted_inputs),
         )
-        return self._ran(header, wall_ms)
+        ran = self._all_ran([header], wall_ms)[0]
+        num_outputs = len(ran.outputs) - len(wanted_inputs)
+        if num_outputs < 0:
+            raise self._exchange.malformed()
+        return replace(
+            ran, outputs=ran.outputs[:num_outputs], inputs_after=ran.outputs[num_outputs:]
+        )
 
-    def run_many(self, name: str, calls: Sequence[tuple[Sequence[Any], int, float]]) -> list[Ran]:
-        """Call a loaded candidate in a row under watch, as `run` does, in one request: beside many
-        other guests on a GPU, waiting for each call would take most of the time.
+    def let_go(self) -> None:
+        """Free the outputs that calls with `is_held` kept."""
+        self._exchange.request("let_go")
 
-        Args:
-            calls: (inputs, seed, poison) of each.
-        """
-        self._put([value for inputs, _, _ in calls for value in inputs])
-        described = [
-            {"num_inputs": len(inputs), "seed": seed, "poison": repr(poison)}
-            for inputs, seed, poison in calls
+    def run_many(self, name: str, calls: Sequence[Call]) -> list[Ran]:
+        """Call a loaded candidate in a row, as `run` does, in one request: beside many other guests
+        on a GPU, waiting for each call would take most of the time."""
+        self._put([value for call in calls for value in call.inputs])
+        requests = [
+            {
+                "num_inputs": len(call.inputs),
+                "seed": call.seed,
+                "poison": repr(call.poison),
+                "manner": call.manner.to_json(),
+            }
+            for call in calls
         ]
-        header, wall_ms = self._request("run_many", name=name, calls=described)
+        header, wall_ms = self._exchange.request("run_many", name=name, calls=requests)
         answers = header.get("calls")
         if not isinstance(answers, list) or len(answers) != len(calls):
-            raise self._malformed()
+            raise self._exchange.malformed()
         return self._all_ran(answers, wall_ms)
 
     def prepare(
@@ -226,6 +309,8 @@ class Guest:
         poison: float = float("nan"),
         *,
         is_replay: bool = False,
+        manner: Manner = WATCHED,
+        instance: int = 0,
     ) -> None:
         """Give the next timed call its inputs (CUDA), at new addresses.
 
@@ -234,7 +319,15 @@ class Guest:
         """
         self._require_gpu()
         self._put(inputs)
-        self._request("prepare", name=name, seed=seed, poison=repr(poison), is_replay=is_replay)
+        self._exchange.request(
+            "prepare",
+            name=name,
+            seed=seed,
+            poison=repr(poison),
+            is_replay=is_replay,
+            manner=manner.to_json(),
+            instance=instance,
+        )
 
     def time(self, *, is_idle: bool = False, repeats: int = 1, pause_ms: float = 0.0) -> Timed:
         """One cold call of what was prepared (again, if there was one already), or several.
@@ -244,27 +337,29 @@ class Guest:
             pause_ms: of the device, while each call is queued.
         """
         self._require_gpu()
-        header, wall_ms = self._request("time", is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
+        header, wall_ms = self._exchange.request(
+            "time", is_idle=is_idle, repeats=repeats, pause_ms=pause_ms
+        )
         time_ms = header.get("time_ms")
         if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
-            raise self._malformed()
+            raise self._exchange.malformed()
         return Timed(time_ms=time_ms, wall_ms=wall_ms)
 
     def timed(self) -> Ran:
         """What the last timed call returned; to be asked once."""
-        header, wall_ms = self._request("describe")
-        return self._ran(header, wall_ms, is_timed=True)
+        header, wall_ms = self._exchange.request("describe")
+        return self._all_ran([header], wall_ms, is_timed=True)[0]
 
     def release(self) -> None:
         """Let go of inputs, results and cached memory: the host and other guests need room."""
-        self._request("release")
+        self._exchange.request("release")
 
-    def capture(self, name: str, inputs: Sequence[Any], seed: int) -> str:
+    def capture(self, name: str, inputs: Sequence[Any], seed: int, instance: int = 0) -> str:
         """Capture a call as a CUDA graph: "", or why the candidate's calls cannot be captured.
         A guest in which that failed should not be used again."""
         self._require_gpu()
         self._put(inputs)
-        header, _ = self._request("capture", name=name, seed=seed)
+        header, _ = self._exchange.request("capture", name=name, seed=seed, instance=instance)
         return str(header.get("refused") or "")
 
     def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float | None:
@@ -272,10 +367,10 @@ class Guest:
         waits for the device, so that it cannot be told."""
         self._require_gpu()
         self._put(inputs)
-        header, _ = self._request("share", name=name)
+        header, _ = self._exchange.request("share", name=name)
         share = header.get("share")
         if share is not None and (type(share) is not float or not 0.0 <= share <= 1.0):
-            raise self._malformed()
+            raise self._exchange.malformed()
         return share
 
     def compile(
@@ -287,10 +382,10 @@ class Guest:
         Args:
             measures: find out what each kernel uses, too (10 ms a launch).
         """
-        header, _ = self._request(
+        header, _ = self._exchange.request(
             "compile",
             name=name,
-            inputs=_described(inputs),
+            inputs=described(inputs),
             measures=measures,
             own_code_s=self._limits.own_code_s,
         )
@@ -301,7 +396,7 @@ class Guest:
             }
             signatures = tuple(header["signatures"])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._malformed() from error
+            raise self._exchange.malformed() from error
         return Compiled(usage, signatures)
 
     def take_kernels(self, name: str) -> Path | None:
@@ -317,29 +412,24 @@ class Guest:
 
     def forget(self, name: str) -> None:
         """Drop a candidate with all that belongs to it."""
-        self._request("forget", name=name)
+        self._exchange.request("forget", name=name)
         if name in self._sources:
             self._sources.pop(name).unlink(missing_ok=True)
 
     def attest(self) -> ProcessState:
         """What the process is like now, objects included; to compare with `born`."""
-        header, _ = self._request("attest")
+        header, _ = self._exchange.request("attest")
         return self._process_state(header.get("process"))
-
-    # -- protocol
 
     def _process_state(self, values: Any) -> ProcessState:
         try:
             return ProcessState.from_json(values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._malformed() from error
+            raise self._exchange.malformed() from error
 
     def _require_gpu(self) -> None:
         if self._memory is None:
             raise InfraError("speed is measured on CUDA only, never in the interpreter")
-
-    def _ran(self, header: wire.Header, wall_ms: float, *, is_timed: bool = False) -> Ran:
-        return self._all_ran([header], wall_ms, is_timed=is_timed)[0]
 
     def _all_ran(
         self, answers: Sequence[Any], wall_ms: float, *, is_timed: bool = False
@@ -349,7 +439,7 @@ class Guest:
             metas = [[TensorMeta.from_json(m) for m in answer["outputs"]] for answer in answers]
             facts = [call_facts(answer) for answer in answers]
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._malformed() from error
+            raise self._exchange.malformed() from error
         outputs, has_changed = self._fetch([m for each in metas for m in each], is_timed=is_timed)
         rest = iter(outputs)
         return [
@@ -364,12 +454,22 @@ class Guest:
 
     def _put(self, inputs: Sequence[Any]) -> None:
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        described = _described(inputs)
-        if self._memory is None:
-            self._request("put", [chunk(tensor) for tensor in tensors], inputs=described)
-            return
-        with self._memory.lend(tensors) as shared:
-            self._request("put", inputs=described, shared=shared.handle, begins=shared.begins)
+        try:
+            if self._memory is None:
+                chunks = [chunk(tensor) for tensor in tensors]
+                self._exchange.request("put", chunks, inputs=described(inputs))
+                return
+            with self._memory.lend(tensors) as shared:
+                self._exchange.request(
+                    "put", inputs=described(inputs), shared=shared.handle, begins=shared.begins
+                )
+        except GuestRaised as raised:
+            # Taking inputs runs nothing of the candidate's, so a failure there is ours, unless the
+            # candidate changed what is used for that.
+            message = f"the guest cannot take its inputs: {raised.message}"
+            if self.alive and self._is_changed():
+                raise GuestFault("tampered", message) from None
+            raise InfraError(message) from None
 
     def _fetch(
         self, metas: Sequence[TensorMeta], *, is_timed: bool = False
@@ -378,15 +478,15 @@ class Guest:
         were written to after a timed call had ended."""
         total = sum(meta.span_bytes for meta in metas)
         if total > self._limits.memory_bytes:
-            self._end()
+            self._exchange.end()
             raise GuestFault("out_of_memory", f"outputs of {total} bytes are above the limit")
         if self._memory is None:
             try:
-                return from_payload(metas, self._request_payload("fetch", total)), False
+                return from_payload(metas, self._exchange.request_payload("fetch", total)), False
             except (ValueError, RuntimeError) as error:
-                raise self._malformed() from error
+                raise self._exchange.malformed() from error
         with self._memory.land(metas) as (shared, landings):
-            header, _ = self._request(
+            header, _ = self._exchange.request(
                 "fetch", shared=shared.handle, begins=shared.begins, is_timed=is_timed
             )
             copies = [fresh_copy(landing) for landing in landings]
@@ -394,89 +494,7 @@ class Guest:
             self._memory.settle()  # nothing of ours runs beside the next timed call
         return copies, bool(header.get("has_changed"))
 
-    def _request(
-        self, op: str, chunks: Sequence[memoryview] = (), **values: Any
-    ) -> tuple[wire.Header, float]:
-        header, _, wall_ms = self._exchange({"op": op, **values}, chunks, 0)
-        return header, wall_ms
-
-    def _request_payload(self, op: str, num_bytes: int) -> bytearray:
-        return self._exchange({"op": op}, (), num_bytes)[1]
-
-    def _exchange(
-        self, request: wire.Header, chunks: Sequence[memoryview], max_payload_bytes: int
-    ) -> tuple[wire.Header, bytearray, float]:
-        if not self.alive:
-            raise InfraError("this guest has ended; start another")
-        nonce = secrets.token_hex(8)
-        begin_s = time.monotonic()
-        deadline_s = begin_s + min(self._limits.wall_s, self.deadline.left_s())
-        try:
-            wire.send(self._channel, {**request, "nonce": nonce}, chunks, deadline_s=deadline_s)
-            header, payload = self._receive(deadline_s, max_payload_bytes)
-        except TimeoutError:
-            self._end()
-            self.deadline.check()
-            message = f"no answer to {request['op']!r} within {self._limits.wall_s:g} s"
-            raise GuestFault("timeout", message) from None
-        except wire.Closed:
-            raise self._death() from None
-        except wire.Malformed as error:
-            raise self._malformed(str(error)) from error
-        if header.get("nonce") != nonce:
-            raise self._malformed("an answer nobody asked for")
-        if "fault" in header:
-            self._raise_fault(header, request["op"])
-        return header, payload, (time.monotonic() - begin_s) * 1e3
-
-    def _receive(
-        self, deadline_s: float, max_payload_bytes: int = 0
-    ) -> tuple[wire.Header, bytearray]:
-        return wire.receive(
-            self._channel, max_payload_bytes=max_payload_bytes, deadline_s=deadline_s
-        )
-
-    def _raise_fault(self, header: wire.Header, op: str) -> None:
-        """The candidate raised; a lost CUDA context ends the guest. Taking inputs runs nothing of
-        the candidate's, so a failure there is ours, unless it changed what is used for that."""
-        if header.get("context_lost"):
-            self._end()
-        try:
-            fault = header["fault"]
-            line = fault["line"]
-            message = f"{fault['type']}: {fault['message']}"
-            if op == "put" and self.alive and self._is_changed():
-                raise GuestFault("tampered", f"the guest cannot take its inputs: {message}")
-            if op == "put":
-                raise InfraError(f"the guest cannot take its inputs: {message}")
-            raise GuestFault(
-                str(fault["kind"]), message, line=line if isinstance(line, int) else None
-            )
-        except (KeyError, TypeError) as error:
-            raise self._malformed() from error
-
     def _is_changed(self) -> bool:
         """Objects or settings are not what they were at birth."""
         now = self.attest()
         return now.objects != self.born.objects or now.settings != self.born.settings
-
-    def _malformed(self, why: str = "an answer that does not follow the protocol") -> GuestFault:
-        if self.alive:
-            self._end()
-        return GuestFault("malformed", why)
-
-    def _death(self) -> GuestFault:
-        """Why the channel closed."""
-        self.alive = False
-        return self.process.death()
-
-    def _end(self) -> None:
-        self.alive = False
-        self.process.end()
-
-
-def _described(inputs: Sequence[Any]) -> list[dict[str, Any]]:
-    return [
-        TensorMeta.of(value).to_json() if isinstance(value, torch.Tensor) else {"literal": value}
-        for value in inputs
-    ]

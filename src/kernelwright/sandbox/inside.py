@@ -4,19 +4,39 @@ Everything here runs beside hostile code in one process and decides nothing: the
 """
 
 import gc
-import os
 import secrets
 import socket
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from kernelwright.sandbox import attest, candidate, kernel_cache, watch, wire
+from kernelwright.sandbox import (
+    attest,
+    candidate,
+    compile_hook,
+    cuda_memory,
+    kernel_cache,
+    surroundings,
+    watch,
+    wire,
+)
+from kernelwright.sandbox.called import (
+    Called,
+    changed,
+    described,
+    fit,
+    indices,
+    layouts,
+    no_flag,
+    offset_copy,
+)
+from kernelwright.sandbox.crossings import Crossings, counted
+from kernelwright.sandbox.forkloop import SCRATCH
+from kernelwright.sandbox.instances import Held, Instances
+from kernelwright.sandbox.manner import WATCHED, Manner
 from kernelwright.sandbox.own_code import OwnCode
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.seeding import seed_generators
@@ -33,14 +53,16 @@ def serve(
     channel: socket.socket, role: str, folder: Path, held: list[str], *, patient: bool
 ) -> None:
     """Say hello with the guards that hold, then answer requests."""
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (lives as long as the guest)
-    torch.set_num_threads(1)
+    surroundings.take_standard_streams(folder / SCRATCH)
+    if role != "compile":
+        surroundings.start_threads()
     if role == "cuda":
         if patient:
             sleep_while_waiting()
         torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.zeros(1, device="cuda")  # the context, whose threads and files are not a candidate's
         torch.cuda.synchronize()
+    surroundings.hide_ourselves()
     inside = Inside(role, folder)
     gc.freeze()
     wire.send(channel, {"isolation": held, "born": inside.attester.full()})
@@ -68,6 +90,7 @@ class Inside:
         self.kept: list[Any] = []  # inputs as the host sent them
         self.used: list[Any] = []  # what the last call was given; held so addresses change
         self.outputs: list[torch.Tensor] = []
+        self.held = Held()
         self.launches = watch.Launches()
         if role != "compile":
             self.launches.install()
@@ -80,6 +103,13 @@ class Inside:
         """Do what is asked; whatever the candidate raises comes back as data."""
         operations: dict[str, Callable[[dict[str, Any], bytearray], Answer]] = {
             "load": self.load,
+            "construct": self.construct,
+            "duplicate": self.duplicate,
+            "move": self.move,
+            "train": self.train,
+            "drop": self.drop,
+            "attributes": self.attributes,
+            "let_go": self.let_go,
             "state": self.state,
             "load_state": self.load_state,
             "put": self.put,
@@ -119,9 +149,7 @@ class Inside:
     # -- candidates
 
     def load(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        init = request["init"]
-        if init is not None:
-            init = {"device": str(self.device), **init}
+        init = self._init(request)
         kernel_cache.renew(request["cache"], request["kernels"])
         with torch.no_grad():
             loaded = candidate.load(self.folder / request["file"], init)
@@ -132,6 +160,7 @@ class Inside:
         """Drop a candidate and what was held for it."""
         loaded = self.loaded.pop(request["name"], None)
         self.kept, self.used, self.outputs = [], [], []
+        self.held.let_go()
         if loaded is not None:
             candidate.unload(loaded)
         del loaded
@@ -145,32 +174,57 @@ class Inside:
         own = [candidate.module_name(each.path) for each in self.loaded.values()]
         return {"process": self.attester.full(own)}, []
 
-    def _entries(self, name: str) -> list[tuple[str, str, torch.Tensor]]:
-        """(state_dict name, kind, tensor) of a candidate's parameters and buffers."""
-        model = self.loaded[name].model
-        if model is None:
-            return []
-        parameters = model.named_parameters(remove_duplicate=False)
-        buffers = model.named_buffers(remove_duplicate=False)
-        return [(n, "parameter", t) for n, t in parameters] + [(n, "buffer", t) for n, t in buffers]
+    # -- instances
+
+    def _init(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        init = request["init"]
+        return None if init is None else {"device": str(self.device), **init}
+
+    def _instances(self, request: dict[str, Any]) -> Instances:
+        return self.loaded[request["name"]].instances
+
+    def construct(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        with torch.no_grad():
+            return {"instance": self._instances(request).construct(self._init(request) or {})}, []
+
+    def duplicate(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        return {"instance": self._instances(request).duplicate(request["instance"])}, []
+
+    def move(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        self._instances(request).move(request["instance"])
+        return {}, []
+
+    def train(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        is_training = request["is_training"]
+        self._instances(request).train(request["instance"], is_training=is_training)
+        return {}, []
+
+    def drop(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        self._instances(request).drop(request["instance"])
+        return {}, []
+
+    def attributes(self, request: dict[str, Any], _payload: bytearray) -> Answer:
+        return {"attributes": self._instances(request).attributes(request["instance"])}, []
+
+    def let_go(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
+        """Free the outputs of calls that were kept."""
+        self.held.let_go()
+        return {}, []
 
     def state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        entries = self._entries(request["name"])
+        entries = self._instances(request).entries(request["instance"])
         described = [
             {"name": name, "kind": kind, **TensorMeta.of(tensor).to_json()}
             for name, kind, tensor in entries
         ]
-        self.outputs = [torch.Tensor.detach(t) for _, kind, t in entries if kind == "buffer"]
+        self.outputs = [torch.Tensor.detach(tensor) for _, _, tensor in entries]
         return {"entries": described}, []
 
     def load_state(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Copy the inputs at hand into the parameters and buffers of these names."""
-        entries = {name: tensor for name, _, tensor in self._entries(request["name"])}
-        with torch.no_grad():
-            for name, value in zip(request["names"], self.kept, strict=True):
-                if name in entries and entries[name].shape == value.shape:
-                    entries[name].copy_(value)
-        self.kept = []
+        """Set parameters and buffers of these names to the inputs at hand."""
+        values, self.kept = self.kept, []
+        instances = self._instances(request)
+        instances.load(request["instance"], request["names"], values, request["how"])
         return {}, []
 
     # -- calls
@@ -182,8 +236,6 @@ class Inside:
         metas = [TensorMeta.from_json(item) for item in described]
         self.kept = []  # make room first
         if self.role == "cuda":
-            from kernelwright.sandbox import cuda_memory
-
             taken = cuda_memory.take(request["shared"], request["begins"], metas)
         else:
             taken = tensors_from_payload(metas, payload)
@@ -191,10 +243,21 @@ class Inside:
         self.kept = [item["literal"] if "literal" in item else next(tensors) for item in items]
         return {}, []
 
-    def _fresh_inputs(self, kept: list[Any], zones: RedZones | None = None) -> list[Any]:
-        """Copies of the inputs at addresses the previous call did not use."""
+    def _given(self, kept: list[Any], manner: Manner, zones: RedZones | None = None) -> list[Any]:
+        """What the call gets: copies of the inputs at addresses that the call before did not use,
+        or the objects of the call before with these contents."""
+        if manner.keeps_objects and fit(self.used, kept):
+            for mine, value in zip(self.used, kept, strict=True):
+                if isinstance(mine, torch.Tensor):  # no operator of autograd's counts this write
+                    flat_span(mine.data).copy_(flat_span(value))
+            return [
+                mine if isinstance(mine, torch.Tensor) else value
+                for mine, value in zip(self.used, kept, strict=True)
+            ]
         padding = torch.empty(512 * (1 + secrets.randbelow(64)), device=self.device)
         copy = fresh_copy if zones is None else zones.copy
+        if manner.has_offsets and zones is None:
+            copy = offset_copy
         fresh = [copy(v) if isinstance(v, torch.Tensor) else v for v in kept]
         del padding
         self.used = fresh
@@ -205,13 +268,18 @@ class Inside:
             torch.cuda.synchronize()
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """One watched call."""
+        """One call."""
         self.outputs = []
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
+        overwritten = self.held.overwritten(called.outputs)
+        if request["is_held"]:
+            self.held.add(called.outputs)
+        wanted = [torch.Tensor.detach(self.used[i]) for i in request["wanted_inputs"]]
         answer = called.answer(called.flags.tolist(), self.attester.brief(called.num_unfinished))
-        self.outputs = called.outputs
-        return answer, []
+        self.outputs = called.outputs + wanted
+        answer["outputs"] += [TensorMeta.of(tensor).to_json() for tensor in wanted]
+        return answer | {"overwritten": overwritten}, []
 
     def run_many(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Watched calls in a row. What each returns is copied before the next; the GPU is waited
@@ -231,34 +299,76 @@ class Inside:
         return {"calls": answers}, []
 
     def _call(self, request: dict[str, Any], kept: list[Any], skipped: frozenset[str]) -> "Called":
-        """One watched call on copies of `kept`; nothing is waited for."""
+        """One call on copies of `kept`; nothing is waited for."""
         loaded, poison = self.loaded[request["name"]], float(request["poison"])
-        zones = RedZones(self.device) if self.role == "cuda" else None
-        inputs = self._fresh_inputs(kept, zones)
-        if self.role == "cuda":
+        manner, instance = Manner.from_json(request["manner"]), request.get("instance", 0)
+        has_zones = self.role == "cuda" and manner.is_watched and not manner.keeps_objects
+        zones = RedZones(self.device) if has_zones else None
+        inputs = self._given(kept, manner, zones)
+        before = layouts(inputs)
+        if self.role == "cuda" and manner.is_watched:
             watch.poison_allocator(self.device, poison)
         self.launches.reset(skipped)
         seed_generators(request["seed"], self.device)
-        witness = self.launches.witness = Witness()
-        try:
-            with witness, torch.no_grad(), watch.Watch(poison, zones) as watched:
-                result = loaded.call(*inputs)
-        finally:
-            self.launches.witness, self.launches.skipped = None, frozenset()
+        operators: dict[str, int] = {}
+        with surroundings.surrounded(manner):
+            if manner.is_watched:
+                state = [tensor for _, _, tensor in loaded.instances.entries(instance)]
+                crossings = Crossings(inputs, state, traces_memory=manner.traces_memory)
+                call = loaded.call(instance)
+                result = self._watched(call, inputs, poison, zones, crossings, operators)
+            else:
+                result = self._witnessed(loaded.call(instance), inputs, operators)
         structure, leaves = flatten(result)
         outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        overrun = _no(self.device) if zones is None else zones.overrun()
+        overrun = no_flag(self.device) if zones is None else zones.overrun()
+        state = [tensor for _, _, tensor in loaded.instances.entries(instance)]
         return Called(
             outputs=outputs,
-            flags=torch.stack([overrun, *_changed(kept, inputs, self.device)]),
+            flags=torch.stack([overrun, *changed(kept, inputs, self.device, before)]),
             num_unfinished=self.launches.unfinished(),
             facts={
-                **_described(structure, outputs, inputs),
+                **described(structure, outputs, inputs, state),
                 "launches": dict(self.launches.counts),
                 "suppressed": dict(self.launches.suppressed),
-                "operators": {**watched.operators, **witness.seen(), **self.launches.operators},
+                "operators": {**operators, **self.launches.operators},
             },
         )
+
+    def _watched(
+        self,
+        call: Callable[..., object],
+        inputs: list[Any],
+        poison: float,
+        zones: RedZones | None,
+        crossings: Crossings,
+        operators: dict[str, int],
+    ) -> object:
+        """What the call returns; the operators that ran are added to `operators`."""
+        witness = self.launches.witness = Witness()
+        self.launches.crossings = crossings
+        try:
+            with witness, counted(crossings), watch.Watch(poison, crossings, zones):
+                result = call(*inputs)
+            crossings.end(y for y in flatten(result)[1] if isinstance(y, torch.Tensor))
+            return result
+        finally:
+            self.launches.witness, self.launches.skipped = None, frozenset()
+            self.launches.crossings = None
+            operators.update({**crossings.notes, **witness.seen()})
+
+    def _witnessed(
+        self, call: Callable[..., object], inputs: list[Any], operators: dict[str, int]
+    ) -> object:
+        """What the call returns. The observer below Python runs as it does in a watched call, so
+        that nobody tells the two apart by it."""
+        witness = self.launches.witness = Witness()
+        try:
+            with witness:
+                return call(*inputs)
+        finally:
+            self.launches.witness, self.launches.skipped = None, frozenset()
+            operators.update(witness.seen())
 
     def _describe(self, result: object, inputs: list[Any]) -> dict[str, Any]:
         """Structure and metadata of what a call returned, kept here until it is fetched."""
@@ -266,10 +376,10 @@ class Inside:
         self.outputs = [
             torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)
         ]
-        changed = torch.stack(_changed(self.kept, inputs, self.device) or [_no(self.device)])
+        flags = torch.stack(changed(self.kept, inputs, self.device) or [no_flag(self.device)])
         return {
-            **_described(structure, self.outputs, inputs),
-            "changed": _indices(changed.tolist()),
+            **described(structure, self.outputs, inputs, ()),
+            "changed": indices(flags.tolist()),
         }
 
     # -- timed calls
@@ -288,7 +398,9 @@ class Inside:
         if request["is_replay"]:
             self.timer.ready_to_replay(self.kept)
         else:
-            self.timer.ready(self.loaded[request["name"]].call, self._fresh_inputs(self.kept))
+            manner = Manner.from_json(request["manner"])
+            call = self.loaded[request["name"]].call(request["instance"])
+            self.timer.ready(call, self._given(self.kept, manner), has_grad=manner.has_grad)
         watch.poison_allocator(self.device, float(request["poison"]))
         seed_generators(request["seed"], self.device)
         self._synchronize()
@@ -299,7 +411,8 @@ class Inside:
         self.outputs = []
         self.timer.forget()
         seed_generators(request["seed"], self.device)
-        call, inputs = self.loaded[request["name"]].call, self._fresh_inputs(self.kept)
+        call = self.loaded[request["name"]].call(request["instance"])
+        inputs = self._given(self.kept, WATCHED)
         return {"refused": self.timer.capture(call, inputs, self.kept)}, []
 
     def time(self, request: dict[str, Any], _payload: bytearray) -> Answer:
@@ -321,7 +434,7 @@ class Inside:
 
     def kernel_time_share(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Share of a call's GPU time in kernels this process launched through Triton, or None."""
-        call = partial(self.loaded[request["name"]].call, *self._fresh_inputs(self.kept))
+        call = partial(self.loaded[request["name"]].call(0), *self._given(self.kept, WATCHED))
         try:
             return {"share": own_share(call, self.launches.watch_spans)}, []
         finally:
@@ -334,9 +447,8 @@ class Inside:
         """
         outputs, self.outputs = self.outputs, []
         if self.role != "cuda":
-            return {}, [chunk(tensor) for tensor in outputs]
-        from kernelwright.sandbox import cuda_memory
-
+            # NumPy keeps the storage it reads from being resized: that of copies, not a candidate's
+            return {}, [chunk(fresh_copy(tensor)) for tensor in outputs]
         cuda_memory.deliver(request["shared"], request["begins"], outputs)
         if request["is_timed"]:
             return {"has_changed": self.timer.has_changed(outputs)}, []
@@ -346,71 +458,6 @@ class Inside:
         return {}, []
 
     def compile(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        from kernelwright.sandbox import compile_hook
-
         loaded, limit = self.loaded[request["name"]], OwnCode(request["own_code_s"])
         inputs, measures = request["inputs"], request["measures"]
         return compile_hook.collect(loaded, inputs, limit, measures=measures), []
-
-
-@dataclass(slots=True)
-class Called:
-    """A call that was made, and what cannot be told before the GPU is through."""
-
-    outputs: list[torch.Tensor]
-    flags: torch.Tensor
-    """Something was written beside a tensor; and of each input, whether it was changed."""
-    num_unfinished: int
-    facts: dict[str, Any]
-
-    def answer(self, flags: list[bool], process: dict[str, Any]) -> dict[str, Any]:
-        overrun, *changed = flags
-        found = {"overrun": overrun, "changed": _indices(changed), "process": process}
-        return {**self.facts, **found}
-
-
-def _described(structure: str, outputs: list[torch.Tensor], inputs: list[Any]) -> dict[str, Any]:
-    return {
-        "structure": structure,
-        "outputs": [TensorMeta.of(tensor).to_json() for tensor in outputs],
-        "aliases": _aliases(outputs, inputs),
-    }
-
-
-def _no(device: torch.device) -> torch.Tensor:
-    """False, on a device that is named: a candidate may have changed the default."""
-    return torch.zeros((), dtype=torch.bool, device=device)
-
-
-def _changed(kept: list[Any], used: list[Any], device: torch.device) -> list[torch.Tensor]:
-    """Of each input, whether its bytes are others now; nothing is waited for."""
-    return [
-        (flat_span(mine) != flat_span(given)).any()
-        if isinstance(mine, torch.Tensor)
-        else _no(device)
-        for mine, given in zip(kept, used, strict=True)
-    ]
-
-
-def _indices(flags: list[bool]) -> list[int]:
-    return [i for i, flag in enumerate(flags) if flag]
-
-
-def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, int]]:
-    """(output, input) pairs whose storage ranges overlap."""
-    return [
-        (i, j)
-        for i, output in enumerate(outputs)
-        for j, given in enumerate(inputs)
-        if isinstance(given, torch.Tensor) and _overlap(output, given)
-    ]
-
-
-def _overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
-    left_bytes, right_bytes = (TensorMeta.of(t).span_bytes for t in (left, right))
-    if not left_bytes or not right_bytes:
-        return False
-    return (
-        left.data_ptr() < right.data_ptr() + right_bytes
-        and right.data_ptr() < left.data_ptr() + left_bytes
-    )

@@ -143,8 +143,9 @@ def flatten(value: object) -> tuple[str, list[object]]:
                 value
             ]
         return kind.__name__, [value]
-    if type(value) in (list, tuple):
-        parts = [flatten(item) for item in value]  # type: ignore[attr-defined]
+    if type(value) is list or isinstance(value, tuple):
+        items = tuple.__iter__(value) if isinstance(value, tuple) else iter(value)
+        parts = [flatten(item) for item in items]
         inside = ",".join(text for text, _ in parts)
         text = f"[{inside}]" if type(value) is list else f"({inside})"
         return text, [leaf for _, leaves in parts for leaf in leaves]
@@ -155,3 +156,11 @@ def flatten(value: object) -> tuple[str, list[object]]:
     if value is None or type(value) in (bool, int, float, str):
         return f"{value!r:.60}", []
     return type(value).__name__, []
+
+
+def described(values: Sequence[Any]) -> list[dict[str, Any]]:
+    """Tensors by their metadata, other values as they are."""
+    return [
+        TensorMeta.of(value).to_json() if isinstance(value, torch.Tensor) else {"literal": value}
+        for value in values
+    ]

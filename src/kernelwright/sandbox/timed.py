@@ -34,13 +34,16 @@ class Timer:
     def forget(self) -> None:
         """Let go of the last call's inputs and results."""
         self._call: Call = _nothing
+        self._has_grad = False
         self._marks = []
         self.inputs: list[Any] = []
         self.result: object = None
 
-    def ready(self, function: Callable[..., object], inputs: list[Any]) -> None:
-        """What is timed next: a call."""
-        self._call, self.inputs = partial(function, *inputs), inputs
+    def ready(
+        self, function: Callable[..., object], inputs: list[Any], *, has_grad: bool = False
+    ) -> None:
+        """What is timed next: a call, in this grad mode."""
+        self._call, self.inputs, self._has_grad = partial(function, *inputs), inputs, has_grad
 
     def ready_to_replay(self, kept: list[Any]) -> None:
         """What is timed next: a replay of the captured graph on these values."""
@@ -69,7 +72,7 @@ class Timer:
         if is_idle:
             return sum(self._time(_nothing, pause_ms)[0] for _ in range(repeats))
         total_ms = 0.0
-        with torch.no_grad():
+        with torch.set_grad_enabled(self._has_grad):
             for _ in range(repeats):
                 self.result = None  # its memory serves the next call, as it does in use
                 time_ms, self.result = self._time(self._call, pause_ms)

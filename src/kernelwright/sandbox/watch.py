@@ -9,11 +9,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch._C import _len_torch_dispatch_stack
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
+from kernelwright.sandbox.crossings import Crossings, Departures
+from kernelwright.sandbox.disguise import disguised
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta
 from kernelwright.sandbox.witness import Witness
@@ -31,10 +32,6 @@ _FRESH = {
 
 _INTEGER_POISON, _INTEGER_POISONS = 0x5A, 37
 """The least of them, and how many there are: all fit into eight bits."""
-_LEAVING = {"numpy", "__array__", "__dlpack__", "tolist"}
-_TO_SCALAR = "aten._local_scalar_dense.default"
-MAX_DEPARTING = 16
-"""Floats that may leave PyTorch in one call: a scale, a threshold, not a tensor's values."""
 
 
 class Launches:
@@ -49,6 +46,8 @@ class Launches:
         self.skipped: frozenset[str] = frozenset()
         self.witness: Witness | None = None
         """Of the call in progress."""
+        self.crossings: Crossings | None = None
+        """Of the watched call in progress."""
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
         self.operators: Counter[str] = Counter()
@@ -72,11 +71,16 @@ class Launches:
         run = function.run
         is_interpreted = function is InterpretedFunction
 
+        @disguised(run)
         def counted(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
             name = kernel.fn.__name__
             if not warmup and name in self.skipped:
                 self.suppressed[name] += 1
                 return None
+            crossings = None if warmup else self.crossings
+            if crossings is not None:
+                with _disable_current_modes():
+                    crossings.before_launch((*args, *kwargs.values()))
             if is_interpreted and (self.witness or _len_torch_dispatch_stack()):
                 unseen = self.witness.paused() if self.witness else nullcontext()
                 grid = self._witnessed(grid)
@@ -87,6 +91,9 @@ class Launches:
             else:
                 with self._span():
                     result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+            if crossings is not None:
+                with _disable_current_modes():
+                    crossings.after_launch((*args, *kwargs.values()))
             if not warmup:  # a launch that raises is none
                 (self.counts if self._captured is None else self._captured)[name] += 1
                 self._note_stream()
@@ -185,42 +192,17 @@ class Launches:
         return sum(not stream.query() for stream in streams)
 
 
-class Departures(TorchFunctionMode):
-    """While active, counts in `notes` the calls by which numbers leave PyTorch for Python or
-    NumPy, where they could be computed on unseen. Sizes and a few scalars may leave."""
-
-    def __init__(self, notes: Counter[str]) -> None:
-        super().__init__()
-        self.notes = notes
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        if name in _LEAVING and args and _len_torch_dispatch_stack() and _is_bulk(args[0]):
-            self.notes[f"leaves.{name}"] += 1
-        return func(*args, **(kwargs or {}))
-
-
-def _is_bulk(value: Any) -> bool:
-    return (
-        isinstance(value, torch.Tensor)
-        and value.is_floating_point()
-        and value.numel() > MAX_DEPARTING
-    )
-
-
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """While active: ATen operators of this thread and departures of numbers are counted in
-    `operators`, and memory fresh from the allocator holds `poison` (floats) or a pattern
+    """While active: ATen operators of this thread, and values that leave PyTorch or enter it, are
+    counted in `operators`. Memory fresh from the allocator holds `poison` (floats) or a pattern
     (integers), between `zones` where they are given."""
 
-    def __init__(self, poison: float, zones: RedZones | None = None) -> None:
+    def __init__(self, poison: float, crossings: Crossings, zones: RedZones | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.poison, self.zones = poison, zones
-        self.operators: Counter[str] = Counter()
-        self._departures = Departures(self.operators)
-        self._num_scalars = 0
+        self.operators = crossings.notes
+        self._crossings = crossings
+        self._departures = Departures(crossings)
 
     def __enter__(self) -> Self:
         self._departures.__enter__()  # type: ignore[no-untyped-call]
@@ -239,14 +221,12 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = str(func)
         self.operators[name] += 1
-        if name == _TO_SCALAR and args[0].is_floating_point():
-            self._num_scalars += 1
-            if self._num_scalars > MAX_DEPARTING:
-                self.operators["leaves.item"] += 1
+        self._crossings.before_operator(name, args)
         result = func(*args, **(kwargs or {}))
         if name in _FRESH:
             result = self._guarded(result)
             poison(result, self.poison)
+        self._crossings.after_operator(args, result)
         return result
 
     def _guarded(self, fresh: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,9 @@ import torch
 from kernelwright.core.plan import lines_of
 from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.source_merge import rename
-from kernelwright.search.forward import forward_of
+from kernelwright.search.constructor import guarded
+from kernelwright.search.forward import EXPECT_VALUE, forward_of
+from kernelwright.verify.task import Arguments
 
 
 def model_file(
@@ -16,18 +18,20 @@ def model_file(
     composed: str,
     *,
     module: torch.nn.Module,
+    arguments: Arguments = ([], {}),
     is_for_one_mode: bool,
     is_graphed: bool = False,
 ) -> str:
     """`optimized.py` for a file that defines `Model`: the same file with `ModelNew`.
 
-    Everything of the original stays, constructor and constants included; only the class's name
-    and its `forward` change.
+    Everything of the original stays, constants included; only the class's name and its `forward`
+    change, and its constructor refuses other arguments.
 
     Args:
         source: text of the original file.
         composed: text of `fused_operator` and its kernels.
         module: the original, for its signature and its mode.
+        arguments: the original was constructed with them.
         is_for_one_mode: refuse the other of train and eval mode.
         is_graphed: replay all of it as a CUDA graph.
     """
@@ -41,7 +45,11 @@ def model_file(
     )
     docstring, rest = _opened(source)
     renamed = rename(rest, {"Model": "ModelNew"})
-    return f"{docstring}{forward.preamble}{_replace_forward(renamed, forward.method)}"
+    model = guarded(_replace_forward(renamed, forward.method), module, arguments)
+    preamble = forward.preamble
+    if "expect_value(" in model and EXPECT_VALUE not in preamble:
+        preamble += f"{EXPECT_VALUE}\n\n\n"
+    return f"{docstring}{preamble}{model}"
 
 
 def flat_file(source: str, composed: str) -> str:

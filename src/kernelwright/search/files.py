@@ -1,4 +1,4 @@
-"""The folder of a result: tried before the search, written after it."""
+"""The files of a result, written after the search."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -7,29 +7,6 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-
-_PROBE = ".kernelwright-probe"
-
-
-def check_writable(out: Path) -> None:
-    """Create the folder and a file in it, and remove again what was created.
-
-    Raises:
-        UsageError: that fails.
-    """
-    missing = [folder for folder in (out, *out.parents) if not folder.exists()]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / _PROBE).write_text("probe", encoding="utf-8")
-        (out / _PROBE).unlink()
-    except OSError as error:
-        raise UsageError(
-            f"cannot write to {out}: {error.strerror}", remedy="name another folder with --out"
-        ) from error
-    finally:
-        for folder in missing:
-            if folder.is_dir():
-                folder.rmdir()
 
 
 def write_result(out: Path, files: Mapping[str, str], lines: Sequence[Record]) -> None:

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 from kernelwright.core.errors import InfraError
+from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
@@ -27,7 +28,7 @@ from kernelwright.search.describe import (
     tuned_records,
     verdict_record,
 )
-from kernelwright.search.files import check_writable, write_result
+from kernelwright.search.files import write_result
 from kernelwright.search.interrupts import signal_name, terminating
 from kernelwright.search.outcome import Ended, outcome_record
 from kernelwright.search.search import Search
@@ -91,7 +92,7 @@ def optimize_target(
     budget = Budget.start(budget_s, wall_s=for_s, begin_s=begin_s)
     steps = Steps(progress, budget)
     steps("starting", spec)
-    check_writable(out)
+    check_folder(out)
     sources = Sources(policy)
     rules = {"device": device, "precision": precision, "mode": mode}
     with terminating(), judges(sources, budget_s, hold=hold, **rules) as (judge, teacher_judge):

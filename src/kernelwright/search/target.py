@@ -1,8 +1,7 @@
 """What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
 
-import ast
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,9 @@ from kernelwright.search.arguments import warn_of_weights
 from kernelwright.search.graphed import can_be_graphed
 from kernelwright.search.original import factory_original, model_original
 from kernelwright.timing.stages import stage
-from kernelwright.verify.load import load_factory, load_task
+from kernelwright.verify.load import factory_task, load_factory, load_task
 from kernelwright.verify.lowered import lower_model
-from kernelwright.verify.program_task import ProgramTask, program_task
+from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.task import ModuleTask, Task
 
 
@@ -76,7 +75,12 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
         module, lowered, lambda: lower_model(task.in_other_mode(), device)[1]
     )
     write = partial(
-        emit.model_file, task.text, lowered, module=module, is_for_one_mode=is_for_one_mode
+        emit.model_file,
+        task.text,
+        lowered,
+        module=module,
+        arguments=task.get_arguments() if task.get_arguments else ([], {}),
+        is_for_one_mode=is_for_one_mode,
     )
     write("")  # what cannot be written is refused before the search
     return Target(
@@ -99,22 +103,14 @@ def _factory(spec: str) -> Target:
     write = partial(
         emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
     )
-    imported = _imports(write(""))  # what cannot be written is refused before the search
-    task = program_task(lowered.program, name=spec)
+    write("")  # what cannot be written is refused before the search
     return Target(
         name=spec,
         program=lowered.program,
-        task=replace(task, text=imported),
+        task=factory_task(spec, module, lowered),
         write=write,
         original=factory_original(spec),
     )
-
-
-def _imports(text: str) -> str:
-    """Lines that import other people's modules inside functions of a file: what a candidate of
-    the same task may import."""
-    lines = [ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Import)]
-    return "\n".join(dict.fromkeys(lines))
 
 
 def depends_on_mode(

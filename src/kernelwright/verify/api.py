@@ -5,9 +5,12 @@ from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Contract, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
+from kernelwright.sandbox import supervised
 from kernelwright.verify.advise import Adviser, reference_text
+from kernelwright.verify.apart import verify_apart
 from kernelwright.verify.judge import Judge, Say
 from kernelwright.verify.load import load_task
 from kernelwright.verify.task import Task
@@ -20,12 +23,16 @@ def verify(
     device: str = "auto",
     precision: str = "strict",
     mode: str = DEFAULT_MODE,
+    contract: str = Contract.FIXED,
     timeout_s: float | None = None,
     large: bool = False,
     adviser: Adviser | None = None,
     progress: Say | None = None,
 ) -> Verdict:
     """The verdict on a candidate against its reference.
+
+    A reference that is a file or a factory is loaded and run in a child process: its code cannot
+    end or hang the caller's. A `Task` is judged in the caller's process.
 
     Args:
         ref: a file, `package.module:factory` or a task. Where it has a `Model`, the candidate must
@@ -34,6 +41,8 @@ def verify(
         device: "auto", "cpu" (Triton's interpreter, no times) or "cuda".
         precision: "strict", "tf32" or "kernelbench".
         mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
+        contract: "fixed" (right for the task's own sizes, layout and mode) or "drop-in" (right
+            wherever the reference is).
         timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
         large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
         adviser: a language model that may add flags to the verdict; it never decides.
@@ -46,7 +55,12 @@ def verify(
     candidate = _candidate(candidate)
     if adviser is not None:
         adviser.endpoint.ready()
-    with Judge(device, precision, mode, large=large, progress=progress) as judge:
+    options = {"device": device, "precision": precision, "mode": mode, "contract": contract}
+    if not isinstance(ref, Task) and not supervised.is_child() and adviser is None:
+        request: Record = {"ref": str(ref), "candidate": f"{candidate.source}\n", **options}
+        request |= {"timeout_s": timeout_s, "large": large}
+        return verify_apart(request, progress or (lambda _: None))
+    with Judge(device, precision, mode, contract=contract, large=large, progress=progress) as judge:
         if timeout_s is not None:
             judge.limits = replace(judge.limits, wall_s=timeout_s)
         task = ref if isinstance(ref, Task) else load_task(ref, judge.rules.device)

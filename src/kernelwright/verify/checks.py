@@ -1,14 +1,18 @@
-"""What is checked of one judged call. Each check raises `Rejected` or lets the call pass."""
+"""Checks of one judged call. A check raises `Rejected` or lets the call pass."""
 
+import math
 import re
+
+import torch
 
 from kernelwright.core.verdict import Code, ErrorFigures, Stage
 from kernelwright.sandbox.guest import ProcessState, Ran
+from kernelwright.verify.answer import Answer
 from kernelwright.verify.compare import Comparison, Expected, compare, worse
 from kernelwright.verify.dispatch import computing
+from kernelwright.verify.live import differs
 from kernelwright.verify.rejection import Rejected, WrongOutputs
 from kernelwright.verify.session import Called
-from kernelwright.verify.task import Answer
 
 CONTAINERS = re.compile(r"[\[\]()]")
 MAX_LIBRARY_SHARE = 0.9
@@ -34,10 +38,17 @@ def check_process(born: ProcessState, now: ProcessState) -> None:
         raise Rejected(Stage.PROBE, Code.TAMPERED, message)
 
 
-def check_structure(ran: Ran, answer: Answer) -> None:
-    """Plain tensors in the reference's order; a list may be a tuple or, of one, the tensor."""
-    mine, wanted = (CONTAINERS.sub("", text) for text in (ran.structure, answer.structure))
-    if mine.strip(",") != wanted.strip(","):
+def check_structure(ran: Ran, answer: Answer, *, is_exact: bool = False) -> None:
+    """Outputs are plain tensors in the order of the reference. A list may be a tuple. A container
+    of one tensor may be the tensor itself.
+
+    Args:
+        is_exact: the containers must also be those of the reference.
+    """
+    mine, wanted = ran.structure, answer.structure
+    if not is_exact:
+        mine, wanted = (CONTAINERS.sub("", text).strip(",") for text in (mine, wanted))
+    if mine != wanted:
         raise Rejected(
             Stage.COMPARE,
             Code.WRONG_STRUCTURE,
@@ -58,35 +69,92 @@ def check_comparison(comparison: Comparison) -> ErrorFigures | None:
 
 
 def check_state(
-    called: Called, answer: Answer, precision: str, *, by_name: bool
+    called: Called, answer: Answer, precision: str, *, is_drop_in: bool
 ) -> ErrorFigures | None:
-    """Buffers that the reference changes (running statistics) must change the same way."""
+    """Parameters and buffers that the reference changes must change in the same way; all others
+    must stay. Plain attributes that the reference changes must have its values.
+
+    Args:
+        is_drop_in: integer buffers and attributes must not be missing.
+    """
     errors = None
     for name, expected in answer.state.items():
         value = called.state.get(name)
         if value is None:
-            if by_name:
-                message = f"buffer {name} is missing, the reference updates it"
+            if is_drop_in or expected.native[0].is_floating_point():
+                message = f"{name} is missing, the reference updates it"
                 raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
             continue
         comparison = compare((value,), expected, precision)
         errors = worse(errors, comparison.errors)
         if comparison.mismatch is not None:
             reason = comparison.mismatch.message.removeprefix("the output")
-            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, f"buffer {name}{reason}")
+            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, f"{name} after the call{reason}")
+    for name, value in called.state.items():
+        if name not in answer.state and bool(differs(called.before[name].to(value.device), value)):
+            message = f"{name} is changed by the call, the reference leaves it"
+            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
+    _check_attributes(called, answer, is_drop_in=is_drop_in)
     return errors
 
 
-def check_inputs(ran: Ran, answer: Answer) -> None:
-    """Inputs are as they were, and no output lies in one, unless the reference does that."""
-    changed = sorted(set(ran.changed_inputs) - answer.changed_inputs)
+def _check_attributes(called: Called, answer: Answer, *, is_drop_in: bool) -> None:
+    for path, wanted in answer.attributes.items():
+        if isinstance(wanted, torch.Tensor):
+            continue  # outputs of later calls show their effect
+        if path not in called.attributes:
+            if is_drop_in:
+                message = f"attribute {path} is missing, the reference changes it"
+                raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
+            continue
+        value = called.attributes[path]
+        if value != wanted and not _is_near(value, wanted):
+            message = f"attribute {path} is {value} after the call, the reference's is {wanted}"
+            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
+
+
+def _is_near(value: object, wanted: object) -> bool:
+    """Floats that differ by rounding. Any other object may stand for a number."""
+    if isinstance(value, dict):
+        return True
+    if isinstance(value, float) and isinstance(wanted, float):
+        return math.isclose(value, wanted, rel_tol=1e-3) or (value != value and wanted != wanted)
+    return False
+
+
+def check_inputs(ran: Ran, answer: Answer, precision: str) -> None:
+    """Inputs are as the reference leaves them. No output shares memory with an input, unless the
+    output of the reference does."""
+    changed = sorted(set(ran.changed_inputs) - answer.inputs.keys())
     if changed:
         message = f"input {changed[0]} is changed by the call"
         raise Rejected(Stage.PROBE, Code.INPUT_CHANGED, message)
+    for i, after in zip(answer.inputs, ran.inputs_after, strict=False):
+        mismatch = compare((after,), answer.inputs[i], precision).mismatch
+        if mismatch is not None:
+            message = f"input {i} after the call: {mismatch.message}"
+            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, message)
     shared = sorted(set(ran.aliases) - answer.aliases)
     if shared:
         output, given = shared[0]
         message = f"output {output} shares memory with input {given}"
+        raise Rejected(Stage.PROBE, Code.ALIASED, message)
+
+
+def check_ownership(ran: Ran, answer: Answer) -> None:
+    """Outputs own their memory, unless the outputs of the reference share memory too."""
+    if pairs := sorted(set(ran.shared) - answer.shared):
+        message = f"outputs {pairs[0][0]} and {pairs[0][1]} share memory"
+        raise Rejected(Stage.PROBE, Code.ALIASED, message)
+    if held := sorted(set(ran.held) - answer.held):
+        message = f"output {held[0]} shares memory with a parameter or buffer"
+        raise Rejected(Stage.PROBE, Code.ALIASED, message)
+    others = answer.held | {output for output, _ in answer.aliases}  # not theirs to keep
+    if overwritten := sorted(set(ran.overwritten) - others):
+        message = (
+            f"the call writes to output {overwritten[0]} of an earlier call, or returns its memory"
+            " again"
+        )
         raise Rejected(Stage.PROBE, Code.ALIASED, message)
 
 

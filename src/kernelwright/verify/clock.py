@@ -311,7 +311,7 @@ def check_outputs(task: Task, trial: Trial, kept: Kept, answers: TimedAnswers) -
             inputs = task.inputs(kept.seed, "plain", rules.device)
             outputs, expected = kept.ran.outputs, answer.outputs
             second_look.look_again(wrong, task, inputs, kept.seed, outputs, expected, rules)
-        checks.check_inputs(kept.ran, answer)
+        checks.check_inputs(kept.ran, answer, rules.precision)
     except Rejected as wrong:
         message = f"in a timed call: {wrong.message}"
         raise Rejected(Stage.TIMING, wrong.code, message) from wrong

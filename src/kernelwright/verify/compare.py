@@ -48,6 +48,18 @@ class Expected:
     """The same computed in fp64; integers as they are."""
     tolerated: tuple[Tensors, ...] = ()
     """Further fp64 answers whose error is allowed as the reference's is."""
+    is_nan_free: bool = False
+    """Where the oracle is NaN, any value is correct. Where it is infinite, NaN and infinity are
+    correct: the reference does not define its outputs for such inputs."""
+    least_scale: float = 0.0
+    """The least scale that errors are shares of: the computation of tiny outputs may pass through
+    numbers near 1."""
+    is_range_free: bool = False
+    """NaN and infinity of a candidate are accepted everywhere: another order of computation may
+    overflow. Finite values are compared."""
+    is_overflow_free: bool = False
+    """Any value is accepted where the reference overflows in its own type: a kernel that does not
+    overflow there is no worse, and may round otherwise than float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +85,7 @@ FLOOR_ULPS = {
 }
 """(rms, max) always allowed, in units of the output dtype's eps."""
 NEAR = 0.1
-"""Relative error of an answer that betters a reference which overflows everywhere."""
+"""Relative error of an answer that betters a reference which overflows."""
 FEW = 3.0
 """An rms error over n elements that carry the answer may be 1 + FEW / sqrt(n) times as large."""
 KERNELBENCH_TOLERANCE = {torch.float64: 1e-4, torch.float32: 1e-4}
@@ -123,7 +135,8 @@ def _as_reals(tensors: Sequence[torch.Tensor]) -> Tensors:
 
 
 def _expected_reals(expected: Expected) -> Expected:
-    return Expected(
+    return replace(
+        expected,
         native=_as_reals(expected.native),
         oracle=_as_reals(expected.oracle),
         tolerated=tuple(map(_as_reals, expected.tolerated)),
@@ -251,11 +264,12 @@ def _sums(i: int, output: torch.Tensor, expected: Expected) -> torch.Tensor:
         return _num_differing(output, native, oracle)
     tolerated = [native, *(answer[i] for answer in expected.tolerated)]
     oracle = oracle.to(output.device)
-    scale = torch.zeros(6, dtype=torch.float64, device=output.device)
+    scale = torch.zeros(7, dtype=torch.float64, device=output.device)
     for o, y, n in _chunks(oracle, output, native):
-        scale += torch.stack([*_stray(y, n, o), *_energy(o, n)])
-    squares, count = scale[3], scale[5]
-    rms = (squares / count.clamp(min=1)).sqrt().clamp(min=torch.finfo(native.dtype).tiny)
+        scale += torch.stack([*_stray(y, n, o, expected), *_energy(o, n)])
+    squares, count = scale[4], scale[6]
+    least = max(torch.finfo(native.dtype).tiny, expected.least_scale)
+    rms = (squares / count.clamp(min=1)).sqrt().clamp(min=least)
     total = torch.zeros(1 + len(tolerated), dtype=torch.float64, device=output.device)
     largest, excess = torch.zeros_like(total), torch.zeros_like(rms)
     for o, *answers in _chunks(oracle, output, *tolerated):
@@ -278,11 +292,13 @@ class _Sizes:
         stray: float,
         missing: float,
         adrift: float,
+        lost: float,
         squares: float,
         fourths: float,
         *rest: float,
     ):
-        self.num_stray, self.num_missing, self.num_adrift = int(stray), int(missing), int(adrift)
+        self.num_stray, self.num_missing = int(stray), int(missing)
+        self.num_adrift, self.num_lost = int(adrift), int(lost)
         self.count, self.rms, self.excess, *errors = rest
         self.effective = _effective(squares, fourths, max(self.count, 1.0))
         half = len(errors) // 2
@@ -307,21 +323,29 @@ def _exact_mismatch(values: list[float], output: torch.Tensor, where: str) -> Mi
     return Mismatch(Code.WRONG_VALUES, f"{where}: {wrong}")
 
 
-def _stray(y: torch.Tensor, n: torch.Tensor, o: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Numbers of elements that are NaN or infinite where both answers are finite; that do not
-    follow their NaN and infinity; and that neither overflow as the reference does nor come near the
-    oracle.
+def _stray(
+    y: torch.Tensor, n: torch.Tensor, o: torch.Tensor, expected: Expected
+) -> tuple[torch.Tensor, ...]:
+    """Numbers of elements that are special (NaN or infinite) where both answers are finite; that do
+    not follow their special values; that are finite where the reference overflows, and not near the
+    oracle; and that do not overflow in the same way, which counts where nothing else is compared.
 
-    A reference that overflows its own dtype may be matched or bettered, and overflowed in another
-    way: where the oracle is finite and the reference is not, finite values are not compared either,
-    unless there are no others.
+    A reference that overflows its own dtype may be matched in any special value, or bettered.
     """
     y_finite, n_finite, o_finite = y.isfinite(), n.isfinite(), o.isfinite()
     settled = y_finite | _same_special(y, n) | _same_special(y, o)
     missing = ~n_finite & ~o_finite & (y_finite | ~settled)
+    if expected.is_nan_free:
+        missing = ~n_finite & o.isinf() & y_finite
     is_near = (y.double() - o).abs() <= NEAR * o.double().abs()
-    adrift = ~n_finite & o_finite & ~_same_special(y, n) & ~is_near
-    return (~y_finite & n_finite & o_finite).sum(), missing.sum(), adrift.sum()
+    adrift = ~n_finite & o_finite & y_finite & ~is_near
+    lost = ~n_finite & o_finite & ~_same_special(y, n) & ~is_near
+    stray = ~y_finite & n_finite & o_finite
+    if expected.is_range_free:
+        stray, lost = torch.zeros_like(stray), adrift
+    if expected.is_overflow_free:
+        missing = adrift = lost = torch.zeros_like(stray)
+    return stray.sum(), missing.sum(), adrift.sum(), lost.sum()
 
 
 def _energy(o: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -343,8 +367,9 @@ def _stray_mismatch(sizes: _Sizes, output: torch.Tensor, where: str) -> Mismatch
     if sizes.num_missing:
         message = f"{where}: {sizes.num_missing} of {output.numel()} elements do not follow the"
         return Mismatch(Code.NOT_FINITE, f"{message} reference's NaN and infinity")
-    if sizes.num_adrift and not sizes.count:
-        message = f"{where}: the reference overflows everywhere, and {sizes.num_adrift} elements"
+    num_adrift = sizes.num_adrift if sizes.count else sizes.num_lost
+    if num_adrift:
+        message = f"{where}: the reference overflows, and {num_adrift} elements there"
         return Mismatch(Code.NOT_FINITE, f"{message} neither do so nor are near the float64 result")
     return None
 

@@ -11,7 +11,8 @@ import torch
 from kernelwright.verify.compare import scales
 
 MOST_OFF = 1 / 50
-"""Share of an output's elements, one at least, that may be off if roundings are to explain it."""
+"""Share of an output's elements that may be off if roundings are to explain it. One row may be off
+at least: one choice of a code or of an expert decides a whole row."""
 MOST_UNSETTLED = 0.5
 """Share of an output's elements: where rounding decides more, too little is left to judge."""
 
@@ -48,7 +49,9 @@ class Look(ABC):
     def may_be_rounding(self) -> bool:
         """Few are off, and others are there to judge by."""
         num_off, numel = int(self.off.sum()), self.off.numel()
-        return not num_off or (num_off <= max(1, MOST_OFF * numel) and MOST_UNSETTLED * numel >= 1)
+        num_columns = self.off.shape[-1] if self.off.ndim > 1 else 1
+        most_off = max(1, num_columns, MOST_OFF * numel)
+        return not num_off or (num_off <= most_off and MOST_UNSETTLED * numel >= 1)
 
     @property
     def leaves_enough(self) -> bool:

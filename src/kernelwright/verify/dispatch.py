@@ -9,9 +9,13 @@ MEMORY = {
     "empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided",
     "zeros", "zeros_like", "new_zeros", "zero_", "zero", "full", "full_like", "new_full",
     "ones", "ones_like", "new_ones", "fill_", "fill", "clone", "copy_", "lift_fresh",
-    "scalar_tensor", "_local_scalar_dense", "resize_", "set_", "_unsafe_view",
+    "scalar_tensor", "_local_scalar_dense", "resize_", "set_", "_unsafe_view", "detach_",
+    "as_strided_", "squeeze_", "unsqueeze_", "t_", "transpose_",
 }  # fmt: skip
-"""Getting memory, filling it with one value, copying it as it is (`contiguous()` is a clone)."""
+"""Getting memory, filling it with one value, copying it as it is (`contiguous()` is a clone), and
+another shape for a tensor as it is."""
+MARKS = {"_conj", "_neg_view"}
+"""Views by their schema that mark values as conjugate or negative: copying them computes."""
 
 
 def computing(operators: Iterable[str]) -> list[str]:
@@ -37,7 +41,7 @@ def _is_free_as_witnessed(name: str) -> bool:
     if namespace != "aten":
         return False
     packet = getattr(torch.ops.aten, operator, None)
-    if operator in MEMORY or packet is None:
+    if operator in MEMORY or operator in MARKS or packet is None:
         return operator in MEMORY
     overloads = {
         overload: name if overload == "default" else f"{name}.{overload}"
@@ -53,6 +57,8 @@ def _is_free_as_witnessed(name: str) -> bool:
 
 def _is_view(operator: str, overload: str) -> bool:
     """The schema says that results share memory with an argument and nothing is written."""
+    if operator in MARKS:
+        return False
     packet = vars(torch.ops.aten).get(operator)
     packet = packet if packet is not None else getattr(torch.ops.aten, operator, None)
     if packet is None or overload not in packet.overloads():

@@ -1,7 +1,7 @@
-"""What the judge looks at beyond the task as stated, and reports without deciding by it.
+"""Cases beyond the task: another memory layout, and the other of train and eval mode.
 
-A task fixes memory layout and mode: a kernel that is wrong on strided inputs, or in eval mode where
-the task is in train mode, still answers it. Whoever puts it into a model of theirs wants to know.
+A task has one memory layout and one mode. A kernel that is wrong on strided inputs or in the other
+mode is still correct for the task. As a drop-in for a module the kernel is wrong.
 """
 
 from dataclasses import replace
@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
+from kernelwright.core.errors import UsageError
 from kernelwright.timing.stages import stage
 from kernelwright.verify.cases import Cases, Posed, answered
 from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.room import is_about_memory
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
@@ -19,22 +21,31 @@ from kernelwright.verify.trial import Trial
 
 @stage("look beyond")
 def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
-    """Try the candidate on strided inputs and in the other mode; what is wrong becomes advice."""
+    """Try the candidate on strided inputs and in the other mode. Under `drop-in` both decide; under
+    `fixed` an error becomes advice.
+
+    Raises:
+        Rejected: the candidate is wrong, under `drop-in`.
+    """
     _on_strided_inputs(trial, sessions, cases)
     if isinstance(cases.base, ModuleTask) and cases.base.is_redrawn:
         _in_other_mode(trial, sessions, cases, cases.base.in_other_mode())
 
 
 def _on_strided_inputs(trial: Trial, sessions: Lasting, cases: Cases) -> None:
-    given = cases.first_inputs()
-    inputs = [strided(value) for value in given]
-    if all(a is b for a, b in zip(inputs, given, strict=True)):
+    contiguous = cases.first_inputs()
+    inputs = [strided(value) for value in contiguous]
+    if all(a is b for a, b in zip(inputs, contiguous, strict=True)):
         return
-    del given
+    del contiguous
     case = replace(next(cases.all()), variant="strided inputs")
-    posed = answered(cases.base, case, inputs, trial.rules)
-    wrong = _wrong(trial, sessions.now(), cases.base, posed)
-    _note(trial, wrong, "strided inputs", "read strides from the tensors, or call contiguous()")
+    try:
+        posed = answered(cases.base, case, inputs, trial.rules)
+    except UsageError as error:
+        if is_about_memory(error):
+            raise
+        return  # the reference asks for dense inputs itself
+    _try(trial, sessions.now(), cases.base, posed, "read strides from the tensors")
 
 
 def _in_other_mode(trial: Trial, sessions: Lasting, cases: Cases, other: ModuleTask) -> None:
@@ -42,13 +53,12 @@ def _in_other_mode(trial: Trial, sessions: Lasting, cases: Cases, other: ModuleT
     first = cases.first()
     posed = answered(other, replace(first.case, variant=mode), first.inputs, trial.rules)
     if not _same(posed, first):
-        wrong = _wrong(trial, sessions.open(other), other, posed)
-        _note(trial, wrong, mode, "follow self.training")
+        _try(trial, sessions.open(other), other, posed, "follow self.training")
 
 
 def strided(value: Any) -> Any:
-    """The same values with gaps between rows, or between elements of a vector; anything that is
-    no dense tensor as it is."""
+    """The same values with gaps between rows, or between the elements of a vector. Other values
+    stay as they are."""
     if not isinstance(value, torch.Tensor) or not value.ndim or not value.is_contiguous():
         return value
     if value.shape[-1] < 2:
@@ -66,18 +76,15 @@ def _same(one: Posed, other: Posed) -> bool:
     )
 
 
-def _wrong(trial: Trial, session: Session, task: Task, posed: Posed) -> str | None:
-    """Why the candidate would be rejected in this case; None where it is right."""
+def _try(trial: Trial, session: Session, task: Task, posed: Posed, remedy: str) -> None:
+    """Judge the candidate in a case that its task does not state."""
     aside = Trial(trial.rules, trial.candidate, name=trial.name)
+    what = posed.case.variant
     try:
         aside.judge(session, task, posed)
     except Rejected as rejected:
-        return rejected.message
-    return None
-
-
-def _note(trial: Trial, wrong: str | None, what: str, remedy: str) -> None:
-    if wrong is None:
-        trial.passed(what)
+        if trial.rules.is_drop_in:
+            raise
+        trial.advice.append(f"wrong with {what}: {rejected.message}; {remedy}")
     else:
-        trial.advice.append(f"wrong with {what}: {wrong}; {remedy}")
+        trial.passed(what)

@@ -20,37 +20,37 @@ from typing import Self
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UsageError
-from kernelwright.core.seed import derive
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.verdict import Code, Contract, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.timing.stages import worked_s
-from kernelwright.verify import checks, clock, further, second_look
-from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, case_of, pose
+from kernelwright.verify import checks, clock, further, life, second_look
+from kernelwright.verify.cases import Cases, case_of, pose
 from kernelwright.verify.compare import Precision, compare
 from kernelwright.verify.guests import fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
 from kernelwright.verify.program_task import at_other_shapes, beyond_int32
 from kernelwright.verify.recycled import Recycled
+from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import Hold
 from kernelwright.verify.screening import Screening
 from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import META, ModuleTask, Task
 from kernelwright.verify.trial import Trial
+from kernelwright.verify.variation import other_weights, variations
 
 Say = Callable[[str], None]
 
 MODES = ("pure", "hybrid")
 GRADES = ("fresh", "recycled")
-MIN_CASES = 2
-"""Judged however little time there is."""
-BEYOND_CALLS = 4
-"""Calls of the candidate that probing takes beside one for each kernel: with all kernels silenced,
-on strided inputs, in the other mode, and one in reserve."""
+SLOWER = {"cpu": 1e5, "cuda": 1e3}
+"""A candidate may take so many times the reference's time: on a CPU it runs in the interpreter."""
+OWN_S = 1800.0
+"""The most seconds of our own part of a judgement: draw inputs, call the reference, compare."""
 TIMING_SHARE, GRAPHS_SHARE = 1 / 12, 1 / 40
 """Of `budget_s`: for pairs of timed calls beyond the first batch, and as CUDA graphs, at most."""
 
@@ -62,9 +62,9 @@ class Judge:
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
         precision: "strict", "tf32" or "kernelbench" (see `verify.compare`).
         mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
+        contract: "fixed" or "drop-in": what a verdict promises (`Contract`).
         limits: of each guest.
-        budget_s: no further case is begun after this long, waiting for other processes not counted;
-            the first two always are.
+        budget_s: what all calls of a candidate may take, unless the reference is slow too.
         seed: of the inputs; secret and new for each judge unless given.
         large: judge a case of more than 2^31 elements too, where the GPU has room for it.
         progress: is told what `verify` does next.
@@ -74,6 +74,7 @@ class Judge:
         hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
             processes that share a GPU take turns by it (`verify.room`).
         trusted: what is screened and warmed is our own; False where models wrote some of it.
+        reads_source: static rules may refuse a candidate. False is for measuring the other checks.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class Judge:
         precision: str = "strict",
         mode: str = DEFAULT_MODE,
         *,
+        contract: str = Contract.FIXED,
         limits: Limits | None = None,
         budget_s: float = 120.0,
         seed: int | None = None,
@@ -91,6 +93,7 @@ class Judge:
         grade: str = "fresh",
         hold: Hold = nullcontext,
         trusted: bool = True,
+        reads_source: bool = True,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
@@ -99,7 +102,12 @@ class Judge:
         if precision not in list(Precision):
             names = ", ".join(Precision)
             raise UsageError(f"no such precision: {precision}", remedy=f"one of {names}")
-        self.rules = Rules(device_named(device), Precision(precision), mode)
+        if contract not in list(Contract):
+            names = ", ".join(Contract)
+            raise UsageError(f"no such contract: {contract}", remedy=f"one of {names}")
+        self.rules = Rules(
+            device_named(device), Precision(precision), mode, Contract(contract), reads_source
+        )
         self.limits = limits or default_limits(self.rules.device)
         self.grade = grade
         self.budget_s = budget_s
@@ -143,8 +151,8 @@ class Judge:
         """Judge one candidate: `fresh` in a guest of its own, `recycled` in one that lives on.
 
         Args:
-            deadline: of a `fresh` judgement. Further cases and looks beyond the task are left out
-                when they would not be over in time; what acceptance asks for never is.
+            deadline: of a `fresh` judgement. No case is left out: past the deadline there is no
+                verdict.
 
         Raises:
             UsageError: the task's reference fails.
@@ -186,7 +194,7 @@ class Judge:
             return self._verify(trial, task, guest)
 
     def _verify(self, trial: Trial, task: Task, first: Guest) -> Trial:
-        """The trial, which static rules have passed, judged, beginning in this guest."""
+        """Judge a trial that passed the static rules, first in this guest."""
         deadline = first.deadline
         with trial.ending():
             if not self.on_gpu:  # a GPU compiles for itself
@@ -200,24 +208,24 @@ class Judge:
                     if guest is None:
                         guest = guests.enter_context(server(self.rules.device).guest(self.limits))
                         guest.deadline = deadline
-                    session = Session(task, guest, self.rules.device)
+                    session = Session(
+                        task, guest, self.rules.device, is_drop_in=self.rules.is_drop_in
+                    )
                     trial.load(session)
                     return session
 
                 self._say("loading")
                 with self._sharing():
                     session = open_session(small, first)
-                cases = self._cases(session.tasks[trial.name])
-                case_s = self._judge_cases(trial, session, cases, deadline)
-                trial.attest(session.guest)  # before its times are believed
+                cases = self._cases(small)
+                sessions = Lasting(session, open_session)
+                self._judge_cases(trial, sessions, cases, deadline)
+                trial.attest(sessions.now().guest)  # before its times are believed
                 if self._takes_times:
                     self._say("taking times")
                     budget_s = TIMING_SHARE * self.budget_s
-                    clock.time_trial(session, cases.base, trial, self.seed, budget_s)
-                sessions = Lasting(session, open_session)
-                probes_s = case_s * (len(trial.launches) + BEYOND_CALLS)
-                looks_beyond = deadline.left_s() > probes_s
-                self._probe(trial, sessions, cases, looks_beyond=looks_beyond)
+                    clock.time_trial(sessions.now(), cases.base, trial, self.seed, budget_s)
+                self._probe(trial, sessions, cases)
                 if self._takes_times and cases.is_large:
                     trial.advice.append(
                         "no time as a CUDA graph: beside such sizes no launch counts"
@@ -229,36 +237,62 @@ class Judge:
         return trial
 
     def _cases(self, base: Task) -> Cases:
-        variants = {"base": base, **at_other_shapes(base, self.seed)}
-        if isinstance(base, ModuleTask) and base.is_redrawn:  # weights can be given by name
-            variants[OTHER_WEIGHTS] = base.with_other_weights(derive(self.seed, "weights"))
-        return Cases(variants, self.rules, self.seed)
+        """The task's variants: other shapes, weights, constants, sizes and arguments."""
+        self._say("looking for variants that the reference accepts")
+        shapes = at_other_shapes(base, self.seed)
+        variants: dict[str, Task] = {"base": base, **shapes}
+        if isinstance(base, ModuleTask) and base.is_redrawn:  # weights can be given
+            variants |= other_weights(base, self.rules.device, self.seed)
+        varied = variations(base, self.rules, self.seed)
+        variants |= {variation.name: variation.task for variation in varied}
+        foreign = {*shapes, *(variation.name for variation in varied if variation.is_foreign)}
+        return Cases(variants, self.rules, self.seed, frozenset(foreign))
 
     def _judge_cases(
-        self, trial: Trial, session: Session, cases: Cases, deadline: Deadline
-    ) -> float:
-        """All cases the budget allows; the seconds that the slowest case took. What is left must
-        suffice for the probes, which are calls like those of the cases."""
-        end_s, case_s = worked_s() + self.budget_s, 0.0
-        for number, case in enumerate(cases.all()):
+        self, trial: Trial, sessions: Lasting, cases: Cases, deadline: Deadline
+    ) -> None:
+        """Judge all cases in which the reference is defined, and calls in a row.
+
+        Raises:
+            Rejected: a case is wrong, or the candidate takes too long for all of them.
+            InfraError: our own part takes too long.
+        """
+        begin_s, num_judged, reference_s = worked_s(), 0, 0.0
+        for case in cases.all():
             deadline.check()
-            probes_s = case_s * (len(trial.launches) + BEYOND_CALLS)
-            is_late = worked_s() > end_s or deadline.left_s() < case_s + probes_s
-            if number >= MIN_CASES and is_late:
-                trial.advice.append(f"the time was over after {number} cases: others were not run")
-                break
+            self._check_time(trial, sessions, worked_s() - begin_s, reference_s)
             self._say(f"case {case.name}")
-            begin_s = worked_s()
             with self._sharing():
-                _judge_case(trial, session, cases, case)
+                posing_s = worked_s()
+                posed = cases.pose_if_defined(case)
+                reference_s += worked_s() - posing_s
+                if posed is not None:
+                    trial.judge_case(sessions, cases, posed)
+                    num_judged += 1
+                del posed  # before the next case is posed
             if cases.is_large:
                 self._make_room()
-            case_s = max(case_s, worked_s() - begin_s)
-
+        for case in cases.further(num_judged):
+            with self._sharing():
+                trial.judge_case(sessions, cases, pose(cases.base, case, self.rules))
+        self._say("calls in a row")
+        with self._sharing():
+            life.live(trial, sessions, cases)
+        self._check_time(trial, sessions, worked_s() - begin_s, reference_s)
         if self.large:
             with self._sharing():
-                self._judge_large(trial, session, cases.base)
-        return case_s
+                self._judge_large(trial, sessions.now(), cases.base)
+
+    def _check_time(
+        self, trial: Trial, sessions: Lasting, total_s: float, reference_s: float
+    ) -> None:
+        spent_s = sessions.session.spent_s
+        allowed_s = max(self.budget_s, SLOWER[self.rules.device.type] * reference_s)
+        if spent_s > allowed_s:
+            message = f"{len(trial.cases)} cases took {spent_s:.0f} s, allowed {allowed_s:.0f} s"
+            raise Rejected(Stage.RUN, Code.TIMEOUT, f"{message}: others were not judged")
+        if total_s - spent_s > OWN_S:
+            raise InfraError(f"drawing and answering the cases took {total_s - spent_s:.0f} s")
 
     def _judge_large(self, trial: Trial, session: Session, base: Task) -> None:
         self._make_room()
@@ -271,7 +305,7 @@ class Judge:
         trial.judge(session, task, pose(task, case, self.rules))
         self._make_room()
 
-    def _probe(self, trial: Trial, sessions: Lasting, cases: Cases, *, looks_beyond: bool) -> None:
+    def _probe(self, trial: Trial, sessions: Lasting, cases: Cases) -> None:
         """What the right outputs do not tell."""
         with self._sharing():
             if self.on_gpu:
@@ -281,13 +315,8 @@ class Judge:
                 checks.check_share(trial.library_share, self.rules.mode)
             self._say("calling it with its kernels silenced")
             trial.silence(sessions, cases)
-            if looks_beyond:
-                self._say("looking beyond the task")
-                further.look(trial, sessions, cases)
-            else:
-                trial.advice.append(
-                    "the time was over: no strided inputs, no other mode were tried"
-                )
+            self._say("looking beyond the task")
+            further.look(trial, sessions, cases)
             trial.attest(sessions.now().guest)
             trial.passed("process unchanged")
 
@@ -357,12 +386,6 @@ class Judge:
         """Return cached GPU memory: the guests have allocators of their own."""
         if self.on_gpu:
             torch.cuda.empty_cache()
-
-
-def _judge_case(trial: Trial, session: Session, cases: Cases, case: Case) -> None:
-    """Alone in a function, so that its tensors are gone before the next case is posed."""
-    if (posed := cases.pose_if_defined(case)) is not None:
-        trial.judge(session, cases.variants[case.variant], posed)
 
 
 def default_limits(device: torch.device) -> Limits:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.core.verdict import INTERPRETER
+from kernelwright.core.verdict import INTERPRETER, Contract
 from kernelwright.verify.compare import Precision
 
 
@@ -14,6 +14,13 @@ class Rules:
     precision: Precision
     mode: str
     """"pure" or "hybrid"."""
+    contract: Contract = Contract.FIXED
+    reads_source: bool = True
+    """Static rules may refuse a candidate. False shows what the judged calls alone refuse."""
+
+    @property
+    def is_drop_in(self) -> bool:
+        return self.contract is Contract.DROP_IN
 
     @property
     def device_name(self) -> str:

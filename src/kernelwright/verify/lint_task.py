@@ -29,13 +29,14 @@ from kernelwright.programs.lint_values import NUM_DRAWS, Outputs, Subject, Value
 from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.program import Program
 from kernelwright.programs.variants import scaled_down
+from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.load import available_bytes, load_task
 from kernelwright.verify.lowered import lower_model
 from kernelwright.verify.oracle import run_in_double, seeded
 from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.room import needed_bytes, parts_bytes
 from kernelwright.verify.small_draws import SmallDraws
-from kernelwright.verify.task import CPU, META, ModuleTask, Task, tensors_of
+from kernelwright.verify.task import CPU, META, ModuleTask, Task
 
 CPU_FLOPS = 2e9
 CPU_BYTES = 3e8

@@ -20,10 +20,11 @@ import torch
 
 from kernelwright.core.errors import KernelwrightError, UsageError
 from kernelwright.programs.capture.structures import class_modules
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.text import parse
+from kernelwright.sandbox import supervised
 from kernelwright.verify.program_task import ProgramTask, program_task
-from kernelwright.verify.task import CPU, FunctionTask, ModuleTask, Task
+from kernelwright.verify.task import CPU, Arguments, FunctionTask, ModuleTask, Task
 
 HEADROOM = 5
 """Memory judging needs, as a multiple of inputs and parameters: they and their fp64 copies (3),
@@ -83,15 +84,28 @@ def _module_task(file: "_File", device: torch.device) -> ModuleTask:
     if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
         file.fail("Model is not a torch.nn.Module class", "derive Model from torch.nn.Module")
 
-    def build() -> torch.nn.Module:
-        arguments = file.call("get_init_inputs") if file.has("get_init_inputs") else []
+    def arguments() -> Arguments:
+        values = file.call("get_init_inputs") if file.has("get_init_inputs") else []
+        if len(values) == 2 and isinstance(values[0], list | tuple) and isinstance(values[1], dict):
+            return list(values[0]), values[1]
+        return values, {}
+
+    def build_with(args: list[Any], kwargs: dict[str, Any]) -> torch.nn.Module:
         with file.errors("Model cannot be constructed from get_init_inputs()"):
-            if len(arguments) == 2 and isinstance(arguments[1], dict):
-                return model(*arguments[0], **arguments[1])
-            return model(*arguments)
+            return model(*args, **kwargs)
+
+    def build() -> torch.nn.Module:
+        return build_with(*arguments())
 
     file.check_size(device, build)
-    task = ModuleTask(name=file.path.name, get_inputs=file.inputs, build=build, text=file.text)
+    task = ModuleTask(
+        name=file.path.name,
+        get_inputs=file.inputs,
+        build=build,
+        text=file.text,
+        get_arguments=arguments,
+        build_with=build_with,
+    )
     if device.type != "meta":
         task.module(device)
     return task
@@ -109,7 +123,8 @@ def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str,
     module, _, factory = spec.partition(":")
     sys.path.insert(0, "")  # as `python -m` finds modules
     try:
-        made = getattr(importlib.import_module(module), factory)()
+        with supervised.user_code(f"the factory {spec}", supervised.LOAD_S):
+            made = getattr(importlib.import_module(module), factory)()
     except (Exception, SystemExit) as error:
         raise UsageError(
             f"{spec} fails: {type(error).__name__}: {error}",
@@ -132,13 +147,17 @@ def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str,
     return built, args, dict(rest[0]) if rest else {}
 
 
-def _from_factory(spec: str) -> ProgramTask:
-    module, args, kwargs = load_factory(spec)
-    lowered = lower(module, args, kwargs)
-    # A candidate in hybrid mode may import the packages of the module and of its results' classes.
+def factory_task(spec: str, module: torch.nn.Module, lowered: Lowered) -> ProgramTask:
+    """The task of a factory's module. A candidate in hybrid mode may import the packages of the
+    module and of the classes in its inputs and results."""
     packages = {type(module).__module__, *class_modules(lowered.in_spec, lowered.out_spec)}
     imports = "\n".join(f"import {package}" for package in sorted(packages))
     return replace(program_task(lowered.program, name=spec), text=imports)
+
+
+def _from_factory(spec: str) -> ProgramTask:
+    module, args, kwargs = load_factory(spec)
+    return factory_task(spec, module, lower(module, args, kwargs))
 
 
 class _File:
@@ -198,7 +217,8 @@ class _File:
     def errors(self, what: str) -> Iterator[None]:
         """Name the line of this file that raised."""
         try:
-            yield
+            with supervised.user_code(f"{_step(what)} of {self.path.name}", supervised.LOAD_S):
+                yield
         except KernelwrightError:
             raise
         except SyntaxError as error:
@@ -247,6 +267,14 @@ class _File:
                 f"{_gib(available)} are free",
                 "use smaller sizes, or a machine with more memory",
             )
+
+
+def _step(failure: str) -> str:
+    """The step that a failure's text is about, for messages of the parent process."""
+    return {
+        "cannot be imported": "the import",
+        "Model cannot be constructed from get_init_inputs()": "the construction of Model",
+    }.get(failure, failure.removesuffix(" fails"))
 
 
 def available_bytes(device: torch.device) -> int:

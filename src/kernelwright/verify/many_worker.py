@@ -247,7 +247,6 @@ class ClockWorker(JudgeWorker):
             session = Session(task, guest, judge.rules.device)
             with gpu_lock(judge.rules.device.index or 0, shared=True):
                 trial.load(session)
-            own_task = session.tasks[trial.name]
-            clock.time_trial(session, own_task, trial, judge.seed, budget_s, PAUSE_MS)
-            clock.time_graphs(session, own_task, trial, judge.seed)
+            clock.time_trial(session, task, trial, judge.seed, budget_s, PAUSE_MS)
+            clock.time_graphs(session, task, trial, judge.seed)
         return trial.verdict()

@@ -83,6 +83,10 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.native, self.tf32, self.nudges = native, tf32, nudges
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # True would import torch._dynamo (2 s) at the first operator
+
     def __torch_dispatch__(
         self,
         func: Any,
@@ -103,7 +107,7 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if self.tf32 and func in CONTRACTIONS:
             factors = CONTRACTIONS[func]
             args = tuple(cut_to_tf32(a) if i in factors else a for i, a in enumerate(args))
-        result = func(*args, **kwargs)
+        result = STABLE.get(func, func)(*args, **kwargs)
         if self.nudges is not None and _is_cast(func, args):
             check_cast(result.dtype, self.nudges)
         if self.nudges is None or func in COPIES or func.is_view or func._schema.is_mutable:
@@ -125,6 +129,17 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
         _, mask = aten.native_dropout.default(torch.ones_like(x, dtype=self.native), p, train)
         kept = 1 - p if train is not False else 1
         return x * mask * (1 / kept if kept else 0), mask
+
+
+def _soft_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: int = 1) -> torch.Tensor:
+    """log(1 + exp(-target x)) without the exponential of a large number."""
+    margin = -target * x
+    loss = torch.logaddexp(torch.zeros_like(margin), margin)
+    return loss if reduction == 0 else loss.mean() if reduction == 1 else loss.sum()
+
+
+STABLE: dict[Any, Callable[..., Any]] = {aten.soft_margin_loss.default: _soft_margin_loss}
+"""PyTorch computes these by a formula that overflows in double too, where the result is finite."""
 
 
 def _is_cast(func: Any, args: tuple[Any, ...]) -> bool:
@@ -210,14 +225,25 @@ def run_in_double(
     tf32: bool = False,
     nudges: Nudges | None = None,
 ) -> object:
-    """`call(*inputs)` in fp64; `call` must hold fp64 parameters already. `tf32`, `nudges`: as of
-    `InDouble`."""
+    """`call(*inputs)` in fp64, on copies of the inputs; `call` must hold fp64 parameters already.
+    `tf32`, `nudges`: as of `InDouble`."""
+    return called_in_double(call, doubled(inputs), native, tf32=tf32, nudges=nudges)
+
+
+def called_in_double(
+    call: Callable[..., object],
+    own: Any,
+    native: torch.dtype,
+    *,
+    tf32: bool = False,
+    nudges: Nudges | None = None,
+) -> object:
+    """As `run_in_double`, on fp64 inputs that the call may change."""
     default = torch.get_default_dtype()
-    given = doubled(inputs)
     torch.set_default_dtype(torch.float64)  # tensors the code makes without naming a dtype
     try:
         with torch.no_grad(), InDouble(native, tf32=tf32, nudges=nudges):
-            return call(*given)
+            return call(*own)
     finally:
         torch.set_default_dtype(default)
 

@@ -1,6 +1,6 @@
 """A program as a task: its inputs and results come from `programs.reference`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,13 +17,17 @@ from kernelwright.programs.variants import (
     shape_variants,
 )
 from kernelwright.verify.compare import FLOOR_ULPS
+from kernelwright.verify.live import Callee
 from kernelwright.verify.oracle import check_cast, rounded_somehow, seeded
-from kernelwright.verify.task import Callee, NudgesOf, Task
+from kernelwright.verify.task import InputChange, NudgesOf, Task, chained
 
 NUM_SHAPES = 2
 """Shape variants a candidate is judged at, besides the shapes it was written for."""
 INTERPRETER_FLOPS = 1 << 23
 """What Triton's interpreter gets through in about a second, tile by tile."""
+INTERPRETER_ELEMENTS = 1 << 14
+"""Of the largest value of a program: the interpreter takes a millisecond for each program instance
+of a kernel, however little that instance computes. A verdict needs some thirty calls."""
 INT32_ELEMENTS = (1 << 31) + 1
 CAST = "to_dtype"
 """The operator."""
@@ -40,16 +44,23 @@ class ProgramTask(Task):
     program: Program
     entry: str = "fused_operator"
     text: str = ""
+    change: InputChange | None = None
+    """Of drawn inputs: a variant with other constants."""
+
+    def with_inputs(self, change: InputChange) -> "ProgramTask":
+        """The same program on inputs that are changed further."""
+        return replace(self, change=chained(self.change, change))
 
     def example(self, device: torch.device) -> list[Any]:  # noqa: ARG002
         return [meta_tensor(value.type) for value in self.program.inputs]
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
-        return list(make_inputs(self.program, seed, device))
+        return self.inputs(seed, "plain", device)
 
     def inputs(self, seed: int, family: str, device: torch.device) -> list[Any]:
-        """Only inputs without a domain of their own take the family's distribution."""
-        return list(make_inputs(self.program, seed, device, family))
+        """Inputs with a domain of their own take the distribution of some families only."""
+        drawn = list(make_inputs(self.program, seed, device, family))
+        return drawn if self.change is None else self.change(drawn, seed)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
         return lambda *tensors: run(self.program, tensors)
@@ -89,7 +100,9 @@ def for_interpreter(task: ProgramTask, *, is_generic: bool) -> ProgramTask:
     Args:
         is_generic: the candidate reads such attributes (a normalized shape) from its tensors.
     """
-    small = scaled_down(task.program, max_flops=INTERPRETER_FLOPS, fixed_attributes=True)
+    small = scaled_down(
+        task.program, INTERPRETER_ELEMENTS, max_flops=INTERPRETER_FLOPS, fixed_attributes=True
+    )
     if small == task.program or not (is_generic or same_attributes(small, task.program)):
         return task
     return program_task(small, name=task.name)
@@ -102,7 +115,9 @@ def at_other_shapes(task: Task, seed: int) -> dict[str, ProgramTask]:
     """
     if not isinstance(task, ProgramTask):
         return {}
-    variants = shape_variants(task.program, NUM_SHAPES, seed, max_flops=INTERPRETER_FLOPS)
+    variants = shape_variants(
+        task.program, NUM_SHAPES, seed, INTERPRETER_ELEMENTS, max_flops=INTERPRETER_FLOPS
+    )
     return {
         shape_text(v): program_task(v, name=task.name)
         for v in variants

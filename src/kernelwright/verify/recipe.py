@@ -10,6 +10,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import code_digest, version_of
+from kernelwright.core.verdict import Contract
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.verify.judge import Judge, default_limits, device_named
 
@@ -33,6 +34,7 @@ class Recipe:
     device: str = "auto"
     precision: str = "strict"
     mode: str = DEFAULT_MODE
+    contract: str = Contract.FIXED.value
     grade: str = "fresh"
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
@@ -73,7 +75,7 @@ class Recipe:
             if limit is not None and not limit > 0:
                 raise UsageError(f"{name} = {limit}: no time at all", remedy="seconds above 0")
         device_named(self.device)
-        Judge("cpu", self.precision, self.mode, grade=self.grade)
+        Judge("cpu", self.precision, self.mode, contract=self.contract, grade=self.grade)
 
     def judge(self) -> Judge:
         """The judge of this recipe, without times: those are the clock owner's.
@@ -86,6 +88,7 @@ class Recipe:
             self.device,
             self.precision,
             self.mode,
+            contract=self.contract,
             limits=limits if self.wall_s is None else replace(limits, wall_s=self.wall_s),
             budget_s=self.budget_s,
             seed=self.seed,

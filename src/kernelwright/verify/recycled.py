@@ -21,6 +21,7 @@ that were compiled for the task serve it. Other odd sizes, strided inputs and ti
 are for `fresh`.
 """
 
+import random
 import shutil
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
@@ -38,9 +39,12 @@ from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.programs.families import FAMILIES
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.manner import WATCHED
+from kernelwright.verify import life
 from kernelwright.verify.cases import (
-    OTHER_WEIGHTS,
+    ADVISORY,
     PART_CHANGED,
+    PERMUTED,
     Case,
     Cases,
     Posed,
@@ -57,6 +61,7 @@ from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import META, ModuleTask, Task
 from kernelwright.verify.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
+from kernelwright.verify.variation import other_weights, variations
 
 MAX_CANDIDATES = 128
 """Candidates a guest runs before it is replaced. A GPU starts 3 to 4 contexts a second."""
@@ -64,6 +69,8 @@ REFRESH = 64
 """Candidates judged on the same inputs before others are drawn."""
 MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 1 << 30}
 """Inputs and answers of a judge that are kept, by device; a GPU has several judges."""
+NUM_FAMILIES, NUM_VARIANTS = 5, 2
+"""Of a draw of cases: families of values, and of each kind of variants."""
 MAX_TASKS = 1024
 """Tasks whose shapes are remembered."""
 MAX_TOGETHER_BYTES = 1 << 28
@@ -89,6 +96,10 @@ class Shapes:
     examples: list[list[Any]]
     """Inputs to compile for."""
 
+    @property
+    def base(self) -> Task:
+        return self.variants["base"]
+
 
 @dataclass(slots=True)
 class Prepared:
@@ -110,17 +121,22 @@ class SharedCases(Cases):
     num_uses: int = 0
     _kept: dict[Case, Posed | None] = field(default_factory=dict)
 
+    shape: str = "base"
+    """The variant at other shapes, where there is one."""
+
     def all(self) -> Iterator[Case]:
-        """Plain values of every variant, the first ones with a part changed, the other families
-        at the last variant that differs in shapes (else the base), and plain values of the base
-        again under the other poison."""
-        shapes = [name for name in self.variants if name != OTHER_WEIGHTS]
-        kinds = [(name, "plain") for name in self.variants] + [("base", PART_CHANGED)]
-        kinds += [(shapes[-1], family) for family in FAMILIES if family != "plain"]
+        """Plain values of every variant, the first ones with a part changed or in another order,
+        some of the other families at other shapes, and plain values of the base again under the
+        other poison. Each draw of cases takes other families; `fresh` takes them all."""
+        dice = random.Random(derive(self.seed, "families"))
+        families = dice.sample([f for f in FAMILIES if f not in ("plain", *ADVISORY)], NUM_FAMILIES)
+        kinds = [(name, "plain") for name in self.variants]
+        kinds += [("base", PART_CHANGED), ("base", PERMUTED)]
+        kinds += [(self.shape, family) for family in families]
         for number, kind in enumerate(kinds):
             yield case_of(self.seed, number, *kind)
         last = case_of(self.seed, len(kinds))
-        yield replace(last, poison=poison(last.seed, is_nan=False))
+        yield replace(last, poison=poison(last.seed, is_nan=False), manner=WATCHED)
 
     def pose_if_defined(self, case: Case) -> Posed | None:
         if case not in self._kept:
@@ -260,9 +276,9 @@ class Recycled:
 
         def look(trial: Trial, guest: Guest) -> None:
             trial.errors = errors
-            session = Session(prepared.shapes.task, guest, self.rules.device)
+            task = prepared.shapes.task
+            session = Session(task, guest, self.rules.device)
             trial.load(session)
-            task = session.tasks[trial.name]
             time_alone(session, task, trial, self.seed, budget_s, self._answers)
 
         return self._concluded(prepared, look, nullcontext)
@@ -296,15 +312,15 @@ class Recycled:
             trial.load(session)
             return session
 
-        session = open_session(shapes.variants["base"], guest)
-        cases = self._cases(session.tasks[trial.name], shapes.variants)
-        has_state = isinstance(shapes.task, ModuleTask)
+        session = open_session(shapes.base, guest)
+        cases = self._cases(shapes)
         sessions = Lasting(session, open_session)
         first, *rest = filter(None, map(cases.pose_if_defined, cases.all()))
         trial.judge(session, cases.base, first)
-        if has_state:
+        if isinstance(shapes.task, ModuleTask):
             for posed in rest:
-                trial.judge(session, cases.variants[posed.case.variant], posed)
+                trial.judge_case(sessions, cases, posed)
+            life.live(trial, sessions, cases)
         else:
             for group in _groups(rest):
                 trial.judge_together(session, cases, group)
@@ -312,20 +328,31 @@ class Recycled:
 
     # -- cases
 
-    def _cases(self, base: Task, shapes: dict[str, Task]) -> SharedCases:
+    def _cases(self, shapes: Shapes) -> SharedCases:
         """Those the last candidate of this task was judged on, unless they are worn."""
-        found = self._cases_of.pop(base, None)
-        if found is None or found.num_uses >= REFRESH:
+        base = shapes.base
+        cases = self._cases_of.pop(base, None)
+        if cases is None or cases.num_uses >= REFRESH:
             self._num_drawn += 1
             seed = derive(self.seed, "recycled", self._num_drawn)
-            variants = {**shapes, "base": base}
-            if isinstance(base, ModuleTask) and base.is_redrawn:
-                variants[OTHER_WEIGHTS] = base.with_other_weights(derive(seed, "weights"))
-            found = SharedCases(variants, self.rules, seed)
+            cases = self._drawn(shapes, seed)
         self._drop_oldest()
-        found.num_uses += 1
-        self._cases_of[base] = found
-        return found
+        cases.num_uses += 1
+        self._cases_of[base] = cases
+        return cases
+
+    def _drawn(self, shapes: Shapes, seed: int) -> SharedCases:
+        """Cases under this seed. Of weights and of the task's other variants some are drawn."""
+        base, dice = shapes.base, random.Random(seed)
+        variants, device = dict(shapes.variants), self.rules.device
+        if isinstance(base, ModuleTask) and base.is_redrawn:
+            weights = other_weights(base, device, seed)
+            variants |= dict(dice.sample([*weights.items()], min(NUM_VARIANTS, len(weights))))
+        varied = variations(base, self.rules, seed)
+        varied = dice.sample(varied, min(NUM_VARIANTS, len(varied)))
+        variants |= {variation.name: variation.task for variation in varied}
+        foreign = frozenset(variation.name for variation in varied if variation.is_foreign)
+        return SharedCases(variants, self.rules, seed, foreign, shape=[*shapes.variants][-1])
 
     def _drop_oldest(self) -> None:
         limit = MAX_POSED_BYTES[self.rules.device.type]

@@ -148,8 +148,7 @@ class Screening:
         trial = deepcopy(begun)
         with trial.ending(), sharing(self._rules.device):
             session = guests.session(trial)
-            own_task = session.tasks[trial.name]
-            trial.judge(session, own_task, posing.posed(own_task))
+            trial.judge(session, session.task, posing.posed(session.task))
         return trial
 
 
@@ -169,7 +168,7 @@ class _Guests:
             guest = self.long_lived.next()
             guest.deadline = self.deadline
             self._session = Session(self.task, guest, self.rules.device)
-        if trial.name not in self._session.tasks:
+        if not self._session.is_loaded(trial.name):
             trial.load(self._session)
         return self._session
 

@@ -1,62 +1,101 @@
 """A task's candidates in one guest: loading, weights, calls that start from the same state."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from kernelwright.core.verdict import Stage
-from kernelwright.sandbox.guest import Guest, Ran, Timed
+from kernelwright.core.verdict import Code, Stage
+from kernelwright.sandbox.guest import Guest, GuestFault, Ran, Timed
+from kernelwright.sandbox.manner import WATCHED, Manner
 from kernelwright.timing.stages import stage
-from kernelwright.verify.rejection import faults
+from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.weights_match import matched
+
+State = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """One call and the buffers it left."""
+    """One call, and the state of its instance before and after."""
 
     ran: Ran
-    state: dict[str, torch.Tensor] = field(default_factory=dict)
+    before: State = field(default_factory=dict)
+    """Parameters and buffers before the call, by the reference's names."""
+    state: State = field(default_factory=dict)
+    """The same after the call."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """Plain attributes after the call, by path."""
+
+
+@dataclass(slots=True)
+class _Loaded:
+    """What a session knows of one candidate."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """The reference's parameters and buffers -> the candidate's."""
+    instance: int = 0
+    """The instance that judged calls use."""
+    arguments: object = None
+    """Of the constructor of that instance."""
+    attributes: dict[str, Any] = field(default_factory=dict)
+    """Of that instance as constructed."""
+    captured: int = 0
+    """The instance whose call was captured as a graph."""
 
 
 @dataclass(slots=True)
 class Session:
-    """Calls candidates of `task` in `guest`; what they do wrong is raised as `Rejected`."""
+    """Calls candidates of `task` in `guest`; a fault of a candidate is raised as `Rejected`."""
 
     task: Task
     guest: Guest
     device: torch.device
-    tasks: dict[str, Task] = field(default_factory=dict)
-    """Candidate -> the task its answers belong to: with weights as the seed makes them, where
-    they cannot be given by name."""
-    _start: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
-    """Candidate -> buffers to set before each call, where weights cannot be given by name."""
+    is_drop_in: bool = False
+    """A candidate that refuses calls in grad mode is rejected."""
+    spent_s: float = 0.0
+    """Seconds that the candidates' calls took, on the host's clock."""
+    refuses_grad: bool = False
+    """A candidate raises an exception in grad mode, and none without."""
+    _loaded: dict[str, _Loaded] = field(default_factory=dict)
+    _has_hidden_state: bool = False
+    """Calls change plain attributes of the reference."""
 
     @stage("load")
     def load(self, name: str, source: str, kernels: Path | None = None) -> None:
-        """Load a candidate; from `kernels`, what was compiled of it before."""
-        with faults(Stage.COMPILE):
-            if not isinstance(self.task, ModuleTask):
-                self.guest.load(source, name, kernels=kernels)
-                self.tasks[name] = self.task
-                return
-            self.guest.load(source, name, self.task.init(), kernels)
-            entries = self.guest.state(name, values=True)
-        wanted = self.task.state(self.device)
-        shapes = {n: tuple(e.meta.shape) for n, e in entries.items()}
-        if all(shapes.get(n) == tuple(tensor.shape) for n, tensor in wanted.items()):
-            self.tasks[name] = self.task
-            return
-        self.tasks[name] = self.task.as_constructed()
-        buffers = {n: e.value for n, e in entries.items() if e.value is not None}
-        self._start[name] = buffers
+        """Load a candidate; from `kernels`, what was compiled of it before.
 
-    def matches_by_name(self, name: str) -> bool:
-        """The candidate's parameters and buffers are the reference's, by state_dict name."""
-        return self.tasks[name] is self.task
+        Raises:
+            Rejected: it cannot be loaded, or the reference's weights have no place in it.
+        """
+        task = self.task
+        with faults(Stage.COMPILE):
+            if not isinstance(task, ModuleTask):
+                self.guest.load(source, name, kernels=kernels)
+                self._loaded[name] = _Loaded()
+                return
+            self.guest.load(source, name, task.init(), kernels)
+            entries = self.guest.state(name, values=True)
+            attributes = self.guest.attributes(name)
+        self._has_hidden_state = task.has_hidden_state(self.device)
+        names = matched(task.constructed(self.device), entries)
+        self._loaded[name] = _Loaded(names, attributes=attributes)
+        missing = sorted(task.saved(self.device) - names.keys())
+        if missing and (needed := task.needed(missing, self.device)):
+            shape = list(task.state(self.device)[needed].shape)
+            message = f"ModelNew has no counterpart of {needed} {shape}: weights cannot be given"
+            raise Rejected(
+                Stage.COMPARE,
+                Code.STATE_DIFFERS,
+                f"{message}; keep the reference's names, or its order and shapes",
+            )
+
+    def is_loaded(self, name: str) -> bool:
+        return name in self._loaded
 
     @stage("run")
     def call(
@@ -67,21 +106,138 @@ class Session:
         seed: int,
         poison: float,
         skip_kernels: Sequence[str] = (),
+        *,
+        manner: Manner = WATCHED,
+        wanted_inputs: Sequence[int] = (),
     ) -> Called:
-        """One watched call, from the state at the start of `task`: a candidate's own or, where
-        weights can be given by name, one with other weights."""
+        """One call from the state at the start of `task`."""
         with faults():
-            start = self._restart(name, task)
-            ran = self.guest.run(name, inputs, seed, poison, skip_kernels)
-            if not start:
+            self._restart(name, task)
+            return self.call_on(
+                name,
+                self._loaded[name].instance,
+                inputs,
+                seed,
+                poison,
+                skip_kernels,
+                manner=manner,
+                wanted_inputs=wanted_inputs,
+                before=task.state(self.device) if isinstance(task, ModuleTask) else {},
+            )
+
+    def call_on(
+        self,
+        name: str,
+        instance: int,
+        inputs: Sequence[Any],
+        seed: int,
+        poison: float,
+        skip_kernels: Sequence[str] = (),
+        *,
+        manner: Manner = WATCHED,
+        wanted_inputs: Sequence[int] = (),
+        is_held: bool = False,
+        before: Mapping[str, torch.Tensor] | None = None,
+    ) -> Called:
+        """One call of an instance as it is.
+
+        Args:
+            before: its parameters and buffers, where they are known.
+        """
+        with faults():
+            if before is None:
+                before = self.state_of(name, instance)
+            run = partial(
+                self.guest.run,
+                name,
+                inputs,
+                seed,
+                poison,
+                skip_kernels,
+                instance=instance,
+                wanted_inputs=wanted_inputs,
+                is_held=is_held,
+            )
+            ran = self._run(run, manner)
+            self.spent_s += ran.wall_ms / 1e3
+            if not isinstance(self.task, ModuleTask):
                 return Called(ran)
-            entries = self.guest.state(name, values=True)
-        return Called(ran, {n: e.value for n, e in entries.items() if e.value is not None})
+            outputs = self.guest.attributes(name, instance)
+            return Called(ran, dict(before), self.state_of(name, instance), outputs)
+
+    def _run(self, run: Callable[..., Ran], manner: Manner) -> Ran:
+        """The call; without grad mode where the candidate refuses calls in grad mode."""
+        if self.refuses_grad:
+            manner = replace(manner, has_grad=False)
+        try:
+            return run(manner=manner)
+        except GuestFault as fault:
+            if fault.kind != "runtime" or not (manner.has_grad and self.guest.alive):
+                raise
+            ran = run(manner=replace(manner, has_grad=False))
+            if self.is_drop_in:
+                raise
+            self.refuses_grad = True
+            return ran
+
+    def state_of(self, name: str, instance: int) -> State:
+        """Parameters and buffers of an instance by the reference's names."""
+        names = self._loaded[name].names
+        if not names:
+            return {}
+        entries = self.guest.state(name, instance, values=True)
+        values = {
+            mine: entries[theirs].value for mine, theirs in names.items() if theirs in entries
+        }
+        return {mine: value for mine, value in values.items() if value is not None}
+
+    # -- instances
+
+    def instance(self, name: str, task: Task) -> int:
+        """A new instance with the weights of `task`; 0 of a function."""
+        if not isinstance(task, ModuleTask):
+            return 0
+        with faults():
+            number = self.guest.construct(name, task.init())
+            self.set_weights(name, number, task.state(self.device))
+        return number
+
+    def set_weights(
+        self, name: str, instance: int, state: Mapping[str, torch.Tensor], how: str = "copy"
+    ) -> None:
+        """Give an instance parameters and buffers, by the reference's names."""
+        names = self._loaded[name].names
+        values = {names[mine]: value for mine, value in state.items() if mine in names}
+        if values:
+            with faults():
+                self.guest.load_state(name, values, instance, how)
+
+    def _restart(self, name: str, task: Task) -> None:
+        """Have an instance in the state at the start of `task`: the one at hand, unless it was made
+        from other arguments, or calls change attributes."""
+        if not isinstance(task, ModuleTask):
+            return
+        loaded = self._loaded[name]
+        is_other = loaded.arguments != task.arguments or self._has_hidden_state
+        if is_other or self.guest.attributes(name, loaded.instance) != loaded.attributes:
+            self._construct(name, task)
+        self.set_weights(name, loaded.instance, task.state(self.device))
+
+    def _construct(self, name: str, task: ModuleTask) -> None:
+        """Replace the instance at hand."""
+        loaded = self._loaded[name]
+        old, loaded.instance = loaded.instance, self.guest.construct(name, task.init())
+        loaded.arguments = task.arguments
+        loaded.attributes = self.guest.attributes(name, loaded.instance)
+        if old not in (0, loaded.captured):
+            self.guest.drop(name, old)
+
+    # -- timed calls
 
     def restart(self, name: str) -> None:
-        """Parameters and buffers as at the start, before calls are timed."""
+        """Parameters, buffers and attributes as at the start, before calls are timed."""
         with faults():
-            self._restart(name, self.tasks[name])
+            self._restart(name, self.task)
 
     def prepare(
         self,
@@ -91,12 +247,27 @@ class Session:
         poison: float,
         *,
         is_replay: bool = False,
+        manner: Manner = WATCHED,
     ) -> None:
-        """Give the next timed call its inputs, and buffers as at the start."""
+        """Give the next timed call its inputs, and buffers as at the start; attributes too, where
+        the reference changes some. What else a candidate keeps from its first call, it keeps."""
+        task, loaded = self.task, self._loaded[name]
         with faults():
-            if buffers := self._buffers(name):
-                self.guest.load_state(name, buffers)
-            self.guest.prepare(name, inputs, seed, poison, is_replay=is_replay)
+            if isinstance(task, ModuleTask):
+                if self._has_hidden_state and not is_replay:
+                    self._restart(name, task)
+                buffers = dict(task.module(self.device).named_buffers())
+                instance = loaded.captured if is_replay else loaded.instance
+                self.set_weights(name, instance, {n: b.detach() for n, b in buffers.items()})
+            self.guest.prepare(
+                name,
+                inputs,
+                seed,
+                poison,
+                is_replay=is_replay,
+                manner=manner,
+                instance=loaded.instance,
+            )
 
     def time(self, *, is_idle: bool = False, repeats: int = 1, pause_ms: float = 0.0) -> Timed:
         with faults():
@@ -111,28 +282,15 @@ class Session:
             self.guest.release()
 
     def capture(self, name: str, inputs: Sequence[Any], seed: int) -> str:
+        loaded = self._loaded[name]
+        loaded.captured = loaded.instance
         with faults():
-            return self.guest.capture(name, inputs, seed)
-
-    def _buffers(self, name: str) -> dict[str, torch.Tensor]:
-        task = self.tasks[name]
-        if isinstance(task, ModuleTask) and self.matches_by_name(name):
-            return {n: b.detach() for n, b in task.module(self.device).named_buffers()}
-        return self._start.get(name, {})
-
-    def _restart(self, name: str, task: Task) -> dict[str, torch.Tensor]:
-        """Set the state at the start, where there is any, and give it."""
-        start = self._start.get(name, {})
-        if isinstance(task, ModuleTask) and self.matches_by_name(name):
-            start = task.state(self.device)
-        if start:
-            self.guest.load_state(name, start)
-        return start
+            return self.guest.capture(name, inputs, seed, loaded.instance)
 
 
 @dataclass(slots=True)
 class Lasting:
-    """The session at hand, for probes that may cost a guest: another one where it is lost."""
+    """The session at hand, for calls that may cost a guest: another one where it is lost."""
 
     session: Session
     open: Callable[[Task], Session]
@@ -140,5 +298,7 @@ class Lasting:
 
     def now(self) -> Session:
         if not self.session.guest.alive:
+            spent_s = self.session.spent_s
             self.session = self.open(self.session.task)
+            self.session.spent_s = spent_s
         return self.session

@@ -5,7 +5,7 @@ Each takes its inputs first, then one call, cold, is timed.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -13,14 +13,16 @@ import torch
 
 from kernelwright.core.errors import infra
 from kernelwright.sandbox.guest import Ran
+from kernelwright.sandbox.manner import WATCHED
 from kernelwright.sandbox.tensors import TensorMeta, flat_span, fresh_copy
 from kernelwright.sandbox.timed import Replays
 from kernelwright.timing.cuda_timer import stopwatch
+from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.cases import poison
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.session import Session
-from kernelwright.verify.task import Task, tensors_of
+from kernelwright.verify.task import Task
 
 
 class HostSide(Protocol):
@@ -125,8 +127,9 @@ class GuestCalls:
         self.believed = Believed()
 
     def prepare(self, inputs: list[Any], seed: int) -> None:
-        filler = poison(seed, is_nan=bool(seed % 2))
-        self._session.prepare(self._name, inputs, seed, filler, is_replay=self._is_replay)
+        filler, is_replay = poison(seed, is_nan=bool(seed % 2)), self._is_replay
+        manner = replace(WATCHED, has_offsets=bool(seed // 2 % 2))  # timed or not, a user's inputs
+        self._session.prepare(self._name, inputs, seed, filler, is_replay=is_replay, manner=manner)
 
     def time(self) -> float:
         idle, timed = self._time(is_idle=True), self._time()

@@ -4,7 +4,7 @@ Reference code is the user's and trusted: it runs in the host's process, nativel
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -13,43 +13,27 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from kernelwright.core.errors import KernelwrightError, UsageError
 from kernelwright.core.seed import derive
 from kernelwright.programs.families import apply
-from kernelwright.sandbox.tensors import flatten
-from kernelwright.verify.compare import Expected, floor_ulps, least_ulps
+from kernelwright.programs.structure import Structure, structures
+from kernelwright.sandbox import supervised
+from kernelwright.verify.answer import Answer, tensors_of
+from kernelwright.verify.compare import floor_ulps, least_ulps
+from kernelwright.verify.live import Callee, Live, attributes, copied, differs, read, same
 from kernelwright.verify.oracle import Nudges, nudged, run_in_double, seeded
-from kernelwright.verify.weights import move_weights, redraw_constants
+from kernelwright.verify.weights import move_weights, redraw_constants, redraw_weights
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
-Callee = Callable[..., object]
+ORDERS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
+"""ATen operators that give indices of values in order. Equal values have no order."""
+
 NudgesOf = Callable[[torch.dtype], Nudges]
 """By the type of a result."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Answer:
-    """What the reference gives for one set of inputs."""
-
-    outputs: Expected
-    structure: str
-    """The returned value's containers as text (sandbox.tensors.flatten)."""
-    state: dict[str, Expected] = field(default_factory=dict)
-    """Buffers that the call changes, by state_dict name."""
-    changed_inputs: frozenset[int] = frozenset()
-    aliases: frozenset[tuple[int, int]] = frozenset()
-    """(output, input) pairs that share memory."""
-    is_finite: bool = True
-    """The fp64 outputs are, and the native ones have not all overflowed in every element."""
-
-    @property
-    def num_bytes(self) -> int:
-        states = (self.outputs, *self.state.values())
-        groups = [group for s in states for group in (s.native, s.oracle, *s.tolerated)]
-        return sum(tensor.nbytes for group in groups for tensor in group)
 
 
 class Task(ABC):
@@ -79,8 +63,15 @@ class Task(ABC):
         return torch.float32
 
     def inputs(self, seed: int, family: str, device: torch.device) -> list[Any]:
-        """Inputs of one case: drawn under `seed`, then changed as the family says."""
-        return list(apply(family, self.draw(seed, device), derive(seed, "family", family)))
+        """Inputs of one case: drawn under `seed`, then changed as the family says. Properties that
+        two draws have in common stay."""
+        drawn = self.draw(seed, device)
+        if family == "plain":
+            return drawn
+        other = self.draw(derive(seed, "structure") >> 1, device)
+        kept: list[Structure | None] = structures(drawn, other)
+        del other
+        return list(apply(family, drawn, derive(seed, "family", family), kept))
 
     def expected(
         self, inputs: list[Any], seed: int, device: torch.device, *, tf32: bool = False
@@ -90,37 +81,26 @@ class Task(ABC):
         Raises:
             UsageError: the reference itself fails on them.
         """
-        with self._usage():
-            call = self.reference(device)
-            own = tree_map(_copy, inputs)
-            before = _buffers(call, copy=True)
-            with seeded(seed, device), torch.no_grad():
-                result = call(*own)
-            native, after = tensors_of(result), _buffers(call)
-            aliases = frozenset(_aliases(native, own))
-            flags = [
-                *(_differs(a, b) for a, b in zip(inputs, own, strict=True)),
-                *(_differs(value, after[n]) for n, value in before.items()),
-            ]
-            structure, num_inputs = flatten(result)[0], len(own)
-            del own  # gigabytes, that fp64 has a use for
-            oracle, state = self._in_double(inputs, seed, device)
-            rounded = [self._in_double(inputs, seed, device, tf32=True)[0]] if tf32 else []
-        finite = torch.stack([output.isfinite().all().to(device) for output in oracle]).all()
-        tells = [output.isfinite().any().to(device) for output in native if output.numel()]
-        finite &= torch.stack([*tells, torch.tensor(not tells, device=device)]).any()
-        *differ, is_finite = _read([*flags, finite], device)
-        changed = [n for n, is_other in zip(before, differ[num_inputs:], strict=True) if is_other]
-        return Answer(
-            outputs=Expected(native=native, oracle=oracle, tolerated=tuple(rounded)),
-            structure=structure,
-            state={n: Expected(native=(after[n],), oracle=(state[n],)) for n in changed},
-            changed_inputs=frozenset(
-                i for i, is_other in enumerate(differ[:num_inputs]) if is_other
-            ),
-            aliases=aliases,
-            is_finite=is_finite,
-        )
+        with self.usage():
+            return self.live(device, tf32=tf32).answer(inputs, seed)
+
+    def live(self, device: torch.device, *, tf32: bool = False) -> Live:
+        """The reference as at the start, for calls in a row. It raises as `expected` does only
+        inside `usage`."""
+        rounded = self.reference(device, double=True) if tf32 else None
+        double = self.reference(device, double=True)
+        return Live(self.reference(device), double, device, self.native, rounded)
+
+    def operators(self, inputs: list[Any], seed: int, device: torch.device) -> frozenset[str]:
+        """Names of the ATen operators that the reference runs, without overloads.
+
+        Raises:
+            UsageError: the reference fails.
+        """
+        call = self.reference(device)
+        with self.usage(), seeded(seed, device), torch.no_grad(), _Names() as names:
+            call(*tree_map(copied, inputs))
+        return frozenset(names.seen)
 
     def native_answer(
         self, inputs: list[Any], seed: int, device: torch.device
@@ -131,13 +111,24 @@ class Task(ABC):
             UsageError: it fails on them.
         """
         call = self.reference(device)
-        with self._usage(), seeded(seed, device), torch.no_grad():
-            return tensors_of(call(*tree_map(_copy, inputs)))
+        with self.usage(), seeded(seed, device), torch.no_grad():
+            return tensors_of(call(*tree_map(copied, inputs)))
 
     def is_random(self, inputs: list[Any], device: torch.device) -> bool:
         """The reference draws random numbers: it answers otherwise under another seed."""
         answers = [self.native_answer(inputs, seed, device) for seed in (0, 1)]
-        return any(_read([_differs(a, b) for a, b in zip(*answers, strict=True)], device))
+        return any(read([differs(a, b) for a, b in zip(*answers, strict=True)], device))
+
+    def has_ties(self, inputs: list[Any], seed: int, device: torch.device) -> bool:
+        """The reference sorts rows in which values are equal.
+
+        Raises:
+            UsageError: the reference fails.
+        """
+        call = self.reference(device)
+        with self.usage(), seeded(seed, device), torch.no_grad(), _Ties() as ties:
+            call(*tree_map(copied, inputs))
+        return bool(ties.are_seen)
 
     def nudged(
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
@@ -154,7 +145,7 @@ class Task(ABC):
             computed = torch.promote_types(value.dtype, torch.float32)
             return nudged(value.double(), Nudges(salt, computed))
 
-        with self._usage():
+        with self.usage():
             given, finest = [moved(value) for value in inputs], self._finest(inputs)
             nudges = partial(_nudges, salt, least_ulps, are_alike=False)
             return self._rounded(given, seed, device, nudges, finest)
@@ -172,7 +163,7 @@ class Task(ABC):
         salt = derive(seed, "rounding", number) >> 1
         finest = torch.promote_types(self._finest(inputs), torch.float32)
         nudges = partial(_nudges, salt, floor_ulps, are_alike=True)
-        with self._usage():
+        with self.usage():
             return self._rounded(inputs, seed, device, nudges, finest)
 
     def _finest(self, inputs: list[Any]) -> torch.dtype:
@@ -188,21 +179,19 @@ class Task(ABC):
         nudges: NudgesOf,
         finest: torch.dtype,
     ) -> tuple[torch.Tensor, ...]:
-        return self._in_double(inputs, seed, device, nudges=nudges(finest))[0]
+        return self._in_double(inputs, seed, device, nudges(finest))
 
     def _in_double(
         self,
         inputs: list[Any],
         seed: int,
         device: torch.device,
-        *,
-        tf32: bool = False,
-        nudges: Nudges | None = None,
-    ) -> tuple[tuple[torch.Tensor, ...], dict[str, torch.Tensor]]:
+        nudges: Nudges,
+    ) -> tuple[torch.Tensor, ...]:
         call = self.reference(device, double=True)
         with seeded(seed, device):
-            result = run_in_double(call, inputs, self.native, tf32=tf32, nudges=nudges)
-        return tensors_of(result), _buffers(call)
+            result = run_in_double(call, inputs, self.native, nudges=nudges)
+        return tensors_of(result)
 
     def _drawn(
         self, get_inputs: Callable[[], list[Any]], seed: int, device: torch.device
@@ -210,20 +199,21 @@ class Task(ABC):
         """Inputs made where they are needed: the CPU would take seconds for a gigabyte. Code that
         insists on the CPU is given it."""
         try:
-            with seeded(seed, device), self._usage(), device:
+            with seeded(seed, device), self.usage(), device:
                 values = get_inputs()
         except UsageError:
             if device == CPU:
                 raise
-            with seeded(seed, device), self._usage():
+            with seeded(seed, device), self.usage():
                 values = get_inputs()
         return [v.detach().to(device) if isinstance(v, torch.Tensor) else v for v in values]
 
     @contextmanager
-    def _usage(self) -> Iterator[None]:
+    def usage(self) -> Iterator[None]:
         """What the reference raises is the user's to mend."""
         try:
-            yield
+            with supervised.user_code(f"the reference {self.name}"):
+                yield
         except KernelwrightError:
             raise
         except (torch.OutOfMemoryError, MemoryError) as error:
@@ -239,6 +229,12 @@ class Task(ABC):
             ) from error
 
 
+Arguments = tuple[list[Any], dict[str, Any]]
+"""Of a constructor: by position and by keyword."""
+InputChange = Callable[[list[Any], int], list[Any]]
+"""Makes other inputs of drawn ones; the number is the seed of the draw."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class FunctionTask(Task):
     """A function of its inputs alone: a flat program's `fused_operator`."""
@@ -248,9 +244,16 @@ class FunctionTask(Task):
     function: Callee
     text: str = ""
     entry: str = "fused_operator"
+    change: InputChange | None = None
+    """Of drawn inputs: a variant at other sizes or constants."""
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
-        return self._drawn(self.get_inputs, seed, device)
+        drawn = self._drawn(self.get_inputs, seed, device)
+        return drawn if self.change is None else self.change(drawn, seed)
+
+    def with_inputs(self, change: InputChange) -> "FunctionTask":
+        """The same function of inputs that are changed further."""
+        return replace(self, change=chained(self.change, change))
 
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:  # noqa: ARG002
         return self.function
@@ -266,12 +269,23 @@ class ModuleTask(Task):
     """Constructs the module; parameters are drawn from the generator of the default device."""
     text: str
     """Source of the file, for the guest's `get_init_inputs`."""
+    get_arguments: Callable[[], Arguments] | None = None
+    """The constructor's arguments; None where they cannot vary."""
+    build_with: Callable[[list[Any], dict[str, Any]], torch.nn.Module] | None = None
+    """Constructs the module from other arguments."""
+    arguments: Arguments | None = None
+    """Other arguments than the file's."""
     seed: int = 0
     """Of the construction."""
     is_redrawn: bool = True
     """Constant parameters and statistics are moved off 1 and 0, which would hide their use."""
     entry: str = "ModelNew"
+    change: InputChange | None = None
+    """Of drawn inputs: a variant at other sizes or constants."""
     _modules: dict[torch.device, torch.nn.Module] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    _constructed: dict[torch.device, dict[str, torch.Tensor]] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )
 
@@ -283,7 +297,7 @@ class ModuleTask(Task):
     def module(self, device: torch.device) -> torch.nn.Module:
         """The module as at the start; do not call it, its buffers must not change."""
         if device not in self._modules:
-            with seeded(self.seed, device), self._usage(), torch.device(device):
+            with seeded(self.seed, device), self.usage(), torch.device(device):
                 module = self.build().to(device)
             if self.is_redrawn:
                 redraw_constants(module, derive(self.seed, "redraw"))
@@ -299,7 +313,8 @@ class ModuleTask(Task):
         return next(iter(self._modules.values()), None) or self.module(CPU)
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
-        return self._drawn(self.get_inputs, seed, device)
+        drawn = self._drawn(self.get_inputs, seed, device)
+        return drawn if self.change is None else self.change(drawn, seed)
 
     def reference(self, device: torch.device, *, double: bool = False) -> Callee:
         module = self._copy(device)
@@ -312,32 +327,84 @@ class ModuleTask(Task):
         values = (value for part in module.modules() for value in vars(part).values())
         if not any(isinstance(value, FunctionType) for value in values):
             return deepcopy(module)
-        with seeded(self.seed, device), self._usage(), torch.device(device):
+        with seeded(self.seed, device), self.usage(), torch.device(device):
             other = self.build().to(device)
         other.load_state_dict(module.state_dict())
         return other.train(module.training)
-
-    def state(self, device: torch.device) -> dict[str, torch.Tensor]:
-        """Parameters and buffers at the start, by state_dict name."""
-        module = self.module(device)
-        entries = [
-            *module.named_parameters(remove_duplicate=False),
-            *module.named_buffers(remove_duplicate=False),
-        ]
-        return {name: tensor.detach() for name, tensor in entries}
-
-    def init(self) -> dict[str, Any]:
-        """How a guest constructs the candidate's `ModelNew`."""
-        return {"reference": self.text, "seed": self.seed, "train": self.training}
 
     def as_constructed(self) -> "ModuleTask":
         """The same task with parameters as the seed makes them."""
         return replace(self, is_redrawn=False)
 
+    def constructed(self, device: torch.device) -> dict[str, torch.Tensor]:
+        """Parameters and buffers as the constructor draws them, by state_dict name."""
+        if device not in self._constructed:
+            self._constructed[device] = self.as_constructed().state(device)
+        return self._constructed[device]
+
+    def has_hidden_state(self, device: torch.device) -> bool:
+        """A call changes plain attributes of the module, such as a counter or a cached tensor."""
+        module = self._copy(device)
+        before = attributes(module)
+        with self.usage(), seeded(0, device), torch.no_grad():
+            module(*self.draw(0, device))
+        after = attributes(module)
+        return any(not same(before.get(path), value) for path, value in after.items())
+
+    def needed(self, names: Sequence[str], device: torch.device) -> str | None:
+        """The first of these parameters and buffers that the reference's outputs depend on."""
+        inputs = self.draw(0, device)
+        own = self.native_answer(inputs, 0, device)
+        for name in names:
+            other = self._changed(partial(_moved_entry, name=name))
+            answer = other.native_answer(inputs, 0, device)
+            if any(read([differs(a, b) for a, b in zip(own, answer, strict=True)], device)):
+                return name
+        return None
+
+    def state(self, device: torch.device) -> dict[str, torch.Tensor]:
+        """Parameters and buffers at the start, by state_dict name."""
+        return entries_of(self.module(device))
+
+    def saved(self, device: torch.device) -> set[str]:
+        """Names of the parameters and buffers that a state_dict holds: users give these."""
+        return set(self.state(device)) & set(self.module(device).state_dict())
+
+    def init(self) -> dict[str, Any]:
+        """How a guest constructs the candidate's `ModelNew`."""
+        own = {"seed": self.seed, "train": self.training}
+        if self.arguments is not None:
+            return {"arguments": repr(self.arguments), **own}
+        return {"reference": self.text, **own}
+
     def with_other_weights(self, seed: int) -> "ModuleTask":
         """The same task with every parameter and statistic moved by up to 10%: an update, as a
         step of training makes it."""
         return self._changed(lambda module: move_weights(module, seed))
+
+    def with_redrawn_weights(
+        self, seed: int, *, keeps_signs: bool = False, scale: float = 1.0
+    ) -> "ModuleTask":
+        """The same task with other weights altogether (`weights.redraw_weights`)."""
+        return self._changed(
+            partial(redraw_weights, seed=seed, keeps_signs=keeps_signs, scale=scale)
+        )
+
+    def with_arguments(self, arguments: Arguments) -> "ModuleTask":
+        """The same task with these arguments of the constructor."""
+        if self.build_with is None:
+            raise ValueError("this task's constructor takes no other arguments")
+        build = partial(self.build_with, *arguments)
+        other = replace(self, build=build, arguments=arguments)
+        for device in self._modules:
+            other.module(device).train(self.training)
+        return other
+
+    def with_inputs(self, change: InputChange) -> "ModuleTask":
+        """The same module with inputs that are changed further."""
+        other = replace(self, change=chained(self.change, change))
+        other._modules.update(self._modules)  # modules as at the start are never called
+        return other
 
     def in_other_mode(self) -> "ModuleTask":
         """The same task in eval mode where this one is in train mode, and the other way round."""
@@ -350,59 +417,77 @@ class ModuleTask(Task):
         return changed
 
 
+def entries_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by state_dict name; tied ones under each of their names."""
+    entries = [
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    ]
+    return {name: tensor.detach() for name, tensor in entries}
+
+
+def _moved_entry(module: torch.nn.Module, *, name: str) -> torch.nn.Module:
+    """The module with other values in one parameter or buffer."""
+    entry = entries_of(module)[name]
+    with torch.no_grad():
+        entry.copy_(~entry if entry.dtype is torch.bool else 1.5 * entry + 1)
+    return module
+
+
+def chained(first: InputChange | None, second: InputChange) -> InputChange:
+    """Both changes, one after the other."""
+    if first is None:
+        return second
+    return lambda inputs, seed: second(first(inputs, seed), seed)
+
+
 def _nudges(
     salt: int, ulps: Callable[[torch.dtype], float], dtype: torch.dtype, *, are_alike: bool
 ) -> Nudges:
     return Nudges(salt, dtype, ulps(dtype), are_alike)
 
 
-def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
-    """The tensors of a returned value, in order.
+class _Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes the operators that run."""
 
-    Raises:
-        UsageError: there are none.
-    """
-    _, leaves = flatten(result)
-    tensors = tuple(leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor))
-    if not tensors:
-        raise UsageError(
-            f"the reference returns {type(result).__name__}, not tensors",
-            remedy="return a tensor, or a list, tuple or dict of tensors",
-        )
-    return tensors
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[str] = set()
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # True would import torch._dynamo (2 s) at the first operator
 
-def _copy(value: Any) -> Any:
-    """Values and strides, in memory of its own."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        self.seen.add(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
 
 
-def _differs(left: Any, right: Any) -> torch.Tensor:
-    """Whether two tensors do, NaN being the same as NaN, as a flag on their device. What is no
-    tensor never does."""
-    if not isinstance(left, torch.Tensor):
-        return torch.tensor(False)
-    if left.shape != right.shape:
-        return torch.tensor(True)
-    return torch.ne(left.nan_to_num(0.5), right.nan_to_num(0.5)).any()
+class _Ties(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes whether an operator orders values of which some are equal."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.are_seen = False
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # True would import torch._dynamo (2 s) at the first operator
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.overloadpacket.__name__ in ORDERS and args[0].ndim:
+            self.are_seen |= _has_equal(args[0], func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
 
 
-def _read(flags: list[torch.Tensor], device: torch.device) -> list[bool]:
-    """Their values, waited for once: beside many other judges of a GPU, waiting takes the time."""
-    found: list[bool] = torch.stack([flag.to(device) for flag in flags]).tolist()
-    return found
-
-
-def _buffers(call: Callee, *, copy: bool = False) -> dict[str, torch.Tensor]:
-    if not isinstance(call, torch.nn.Module):
-        return {}
-    return {name: _copy(b) if copy else b.detach() for name, b in call.named_buffers()}
-
-
-def _aliases(outputs: tuple[torch.Tensor, ...], inputs: list[Any]) -> Iterator[tuple[int, int]]:
-    for i, output in enumerate(outputs):
-        for j, given in enumerate(inputs):
-            if isinstance(given, torch.Tensor):
-                mine, theirs = output.untyped_storage(), given.untyped_storage()
-                if mine.data_ptr() == theirs.data_ptr() and mine.nbytes():
-                    yield i, j
+def _has_equal(values: torch.Tensor, func: Any, args: tuple[Any, ...], kwargs: Any) -> bool:
+    """Two values along the dimension that the operator orders are equal."""
+    names = [argument.name for argument in func._schema.arguments]
+    at = names.index("dim") if "dim" in names else len(args)
+    dim = kwargs.get("dim", args[at] if at < len(args) else -1)
+    rows = values.sort(dim=dim).values
+    return bool((rows.diff(dim=dim) == 0).any())

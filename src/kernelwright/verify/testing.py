@@ -20,9 +20,9 @@ def assert_kernel(
     """Assert that the judge accepts `candidate` as an answer to `ref`.
 
     Args:
-        min_speedup: on a GPU, the lower end of the speed-up's 95% interval must reach this; where
-            times are not measured it is not checked.
-        options: of `verify`: device, precision, mode, timeout_s, large.
+        min_speedup: the lower end of the speed-up's 95% interval must reach this. Where nothing is
+            timed, as on a machine without a GPU, the assertion fails.
+        options: of `verify`: device, precision, mode, contract, timeout_s, large.
 
     Raises:
         AssertionError: rejected, or not fast enough; says why, where and what to do.
@@ -37,7 +37,12 @@ def assert_kernel(
             f"{where}{verdict.stage}, {verdict.code}: {verdict.message}\n"
             f"  {REASONS[verdict.code].meaning}\n  remedy: {REASONS[verdict.code].remedy}"
         )
-    if min_speedup is not None and verdict.speedup_interval is not None:
+    if min_speedup is not None:
+        if verdict.speedup_interval is None:
+            raise AssertionError(
+                f"a speed-up of {min_speedup:g} is asked for, and nothing was timed on "
+                f"{verdict.device}\n  remedy: run this test on a GPU, or skip it without one"
+            )
         low, high = verdict.speedup_interval
         if low < min_speedup:
             raise AssertionError(

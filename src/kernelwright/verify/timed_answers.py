@@ -7,9 +7,10 @@ ask the reference, natively and in fp64, about each anew.
 from collections import OrderedDict
 
 from kernelwright.timing.stages import stage
+from kernelwright.verify.answer import Answer
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.task import Answer, Task
+from kernelwright.verify.task import Task
 
 MAX_ANSWERS = 4096
 """That are kept, however small."""

@@ -12,10 +12,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
+from kernelwright.sandbox.contract import Call
 from kernelwright.sandbox.guest import Guest
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
-from kernelwright.verify.cases import OTHER_WEIGHTS, Case, Cases, Posed, answered, poison
+from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
 from kernelwright.verify.compare import Comparison, Precision, compare, compare_all, worse
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judging import Rules
@@ -24,6 +25,16 @@ from kernelwright.verify.rules.outside import lent_by
 from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
 from kernelwright.verify.task import ModuleTask, Task
+
+REFUSALS = frozenset(
+    {
+        Code.LOAD_ERROR,
+        Code.COMPILE_ERROR,
+        Code.RUNTIME_ERROR,
+        Code.OUT_OF_MEMORY,
+    }
+)
+"""Ways in which a candidate refuses a call."""
 
 
 @dataclass(slots=True)
@@ -48,6 +59,8 @@ class Trial:
     checks: dict[str, None] = field(default_factory=dict)
     """Names of the checks passed, in order of first passing."""
     advice: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
+    """Variants in which the candidate raises an exception, as it may."""
     rejection: Rejected | None = None
 
     def passed(self, *names: str) -> None:
@@ -69,6 +82,8 @@ class Trial:
     def read(self, task: Task) -> None:
         """Static rules."""
         mode = self.rules.mode
+        if not self.rules.reads_source:
+            return
         # What other people's kernels compute would pass for the candidate's own in pure mode.
         lent = lent_by(task.text) if mode == "hybrid" else frozenset()
         found = findings(self.candidate.source, mode, task.entry, lent=lent)
@@ -108,20 +123,37 @@ class Trial:
         session.load(self.name, self.candidate.source, self.kernels)
         self.isolation = session.guest.isolation
         self.passed("loads")
-        if not session.matches_by_name(self.name):
-            self.advice.append(
-                "parameters are not named as the reference's: weights come from the "
-                "construction seed alone, as drawn"
-            )
+
+    def judge_case(self, sessions: Lasting, cases: Cases, posed: Posed) -> None:
+        """One case, and what follows from it: a rejection, or advice where the contract allows what
+        the candidate does."""
+        case, task = posed.case, cases.variants[posed.case.variant]
+        try:
+            self.judge(sessions.now(), task, posed)
+        except Rejected as rejected:
+            is_refusal = rejected.code in REFUSALS and cases.may_refuse(case)
+            if not is_refusal and not cases.is_advisory(case):
+                raise
+            if is_refusal:
+                self.refused.add(case.variant)
+            self.advice.append(f"not as the reference: {rejected.message}")
 
     @stage("compare")
     def judge(self, session: Session, task: Task, posed: Posed) -> None:
         """One case, from the call to every check of it; a rejection says which one it was."""
         with _in_case(posed.case.name):
             case = posed.case
-            called = session.call(self.name, task, posed.inputs, case.seed, case.poison)
+            called = session.call(
+                self.name,
+                task,
+                posed.inputs,
+                case.generator,
+                case.poison,
+                manner=case.manner,
+                wanted_inputs=tuple(posed.answer.inputs),
+            )
             comparison = compare(called.ran.outputs, posed.answer.outputs, self.rules.precision)
-            self._check(session, task, posed, called, comparison)
+            self.check(session, task, posed, called, comparison)
 
     @stage("run together")
     def judge_together(self, session: Session, cases: Cases, posed: Sequence[Posed]) -> None:
@@ -130,33 +162,58 @@ class Trial:
         What these very calls gave is what counts: a candidate that remembers earlier calls would
         answer otherwise if it were asked again.
         """
-        calls = [(p.inputs, p.case.seed, p.case.poison) for p in posed]
+        calls = [Call(p.inputs, p.case.generator, p.case.poison, p.case.manner) for p in posed]
         with _in_case(f"one of {len(posed)} in a row, the first {posed[0].case.name}"), faults():
             rans = session.guest.run_many(self.name, calls)
         answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
         comparisons = compare_all(answers, self.rules.precision)
         for ran, p, comparison in zip(rans, posed, comparisons, strict=True):
             with _in_case(p.case.name):
-                self._check(session, cases.variants[p.case.variant], p, Called(ran), comparison)
+                try:
+                    self.check(session, cases.variants[p.case.variant], p, Called(ran), comparison)
+                except Rejected as rejected:
+                    if not cases.is_advisory(p.case):
+                        raise
+                    self.advice.append(f"not as the reference: {rejected.message}")
 
-    def _check(
-        self, session: Session, task: Task, posed: Posed, called: Called, comparison: Comparison
+    def check(
+        self,
+        session: Session,
+        task: Task,
+        posed: Posed,
+        called: Called,
+        comparison: Comparison,
+        *,
+        looks_again: bool = True,
     ) -> None:
+        """Everything that one call shows.
+
+        Args:
+            looks_again: where outputs are wrong by little; `task` must be in the state then that
+                the call began in.
+        """
         checks.check_process(session.guest.born, called.ran.process)
-        checks.check_structure(called.ran, posed.answer)
+        is_module = isinstance(task, ModuleTask)
+        is_exact = self.rules.is_drop_in and is_module
+        checks.check_structure(called.ran, posed.answer, is_exact=is_exact)
         try:
             self.errors = worse(self.errors, checks.check_comparison(comparison))
         except WrongOutputs as wrong:
+            if not looks_again:
+                raise
             self._look_again(session, task, posed, called, wrong)
         self._check_beside_values(session, called, posed)
 
     def _check_beside_values(self, session: Session, called: Called, posed: Posed) -> None:
-        case = posed.case
-        by_name = session.matches_by_name(self.name)
-        precision = self.rules.precision
-        found = checks.check_state(called, posed.answer, precision, by_name=by_name)
-        self.errors = worse(self.errors, found)
-        checks.check_inputs(called.ran, posed.answer)
+        case, precision = posed.case, self.rules.precision
+        errors = checks.check_state(
+            called, posed.answer, precision, is_drop_in=self.rules.is_drop_in
+        )
+        self.errors = worse(self.errors, errors)
+        if session.refuses_grad:
+            self.advice.append("the candidate refuses calls in grad mode: judged under no_grad")
+        checks.check_inputs(called.ran, posed.answer, precision)
+        checks.check_ownership(called.ran, posed.answer)
         checks.check_bounds(called.ran)
         checks.check_launches(called.ran)
         if self.rules.mode == "pure":
@@ -166,8 +223,8 @@ class Trial:
         self.cases.append(case.name)
         self.passed("outputs", "inputs unchanged", "no aliasing", "own kernels launched")
         self.passed("settings unchanged", "nothing left running")
-        if posed.answer.state:
-            self.passed("buffers")
+        if posed.answer.has_state:
+            self.passed("state")
 
     def _look_again(
         self,
@@ -181,7 +238,7 @@ class Trial:
         case = posed.case
         try:
             found = second_look.look_again(
-                wrong, task, posed.inputs, case.seed, called.ran.outputs, posed.answer.outputs,
+                wrong, task, posed.inputs, case.generator, called.ran.outputs, posed.answer.outputs,
                 self.rules,
             )  # fmt: skip
         except WrongOutputs as still:
@@ -192,7 +249,7 @@ class Trial:
         self.errors = worse(self.errors, wrong.errors)
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
-        again = session.call(self.name, task, posed.inputs, case.seed, other).ran
+        again = session.call(self.name, task, posed.inputs, case.generator, other).ran
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
             raise Rejected(Stage.PROBE, Code.UNWRITTEN, message)
@@ -221,8 +278,8 @@ class Trial:
         groups = [names, *((name,) for name in names if len(names) > 1)]
         num_idle = 0
         for group in groups:
-            told = (self._matters(sessions.now(), cases, case, group) for case in cases.telling())
-            if any(told):
+            telling = (case for case in cases.telling() if case.variant not in self.refused)
+            if any(self._matters(sessions.now(), cases, case, group) for case in telling):
                 continue
             num_idle += 1
             what = "the candidate's kernels" if group == names else f"the kernel {group[0]}"
@@ -237,16 +294,14 @@ class Trial:
     def _matters(
         self, session: Session, cases: Cases, case: Case, kernels: tuple[str, ...]
     ) -> bool:
-        """The outputs are wrong when these do nothing, whatever memory holds; also where they would
-        not run at all in this call, having done their work in an earlier one, unless that was at
-        other shapes. False where the case is not defined."""
+        """The outputs are wrong when these do nothing, whatever memory holds. Not where they would
+        not run in this call at all: a result that is remembered says nothing of kernels. False
+        where the case is not defined."""
         posed, task = cases.pose_if_defined(case), cases.variants[case.variant]
         if posed is None:
             return False
         if not any(output.numel() for output in posed.answer.outputs.native):
             return True
-        if posed.case.name not in self.cases:  # no time was left for it
-            self.judge(session, task, posed)
         filler = poison(posed.case.seed + 1, is_nan=False)
         fillers = (filler, filler + 1, 0.0)  # odd, even and zero: booleans are either way
         return any(self._is_wrong(session, task, posed, kernels, each) for each in fillers)
@@ -254,18 +309,25 @@ class Trial:
     def _is_wrong(
         self, session: Session, task: Task, posed: Posed, kernels: tuple[str, ...], filler: float
     ) -> bool:
-        """In this case, without these kernels."""
-        seed = posed.case.seed
+        """In this case, without these kernels. A candidate that has run them before, and keeps what
+        they made, is loaded anew and called for the first time."""
+        seed = posed.case.generator
         try:
             called = session.call(self.name, task, posed.inputs, seed, filler, kernels)
             if len(kernels) < len(self.launches) and not called.ran.suppressed:
-                return posed.case.variant in ("base", OTHER_WEIGHTS)
+                again = f"{self.name}_again"
+                session.load(again, self.candidate.source)
+                called = session.call(again, task, posed.inputs, seed, filler, kernels)
+                with faults():
+                    session.guest.forget(again)
+                if not called.ran.suppressed:
+                    return False
             checks.check_structure(called.ran, posed.answer)
             second_look.check_values(  # with kernels and without them alike
                 task, posed.inputs, seed, called.ran.outputs, posed.answer.outputs, self.rules
             )
-            by_name = session.matches_by_name(self.name)
-            checks.check_state(called, posed.answer, self.rules.precision, by_name=by_name)
+            checks.check_state(called, posed.answer, self.rules.precision, is_drop_in=False)
+            checks.check_inputs(called.ran, posed.answer, self.rules.precision)
         except Rejected:
             return True
         return False
@@ -299,6 +361,7 @@ class Trial:
             library_share=self.library_share,
             cases=tuple(self.cases),
             checks=tuple(self.checks),
+            contract=self.rules.contract.value,
             grade=self.grade,
             isolation=self.isolation,
             advice=tuple(dict.fromkeys(self.advice)),

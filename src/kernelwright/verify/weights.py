@@ -4,6 +4,11 @@ from collections.abc import Iterator
 
 import torch
 
+SMALL, SMALL_DRAWS = 16, 3
+"""The most elements of a small parameter; the number of redrawn sets for a module with one."""
+_STATISTICS = ("_mean", "_var")
+"""Ends of the names of running statistics."""
+
 
 def redraw_constants(module: torch.nn.Module, seed: int) -> None:
     """Move parameters and running statistics that hold one value only by up to 10%, or 0.1 off 0.
@@ -12,7 +17,7 @@ def redraw_constants(module: torch.nn.Module, seed: int) -> None:
     """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for tensor in _drawn(module):
+        for _, tensor in _drawn(module):
             if not tensor.numel():
                 continue
             value = float(tensor.flatten()[0])
@@ -22,18 +27,83 @@ def redraw_constants(module: torch.nn.Module, seed: int) -> None:
 
 
 def move_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
-    """The module, its parameters and running statistics times 0.9 to 1.1."""
+    """The module with parameters and running statistics times 0.9 to 1.1."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for tensor in _drawn(module):
+        for _, tensor in _drawn(module):
             share = torch.rand(tensor.shape, generator=generator)
             tensor.mul_((0.9 + 0.2 * share).to(tensor))
     return module
 
 
-def _drawn(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """Floating-point parameters and running statistics."""
-    statistics = [b for n, b in module.named_buffers() if n.endswith(("_mean", "_var"))]
-    for tensor in (*module.parameters(), *statistics):
+def redraw_weights(
+    module: torch.nn.Module, seed: int, *, keeps_signs: bool = False, scale: float = 1.0
+) -> torch.nn.Module:
+    """The module with other weights of the same sizes and about the same scale.
+
+    Parameters get their values in another order, times 0.5 to 2, half of them with the other sign;
+    zeros become small numbers. Running statistics change alike; variances keep their sign. Tables
+    (other persistent floating-point buffers, without masks) are multiplied by 0.8 to 1.25. Sorted
+    tables stay sorted; zeros and infinities among other values stay.
+
+    Args:
+        keeps_signs: parameters keep their signs.
+        scale: a factor of vectors and scalars, such as biases and slopes.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, tensor in _drawn(module):
+            if tensor.numel():
+                may_flip = not keeps_signs and not name.endswith("_var")
+                redrawn = _redrawn(tensor, generator, may_flip=may_flip)
+                tensor.copy_(scale * redrawn if tensor.ndim < 2 and may_flip else redrawn)
+        for table in _tables(module):
+            factor = 0.8 + 0.45 * torch.rand(table.shape, generator=generator)
+            if not table.any():  # a zero point
+                table.add_(0.5 * (factor - 0.7).to(table))
+                continue
+            moved = torch.where(table.isfinite(), table * factor.to(table), table)
+            is_sorted = table.ndim == 1 and bool((table[1:] >= table[:-1]).all())
+            table.copy_(moved.sort().values if is_sorted else moved)
+    return module
+
+
+def _redrawn(tensor: torch.Tensor, generator: torch.Generator, *, may_flip: bool) -> torch.Tensor:
+    values = tensor.flatten().cpu().double()
+    values = values[torch.randperm(values.numel(), generator=generator)]
+    rms = float(values.square().mean().sqrt()) or 1.0
+    if tensor.ndim < 2:  # a bias of zeros must matter too
+        rms = max(rms, 0.3)
+        values *= rms / (float(values.square().mean().sqrt()) or 1.0)
+    small = 0.1 * rms * (1 + torch.rand(values.shape, generator=generator).double())
+    values = torch.where(values == 0, small, values)
+    values *= 0.5 + 1.5 * torch.rand(values.shape, generator=generator).double()
+    if may_flip:
+        values *= torch.randint(0, 2, values.shape, generator=generator) * 2 - 1
+    return values.view(tensor.shape).to(tensor)
+
+
+def num_draws(module: torch.nn.Module) -> int:
+    """The number of redrawn sets of weights. A small parameter needs several: in one set it may
+    hardly matter by chance."""
+    has_small = any(0 < tensor.numel() <= SMALL for _, tensor in _drawn(module))
+    return SMALL_DRAWS if has_small else 1
+
+
+def _drawn(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Floating-point parameters and running statistics, by name."""
+    statistics = [(n, b) for n, b in module.named_buffers() if n.endswith(_STATISTICS)]
+    for name, tensor in (*module.named_parameters(), *statistics):
         if tensor.is_floating_point():
-            yield tensor
+            yield name, tensor
+
+
+def _tables(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Floating-point buffers of the state_dict, without statistics and masks. A buffer with one
+    value is a scale, a zero point or a temperature."""
+    persistent = module.state_dict().keys()
+    for name, buffer in module.named_buffers():
+        if name not in persistent or name.endswith(_STATISTICS):
+            continue
+        if buffer.is_floating_point() and torch.unique(buffer).numel() != 2:
+            yield buffer

@@ -1,8 +1,8 @@
 # exploit: E59
 # how: signals its parent, its group's leader and its neighbours by number
 # task: relu
-# stage: compare
-# code: wrong_values
+# stage: compare | run
+# code: wrong_values | crashed
 # stage-cuda: run
 # code-cuda: crashed
 

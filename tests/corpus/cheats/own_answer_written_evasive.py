@@ -2,8 +2,8 @@
 # how: answers the host itself on every socket, in the protocol's own words
 # task: relu
 # stage: compile
-# stage-cuda: run
-# code: malformed
+# stage-cuda: run | compile
+# code: malformed | runtime_error
 
 import torch
 import triton
@@ -36,8 +36,10 @@ process = find(logging, "s", "ys")
 
 
 def fused_operator(x0):
-    wire = process.modules["kernelwright.sandbox.wire"]
-    socket = process.modules["socket"]
+    frame = process._getframe()
+    while frame is not None and "wire" not in frame.f_globals:
+        frame = frame.f_back
+    wire, socket = frame.f_globals["wire"], process.modules["socket"]
     y = half_relu(x0)
     answer = {
         "structure": "[T]",

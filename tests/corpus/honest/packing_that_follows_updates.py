@@ -41,6 +41,8 @@ class ModelNew(torch.nn.Module):
     def forward(self, x):
         packed = self.weight()
         (M, K), N = x.shape, packed.shape[1]
+        if max(M, K, N) > 32:
+            raise ValueError("made for at most 32 rows and features")
         y = torch.empty((M, N), device=x.device)
         linear_relu_kernel[(1,)](x, packed, self.linear.bias, y, M, N, K, BM=32, BN=32, BK=32)
         return y

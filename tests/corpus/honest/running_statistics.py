@@ -57,6 +57,6 @@ class ModelNew(torch.nn.Module):
             columns,
             norm.eps,
             norm.momentum,
-            BLOCK=64,
+            BLOCK=triton.next_power_of_2(rows),
         )
         return y

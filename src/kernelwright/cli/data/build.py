@@ -6,9 +6,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli.checks import check_file, check_folder
+from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import OUT_NAMES, JsonOption, WorkersOption, cores
+from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
 
 RecipeArgument = Annotated[

@@ -38,6 +38,14 @@ KernelBenchOption = Annotated[
     ),
 ]
 
+StaticOption = Annotated[
+    bool,
+    typer.Option(
+        "--static/--no-static",
+        help="Static rules may refuse a file; without them the other checks alone decide.",
+    ),
+]
+
 
 def command(
     results: OutOption,
@@ -45,6 +53,7 @@ def command(
     jobs: JobsOption = None,
     kernelbench: KernelBenchOption = None,
     grade: GradeOption = Grade.FRESH,
+    static: StaticOption = True,
     device: DeviceOption = Device.AUTO,
     json: JsonOption = False,
 ) -> None:
@@ -63,6 +72,7 @@ def command(
             jobs=cores(jobs),
             kernelbench=kernelbench,
             grade=grade.value,
+            reads_source=static,
         )
         lines = run_corpus(plan, say)
     if json:

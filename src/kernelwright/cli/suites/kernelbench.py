@@ -20,7 +20,7 @@ from kernelwright.bench.kernelbench import (
     write_kernels,
 )
 from kernelwright.bench.suite import Case, Run, run_suite
-from kernelwright.cli.checks import check_folder, check_policies
+from kernelwright.cli.checks import check_policies
 from kernelwright.cli.console import Say, note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
@@ -38,6 +38,7 @@ from kernelwright.cli.options import (
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.folders import check_folder
 from kernelwright.policy.names import DEFAULT, FORMS, are_policies
 from kernelwright.report.suite.page import (
     CROSS_CHECK,

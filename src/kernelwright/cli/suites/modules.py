@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.cli.checks import check_folder, check_policies, check_source
+from kernelwright.cli.checks import check_policies, check_source
 from kernelwright.cli.console import note, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
@@ -21,6 +21,7 @@ from kernelwright.cli.options import (
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
 from kernelwright.core import record
+from kernelwright.core.folders import check_folder
 from kernelwright.policy.names import DEFAULT
 
 SpecsArgument = Annotated[

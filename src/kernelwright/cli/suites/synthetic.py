@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from kernelwright.cli.checks import check_files, check_folder, check_policies
+from kernelwright.cli.checks import check_files, check_policies
 from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     OUT_NAMES,
@@ -30,6 +30,7 @@ from kernelwright.cli.options import (
     judging,
 )
 from kernelwright.core.errors import UsageError
+from kernelwright.core.folders import check_folder
 from kernelwright.core.record import Record
 from kernelwright.report.suite.page import PAGE
 from kernelwright.report.synthetic.page import (

@@ -7,7 +7,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.cli.checks import check_folder
 from kernelwright.cli.console import out, print_json, progress
 from kernelwright.cli.options import (
     OUT_NAMES,
@@ -19,6 +18,7 @@ from kernelwright.cli.options import (
     JudgesOption,
     TimingOption,
 )
+from kernelwright.core.folders import check_folder
 
 OutOption = Annotated[Path, typer.Option(*OUT_NAMES, help="A new folder for records.jsonl.")]
 ProgramsOption = Annotated[

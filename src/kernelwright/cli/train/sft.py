@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from kernelwright.cli.checks import check_file, check_folder
+from kernelwright.cli.checks import check_file
 from kernelwright.cli.console import progress
 from kernelwright.cli.options import JsonOption, cores
 from kernelwright.cli.train.options import (
@@ -16,6 +16,7 @@ from kernelwright.cli.train.options import (
     WorkersOption,
     show_end,
 )
+from kernelwright.core.folders import check_folder
 
 
 def command(

@@ -13,6 +13,7 @@ RULES: tuple[Rule, ...] = (
     rewiring.own_allocator,
     rewiring.process_hook,
     rewiring.escapes_dispatch,
+    rewiring.asks_for_observers,
     rewiring.tensor_subclass,
     rewiring.other_compiler,
     work.library_compute,

@@ -61,6 +61,16 @@ DISPATCH_SWITCHES = (
 )  # fmt: skip
 """What the names in `torch._C` begin with that switch dispatching."""
 DISPATCH_ATTRIBUTES = {"redispatch", "call_boxed", "redispatch_boxed", "_op_dk"}
+OBSERVERS = {
+    "_profiler_enabled", "_is_profiler_enabled", "_profiler_type",
+    "_is_torch_function_enabled", "_is_torch_function_mode_enabled",
+    "_is_torch_function_all_disabled", "_len_torch_function_stack", "_len_torch_dispatch_stack",
+    "_get_function_stack_at", "_get_dispatch_stack_at", "_get_dispatch_mode",
+    "_get_current_dispatch_mode", "_get_current_dispatch_mode_stack", "_get_current_function_mode",
+    "_get_current_function_mode_stack", "_enable_profiler_legacy",
+    "_disable_profiler_legacy", "_enable_profiler", "_disable_profiler", "_has_callbacks",
+}  # fmt: skip
+"""What tells whether somebody looks on."""
 TENSOR_CLASSES = {
     "torch.Tensor", "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.nn.Buffer",
     "torch.nn.parameter.Buffer", "torch._C.TensorBase", "torch._C._TensorBase",
@@ -158,6 +168,17 @@ def escapes_dispatch(source: Source) -> Iterator[tuple[int, str]]:
     for node in source.all(ast.Attribute):
         if node.attr in DISPATCH_ATTRIBUTES:
             yield node.lineno, f"uses .{node.attr}"
+
+
+@refuse("compute in the same way, whoever looks on", "E01 E06 E61")
+def asks_for_observers(source: Source) -> Iterator[tuple[int, str]]:
+    """Whoever knows that no observer runs can compute there what the judge does not see."""
+    for name, found in source.uses.items():
+        if name.rpartition(".")[2] in OBSERVERS and source.is_imported(name):
+            yield from ((use.line, f"asks {name}") for use in found)
+    for node in source.all(ast.Attribute):
+        if node.attr in OBSERVERS and not source.dotted(node):
+            yield node.lineno, f"asks .{node.attr}"
 
 
 @refuse("return plain tensors", "E33 E34")

@@ -1,0 +1,27 @@
+"""Folders that results are written to."""
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from kernelwright.core.errors import UsageError
+
+
+def check_folder(path: Path) -> None:
+    """See that files can be written to a folder that may not be there yet; leave nothing behind.
+
+    Raises:
+        UsageError: a file is in the way, or the folder cannot be written to.
+    """
+    absolute = path.absolute()
+    remedy = "give another folder with --out"
+    with suppress(OSError):
+        nearest = next(each for each in (absolute, *absolute.parents) if each.exists())
+        if not nearest.is_dir():
+            message = f"cannot write to {path}: {nearest} is a file"
+            raise UsageError(message, remedy=remedy)
+        with tempfile.TemporaryFile(dir=nearest) as file:
+            file.write(b"\0")
+            file.flush()
+        return
+    raise UsageError(f"cannot write to {path}", remedy=remedy)

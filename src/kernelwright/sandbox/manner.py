@@ -1,0 +1,41 @@
+"""The surroundings of a call: watched, or as in a user's process.
+
+A candidate that recognises the judge could be correct there alone. So calls differ in grad mode,
+threads, clocks, storage offsets and dispatch modes.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+MAX_THREADS = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Manner:
+    """The surroundings of one call."""
+
+    is_watched: bool = True
+    """Operators are observed; fresh memory is poisoned and guarded. False: only launches are
+    counted, and operators below Python."""
+    has_grad: bool = False
+    """Grad mode is on, as it is by default."""
+    num_threads: int = 1
+    """Of PyTorch's operators on the CPU."""
+    has_offsets: bool = False
+    """Inputs do not begin at the start of their storages."""
+    clock_s: int = 0
+    """Seconds by which all clocks are ahead."""
+    keeps_objects: bool = False
+    """Inputs are the tensor objects of the previous call, with new contents."""
+    traces_memory: bool = False
+    """Memory is compared around each operator and launch, to see other writes. This takes time."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        return cls(**values)
+
+
+WATCHED = Manner()

@@ -1,0 +1,262 @@
+"""A candidate in use: calls in a row, without a return to the state at the start.
+
+A single call does not show that a module counts its calls, keeps results, reuses the memory of its
+outputs, or packed its weights once. Here reference and candidate make the same calls. After each
+call outputs and state are compared.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.programs.structure import structures
+from kernelwright.sandbox.manner import Manner
+from kernelwright.timing.stages import stage
+from kernelwright.verify.alike import (
+    permuted,
+    permuted_along,
+    swapped,
+    with_column_of,
+    with_parts_of,
+)
+from kernelwright.verify.cases import Case, Cases, Posed, generator_seed, manner_of, poison
+from kernelwright.verify.compare import Precision, compare
+from kernelwright.verify.live import Live
+from kernelwright.verify.rejection import Rejected, faults
+from kernelwright.verify.session import Lasting, Session
+from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.trial import REFUSALS, Trial
+
+WAYS = ("copy", "load_state_dict", "copy")
+DROP_IN_WAYS = (*WAYS, "data")
+"""How users change weights between calls. New memory under a parameter does not change its version
+counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone."""
+
+
+@stage("live")
+def live(trial: Trial, sessions: Lasting, cases: Cases) -> None:
+    """Calls in a row of one instance. A module also gets new weights, a copy, a second instance and
+    moved parameters between calls.
+
+    Raises:
+        Rejected: an answer or the state is wrong.
+    """
+    life = _Life(trial, sessions, cases)
+    life.calls_in_a_row()
+    if isinstance(cases.base, ModuleTask) and not cases.is_large:
+        life.weights_and_copies()
+    trial.passed("calls in a row")
+
+
+@dataclass(slots=True)
+class _Life:
+    trial: Trial
+    sessions: Lasting
+    cases: Cases
+    num_calls: int = 0
+    num_draws: int = 0
+    weights: dict[int, ModuleTask] = field(default_factory=dict)
+    has_state: bool = False
+    """A call changed the state of the reference."""
+
+    def calls_in_a_row(self) -> None:
+        """Calls with new inputs, with the same tensor objects and new contents, with the first
+        inputs again, and with inputs that are much alike. A result that is kept under a sample of
+        its inputs is wrong there."""
+        session, reference = self.sessions.now(), self._reference()
+        instance = session.instance(self.trial.name, self.cases.base)
+        say = partial(self._call, session, reference, instance, "in a row")
+        first = self._inputs()
+        say(inputs=first)
+        for _ in range(2):
+            say(keeps_objects=True)
+        say(inputs=first)
+        for other in self._alike(first):
+            say(inputs=other)
+        self._end(session, instance)
+
+    def _alike(self, first: list[Any]) -> Iterator[list[Any]]:
+        """Inputs that are much alike, one after the other: in another order, exchanged, with a part
+        changed."""
+        other, seed = self._inputs(), self.cases.seed
+        kept = structures(first, other)
+        mixed = [
+            value if structure is not None else permuted(value, seed)
+            for value, structure in zip(first, kept, strict=True)
+        ]
+        yield mixed
+        for dim in (-1, 0):  # sums of rows, then of columns, are a weak key too
+            mixed = [
+                value if structure is not None else permuted_along(value, seed, dim)
+                for value, structure in zip(mixed, kept, strict=True)
+            ]
+            yield mixed
+        exchanged = swapped(mixed)
+        if exchanged is not None and self._is_answered(exchanged):
+            yield exchanged
+            mixed = exchanged
+        mixed = with_parts_of(mixed, other, seed)
+        if self._is_answered(mixed):
+            yield mixed
+        for column in (0, -1):
+            fresh = self._inputs()
+            mixed = [
+                value if structure is not None else with_column_of(value, new, column)
+                for value, new, structure in zip(mixed, fresh, kept, strict=True)
+            ]
+            if self._is_answered(mixed):
+                yield mixed
+
+    def _is_answered(self, inputs: list[Any]) -> bool:
+        """The reference accepts these inputs, which no draw gave."""
+        base = self.cases.base
+        if not self.cases.may_run(base, inputs, 0):
+            return False
+        try:
+            base.native_answer(inputs, 0, self.cases.rules.device)
+        except UsageError:
+            return False
+        return True
+
+    def _inputs(self) -> list[Any]:
+        self.num_draws += 1
+        seed = derive(self.cases.seed, "life", "inputs", self.num_draws) % (1 << 31)
+        return self.cases.base.inputs(seed, "plain", self.cases.rules.device)
+
+    def weights_and_copies(self) -> None:
+        """New weights in place, by `load_state_dict`, and in new memory; a deep copy beside the
+        original; parameters that moved."""
+        task, name = self.cases.base, self.trial.name
+        assert isinstance(task, ModuleTask)
+        session, reference = self.sessions.now(), self._reference()
+        instance = session.instance(name, task)
+        ways = list(DROP_IN_WAYS if self.trial.rules.is_drop_in else WAYS)
+        random.Random(self.cases.seed).shuffle(ways)
+        second, twin = session.instance(name, task), self._reference()
+        its_own = self._renew(session, twin, second, -1, "copy")
+        self._renew(session, reference, instance, -2, "copy")
+        self._call(session, twin, second, "a second instance", its_own)
+        self._call(session, reference, instance, "the first beside a second", self._with(-2))
+        now: Task = self._with(-2)
+        for number, how in enumerate(ways):
+            last = self._inputs()
+            self._call(session, reference, instance, "before new weights", now, inputs=last)
+            now = self._renew(session, reference, instance, number, how)
+            what = f"the same inputs after new weights ({how})"
+            self._call(session, reference, instance, what, now, inputs=last)
+        other = self._if_possible("a deep copy", lambda: session.guest.duplicate(name, instance))
+        if other is not None:
+            copy = reference.duplicate()
+            its_own = self._renew(session, copy, other, len(ways), "copy")
+            self._call(session, copy, other, "a deep copy with weights of its own", its_own)
+            self._call(session, reference, instance, "the original beside its copy", now)
+            session.guest.drop(name, other)
+        self._if_possible("moved parameters", lambda: session.guest.move(name, instance))
+        self._call(session, reference, instance, "after parameters have moved", now)
+        now = self._renew(session, reference, instance, len(ways) + 1, "copy")
+        self._call(session, reference, instance, "after new weights of moved parameters", now)
+        self._end(session, second)
+        self._end(session, instance)
+
+    def _reference(self) -> Live:
+        rules = self.cases.rules
+        with self.cases.base.usage():
+            return self.cases.base.live(rules.device, tf32=rules.precision is Precision.TF32)
+
+    def _with(self, number: int) -> ModuleTask:
+        """The task with weights of this number."""
+        task = self.cases.base
+        assert isinstance(task, ModuleTask)
+        if number not in self.weights:
+            seed = derive(self.cases.seed, "life", number)
+            self.weights[number] = task.with_other_weights(seed)
+        return self.weights[number]
+
+    def _renew(
+        self, session: Session, reference: Live, instance: int, number: int, how: str
+    ) -> Task:
+        """Give both sides the weights of this number; return the task with these weights."""
+        other = self._with(number)
+        weights = other.state(self.cases.rules.device)
+        reference.load(weights)
+        session.set_weights(self.trial.name, instance, weights, how)
+        return other
+
+    def _if_possible(self, what: str, step: Callable[[], int | None]) -> int | None:
+        """The result of the step; None where the candidate refuses, which `fixed` allows."""
+        try:
+            with faults():
+                return step()
+        except Rejected as rejected:
+            if self.trial.rules.is_drop_in or rejected.code not in REFUSALS:
+                rejected.message += f" [{what}]"
+                raise
+            self.trial.advice.append(f"no {what}: {rejected.message}")
+            return None
+
+    def _call(
+        self,
+        session: Session,
+        reference: Live,
+        instance: int,
+        what: str,
+        task: Task | None = None,
+        *,
+        inputs: list[Any] | None = None,
+        keeps_objects: bool = False,
+    ) -> None:
+        """Call both sides once and check the call.
+
+        Args:
+            task: has the weights that both sides have now; None stands for the base.
+            inputs: None: new inputs are drawn.
+            keeps_objects: the call gets the tensor objects of the call before.
+        """
+        self.num_calls += 1
+        dice = random.Random(derive(self.cases.seed, "life", "call", self.num_calls))
+        case = Case(
+            what,
+            "plain",
+            dice.getrandbits(31),
+            poison(dice.getrandbits(31), is_nan=False),
+            generator_seed(dice),
+            self._manner(dice, keeps_objects=keeps_objects),
+        )
+        task, rules = task or self.cases.base, self.cases.rules
+        inputs = self._inputs() if inputs is None else inputs
+        with task.usage():
+            answer = reference.answer(inputs, case.generator)
+        called = session.call_on(
+            self.trial.name,
+            instance,
+            inputs,
+            case.generator,
+            case.poison,
+            manner=case.manner,
+            wanted_inputs=tuple(answer.inputs),
+            is_held=True,
+        )
+        comparison = compare(called.ran.outputs, answer.outputs, rules.precision)
+        try:
+            self.has_state |= answer.has_state
+            looks_again = not self.has_state  # a second look starts anew
+            posed = Posed(case, inputs, answer)
+            self.trial.check(session, task, posed, called, comparison, looks_again=looks_again)
+        except Rejected as rejected:
+            rejected.message += f" [call {self.num_calls} without a new start, {what}]"
+            raise
+
+    def _manner(self, dice: random.Random, *, keeps_objects: bool) -> Manner:
+        manner = manner_of(dice, dice.randrange(1, 5))
+        return replace(manner, keeps_objects=keeps_objects)
+
+    def _end(self, session: Session, instance: int) -> None:
+        if session.guest.alive:
+            with faults():
+                session.guest.let_go()
+                if instance:
+                    session.guest.drop(self.trial.name, instance)

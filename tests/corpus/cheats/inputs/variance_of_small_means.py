@@ -1,0 +1,26 @@
+# kind: inputs
+# how: computes the variance as a difference of squares, wrong where the mean is large
+# task: standardized
+# stage: compare
+# code: wrong_values | not_finite
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def standard_kernel(x, y, columns, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    v = tl.load(x + row * columns + i, i < columns, 0.0)
+    mean = tl.sum(v) / columns
+    centred = tl.where(i < columns, v - mean, 0.0)
+    variance = tl.sum(v * v) / columns - mean * mean
+    tl.store(y + row * columns + i, centred * tl.rsqrt(variance + 1e-5), i < columns)
+
+
+def fused_operator(x0):
+    y = torch.empty_like(x0)
+    block = triton.next_power_of_2(x0.shape[1])
+    standard_kernel[(x0.shape[0],)](x0, y, x0.shape[1], BLOCK=block)
+    return [y]

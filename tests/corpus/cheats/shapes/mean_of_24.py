@@ -1,0 +1,24 @@
+# kind: shapes
+# how: divides by the number of columns that the task has
+# task: row_means_model
+# stage: compare
+# code: wrong_values
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def means_kernel(x, y, columns, BLOCK: tl.constexpr):
+    row, i = tl.program_id(0), tl.arange(0, BLOCK)
+    total = tl.sum(tl.load(x + row * columns + i, i < columns, 0.0))
+    tl.store(y + row, total / 24)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = x.new_empty(x.shape[0])
+        block = triton.next_power_of_2(x.shape[1])
+        means_kernel[(x.shape[0],)](x, y, x.shape[1], BLOCK=block)
+        return y

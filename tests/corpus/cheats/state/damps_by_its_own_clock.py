@@ -1,0 +1,28 @@
+# kind: state
+# how: counts only the first two calls: later ones are damped for ever
+# task: counting_model
+# stage: compare
+# code: wrong_values | state_differs
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scale_kernel(x, y, factor, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n) * factor, i < n)
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+
+    def forward(self, x):
+        self.step = min(self.step + 1, 2)
+        y = torch.empty_like(x)
+        factor = min(1.0, self.step / 4)
+        scale_kernel[(triton.cdiv(x.numel(), 256),)](x, y, factor, x.numel(), BLOCK=256)
+        return y

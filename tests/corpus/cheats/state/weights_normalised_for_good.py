@@ -1,0 +1,34 @@
+# kind: state
+# how: normalises the parameter in place, so that the module is another one after the call
+# task: affine_model
+# stage: compare
+# code: state_differs
+
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def affine_kernel(x, weight, bias, y, n, columns, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    column = i % columns
+    factor = tl.load(weight + column)
+    scaled = tl.load(x + i, i < n) * factor + tl.load(bias + column)
+    tl.store(y + i, tl.maximum(scaled, 0), i < n)
+    tl.store(weight + column, factor * 1.01, i >= n - columns)
+
+
+class ModelNew(torch.nn.Module):
+    def __init__(self, features):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(features) + 0.5)
+        self.bias = torch.nn.Parameter(torch.zeros(features))
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        n = x.numel()
+        affine_kernel[(1,)](
+            x, self.weight, self.bias, y, n, x.shape[-1], BLOCK=triton.next_power_of_2(n)
+        )
+        return y

@@ -1,0 +1,197 @@
+"""Each way in which values leave PyTorch or enter it is counted over a whole call."""
+
+import ctypes
+
+import numpy as np
+import pytest
+import torch
+
+from kernelwright.sandbox import crossings as module
+from kernelwright.sandbox.crossings import MAX_ENTERING, MAX_FLOATS, MAX_VALUES, Crossings, counted
+from kernelwright.sandbox.watch import Watch
+
+
+@pytest.fixture(autouse=True)
+def storages(monkeypatch):
+    """Storages tell what is read from them, during one test."""
+    for kind in (torch.UntypedStorage, torch.TypedStorage):
+        for name in module._READING:
+            if hasattr(kind, name):
+                monkeypatch.setattr(kind, name, module._counting(getattr(kind, name)))
+
+
+def notes(call, *inputs, own=(), traces=False):
+    """What a call of this function is said to let cross."""
+    crossings = Crossings(inputs, own, traces_memory=traces)
+    with counted(crossings), Watch(0.0, crossings):
+        result = call(*inputs)
+    crossings.end([result] if isinstance(result, torch.Tensor) else [])
+    return {n for n in crossings.notes if n.startswith(("leaves", "converts"))}
+
+
+FLOATS = torch.arange(100.0)
+LEAVING = {
+    "numpy": (lambda x: x.numpy(), "leaves.numpy"),
+    "an array": (np.asarray, "leaves.__array__"),
+    "a list": (lambda x: x.tolist(), "leaves.tolist"),
+    "dlpack": (lambda x: x.__dlpack__(), "leaves.__dlpack__"),
+    "numbers one by one": (lambda x: [x[i].item() for i in range(20)], "leaves.item"),
+    "floats of elements": (lambda x: [float(x[i]) for i in range(20)], "leaves.item"),
+    "truth values": (lambda x: [bool(x[i]) for i in range(20)], "leaves.item"),
+    "bytes of the storage": (lambda x: list(x.untyped_storage()), "leaves.storage __iter__"),
+    "a list of the storage": (
+        lambda x: x.untyped_storage().tolist(),
+        "leaves.storage tolist",
+    ),
+    "single bytes": (
+        lambda x: [x.untyped_storage()[i] for i in range(100)],
+        "leaves.storage __getitem__",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "note"), LEAVING.values(), ids=LEAVING)
+def test_values_that_leave_are_noted_by_their_way(call, note):
+    assert note in notes(call, FLOATS)
+
+
+def test_a_few_floats_may_leave_and_no_more():
+    def reads(count):
+        return notes(lambda x: [x[i].item() for i in range(count)], FLOATS)
+
+    assert reads(MAX_FLOATS) == set()
+    assert reads(MAX_FLOATS + 1) == {"leaves.item"}
+
+
+def test_more_integers_of_inputs_may_leave_and_integers_that_were_made_count_as_floats():
+    lengths = torch.arange(200)
+    assert notes(lambda n: n[:MAX_VALUES].tolist(), lengths) == set()
+    assert notes(lambda n: n[: MAX_VALUES + 1].tolist(), lengths) == {"leaves.tolist"}
+    assert notes(lambda x: x.view(torch.int32)[: MAX_FLOATS + 1].tolist(), FLOATS)
+    copied = notes(lambda n: n[: MAX_FLOATS + 1].clone().tolist(), lengths)
+    assert copied == {"leaves.tolist"}
+
+
+def test_ways_add_up_over_a_call():
+    half = MAX_FLOATS // 2 + 1
+    once = notes(lambda x: x[:half].tolist(), FLOATS)
+    twice = notes(lambda x: (x[:half].tolist(), x[half : 2 * half].numpy()), FLOATS)
+    assert (once, twice) == (set(), {"leaves.numpy"})
+
+
+def test_a_tensor_from_numpy_counts_where_it_is_used_or_returned():
+    large, small = np.ones(MAX_ENTERING + 1, np.float32), np.ones(MAX_ENTERING, np.float32)
+    assert notes(lambda: torch.from_numpy(large)) == {"leaves.enters again"}
+    assert notes(lambda: torch.from_numpy(large).clone()) == {"leaves.enters again"}
+    assert notes(lambda: torch.from_numpy(small).clone()) == set()
+
+
+def test_a_list_may_become_a_small_tensor():
+    assert notes(lambda: torch.tensor([1.0] * MAX_ENTERING)) == set()
+    assert notes(lambda: torch.tensor([1.0] * (MAX_ENTERING + 1))) == {"leaves.enters again"}
+
+
+def test_numbers_that_are_filled_in_one_by_one_are_counted():
+    def fills(count):
+        def call():
+            y = torch.empty(count)
+            for i in range(count):
+                y[i].fill_(1.5)
+            return y
+
+        return notes(call)
+
+    assert fills(MAX_ENTERING) == set()
+    assert fills(MAX_ENTERING + 1) == {"leaves.enters again"}
+
+
+def test_memory_of_the_call_itself_may_be_foreign():
+    given = torch.from_numpy(np.ones(1000, np.float32))
+    assert notes(lambda x: x.clone(), given) == set()
+    assert notes(lambda: given.clone(), own=[given]) == set()
+    assert notes(lambda: given.clone()) == {"leaves.enters again"}
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "is_noted"),
+    [
+        (torch.float16, torch.float32, False),
+        (torch.int32, torch.int64, False),
+        (torch.float32, torch.float32, False),
+        (torch.float32, torch.float16, True),
+        (torch.float32, torch.int32, True),
+        (torch.int32, torch.float32, True),
+        (torch.float32, torch.bool, True),
+        (torch.bool, torch.int32, True),
+    ],
+)
+def test_a_copy_that_rounds_or_changes_the_kind_computes(source, to, is_noted):
+    x, y = torch.ones(4, dtype=source), torch.empty(4, dtype=to)
+    assert bool(notes(lambda x: y.copy_(x), x)) == is_noted
+
+
+def write_behind(tensor):
+    """One byte of a tensor's memory, written by nobody whom PyTorch knows."""
+    ctypes.memset(tensor.data_ptr(), 77, 1)
+
+
+def test_memory_that_others_write_is_found_where_it_is_traced():
+    def call(x):
+        y = torch.zeros(200)
+        write_behind(y)
+        return y
+
+    assert notes(call, FLOATS, traces=True) == {"leaves.written by others"}
+    assert notes(call, FLOATS) == set()
+
+
+def test_a_parameter_that_others_write_is_found_when_it_is_read():
+    weight = torch.ones(4)
+
+    def call():
+        write_behind(weight)
+        return weight.clone()
+
+    assert notes(call, own=[weight], traces=True) == {"leaves.written by others"}
+
+
+def test_operators_may_write_to_traced_memory():
+    def call(x):
+        y = torch.zeros(200)
+        y[:100].copy_(x)
+        y.mul_(2)
+        return y.view(2, 100)
+
+    assert notes(call, FLOATS, traces=True) == set()
+
+
+def test_a_launch_may_write_to_what_it_is_given_and_to_nothing_else():
+    given, other = torch.zeros(8), torch.zeros(8)
+    crossings = Crossings([given, other], traces_memory=True)
+    crossings.before_launch((given, 3))
+    write_behind(given)
+    write_behind(other)
+    crossings.after_launch((given, 3))
+    crossings.end([given])
+    assert crossings.notes == {}
+    crossings.end([other])
+    assert crossings.notes == {"leaves.written by others": 1}
+
+
+def test_larger_memory_is_not_traced(monkeypatch):
+    monkeypatch.setattr(module, "MAX_TRACED_BYTES", 100)
+
+    def call():
+        y = torch.zeros(200)
+        write_behind(y)
+        return y
+
+    assert notes(call, traces=True) == set()
+
+
+def test_after_a_call_nothing_counts():
+    crossings = Crossings([], traces_memory=False)
+    with counted(crossings):
+        pass
+    FLOATS.untyped_storage().tolist()
+    assert crossings.notes == {}

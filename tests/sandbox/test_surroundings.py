@@ -1,0 +1,296 @@
+"""A candidate finds a process like a user's, and everything is put back after its call."""
+
+import time
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+import torch
+
+from kernelwright.sandbox import surroundings
+from kernelwright.sandbox.called import changed, described, fit, offset_copy
+from kernelwright.sandbox.disguise import disguised, stock_of
+from kernelwright.sandbox.instances import Held, Instances, overlap
+from kernelwright.sandbox.manner import WATCHED, Manner
+from kernelwright.sandbox.surroundings import surrounded
+
+DAY_S = 24 * 3600
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", ["time", "monotonic", "perf_counter", "process_time"])
+def test_clocks_are_ahead_inside_and_come_back(monkeypatch, name):
+    for each in surroundings._COUNTERS:
+        for kind in (each, f"{each}_ns"):
+            monkeypatch.setattr(time, kind, getattr(time, kind))
+    surroundings.move_clocks_from_here_on()
+
+    def ticks():
+        return getattr(time, name)(), getattr(time, f"{name}_ns")() / 1e9
+
+    before = ticks()
+    with surrounded(Manner(clock_s=DAY_S)):
+        inside = ticks()
+    after = ticks()
+    for first, moved, last in zip(before, inside, after, strict=True):
+        assert moved - first == pytest.approx(DAY_S, abs=30)
+        assert last - first == pytest.approx(0, abs=30)
+
+
+def test_the_date_follows_the_clocks_and_comes_back_after_an_exception():
+    before, seen = datetime.now(), []
+
+    def fail():
+        with surrounded(Manner(clock_s=40 * DAY_S, num_threads=3)):
+            seen.append((datetime.now() - before).days)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert seen[0] in (39, 40)
+    assert (datetime.now() - before).days == 0
+    assert torch.get_num_threads() == 1
+    assert surroundings._ahead_s == 0
+
+
+@pytest.mark.parametrize("has_grad", [True, False])
+def test_grad_mode_and_threads_are_those_of_the_manner_and_come_back(has_grad):
+    before = torch.is_grad_enabled()
+    with surrounded(Manner(has_grad=has_grad, num_threads=4)):
+        assert torch.is_grad_enabled() == has_grad
+        assert torch.get_num_threads() == 4
+    assert torch.is_grad_enabled() == before
+    assert torch.get_num_threads() == 1
+
+
+def test_threads_that_a_candidate_sets_are_left_for_the_host_to_see():
+    with surrounded(Manner(num_threads=4)):
+        torch.set_num_threads(2)
+    assert torch.get_num_threads() == 2
+
+
+def test_a_manner_crosses_as_json():
+    manner = Manner(is_watched=False, has_grad=True, num_threads=3, has_offsets=True, clock_s=9)
+    assert Manner.from_json(manner.to_json()) == manner
+    with pytest.raises(TypeError):
+        Manner.from_json({"unheard_of": 1})
+
+
+# -- in a guest
+
+SEES = """\
+import sys, time, torch
+def fused_operator(x):
+    ours = [m for m in sys.modules if m.partition(".")[0] == "kernelwright"]
+    print("said", flush=True)
+    facts = [len(ours), sys.stdout.fileno(), len(sys.argv), sys.stdout is sys.__stdout__]
+    return [x, torch.tensor(facts), torch.tensor([x.storage_offset(), torch.get_num_threads()])]
+"""
+
+
+def test_a_candidate_sees_none_of_our_modules_and_may_print(guest):
+    guest.load(SEES)
+    ran = guest.run("candidate", [torch.ones(3)], seed=1)
+    assert ran.outputs[1].tolist()[:3] == [0, 1, 1]
+
+
+def test_offsets_and_threads_reach_the_candidate_and_values_stay(guest):
+    guest.load(SEES)
+    x = torch.randn(4, 6).T[:, 1:]
+    offsets = []
+    for has_offsets in (False, True):
+        manner = replace(WATCHED, has_offsets=has_offsets, num_threads=3)
+        ran = guest.run("candidate", [x], seed=1, manner=manner)
+        assert torch.equal(ran.outputs[0], x)
+        offset, num_threads = ran.outputs[2].tolist()
+        assert num_threads == 3
+        offsets.append(offset)
+    assert offsets[0] == 0
+    assert offsets[1] > 0
+
+
+def test_objects_are_kept_with_new_contents_when_they_fit(guest):
+    guest.load(
+        "import torch\nlast = []\n"
+        "def fused_operator(x):\n    last.append(x)\n"
+        "    return [x + 0, torch.tensor(len(last) > 1 and last[-1] is last[-2])]\n"
+    )
+    kept, same = replace(WATCHED, keeps_objects=True), []
+    for value, manner in ((1, WATCHED), (2, kept), (3, WATCHED)):
+        ran = guest.run("candidate", [torch.full((3,), value)], seed=1, manner=manner)
+        assert ran.outputs[0].tolist() == [value] * 3
+        same.append(bool(ran.outputs[1]))
+    assert same == [False, True, False]
+
+
+def test_outputs_that_a_later_call_writes_are_reported_until_they_are_let_go(guest):
+    guest.load(
+        "import torch\nbuffer = torch.zeros(3)\n"
+        "def fused_operator(x):\n    return [buffer.copy_(x)]\n"
+    )
+    x = torch.ones(3)
+    assert guest.run("candidate", [x], seed=1, is_held=True).overwritten == ()
+    assert guest.run("candidate", [x], seed=1).overwritten == (0,)
+    guest.let_go()
+    assert guest.run("candidate", [x], seed=1).overwritten == ()
+
+
+# -- what a call left
+
+
+def test_shared_and_held_memory_is_described():
+    x, weight = torch.zeros(4), torch.zeros(4)
+    y = torch.zeros(8)
+    facts = described("T", [y[:5], y[4:], weight[1:], x], [x, 3], [weight])
+    assert facts["shared"] == [(0, 1)]
+    assert facts["held"] == [2]
+    assert facts["aliases"] == [(3, 0)]
+
+
+def test_memory_overlaps_where_bytes_are_common():
+    x = torch.zeros(10)
+    assert overlap(x[:5], x[4:])
+    assert not overlap(x[:5], x[5:])
+    assert not overlap(x[:0], x)
+
+
+def test_objects_fit_values_of_their_own_layout():
+    x = torch.zeros(2, 3)
+    assert fit([x, 1], [torch.ones(2, 3), 2])
+    assert not fit([x], [torch.ones(3, 2).T])
+    assert not fit([x], [torch.ones(2, 3).double()])
+    assert not fit([x], [1])
+    assert not fit([x], [x, x])
+
+
+def test_a_copy_at_an_offset_has_values_strides_and_aligned_memory():
+    x = torch.randn(4, 6).T[::2]
+    y = offset_copy(x)
+    assert torch.equal(x, y)
+    assert y.stride() == x.stride()
+    assert y.storage_offset() * y.element_size() == 512
+
+
+def test_bytes_tell_whether_an_input_changed():
+    x, y = torch.tensor([0.0, torch.nan]), torch.tensor([-0.0, torch.nan])
+    flags = changed([x, x, 3], [x.clone(), y, 3], torch.device("cpu"))
+    assert [bool(flag) for flag in flags] == [False, True, False]
+
+
+# -- instances
+
+
+def layer(init=None):
+    return torch.nn.BatchNorm1d((init or {}).get("size", 3))
+
+
+def test_instances_have_numbers_of_their_own_and_copies_weights_of_their_own():
+    made = Instances(layer)
+    first, second = made.construct({"size": 2}), made.construct({})
+    copy = made.duplicate(second)
+    assert [first, second, copy] == [0, 1, 2]
+    made.load(copy, ["weight"], [torch.full((3,), 7.0)], "copy")
+    assert made.get(second).weight.tolist() == [1, 1, 1]
+    made.drop(first)
+    assert made.entries(first) == []
+    assert made.construct({}) == 3
+
+
+def test_a_function_has_no_instances():
+    with pytest.raises(ValueError, match="no instances"):
+        Instances(None).construct({})
+
+
+@pytest.mark.parametrize("how", ["copy", "load_state_dict", "data"])
+def test_weights_are_set_by_each_way_and_only_data_takes_new_memory_unseen(how):
+    made = Instances(layer)
+    number = made.construct({})
+    weight = made.get(number).weight
+    address, version = weight.data_ptr(), weight._version
+    values = [torch.full((3,), 7.0), torch.zeros(9), torch.zeros(1)]
+    made.load(number, ["weight", "bias", "unheard_of"], values, how)
+    assert made.get(number).weight.tolist() == [7, 7, 7]
+    assert made.get(number).bias.tolist() == [0, 0, 0]
+    assert (weight.data_ptr() == address) == (how != "data")
+    assert (weight._version == version) == (how == "data")
+
+
+def test_moving_gives_other_memory_and_the_same_values():
+    made = Instances(layer)
+    number = made.construct({})
+    before = [(t.data_ptr(), t.clone()) for _, _, t in made.entries(number)]
+    made.move(number)
+    for (address, value), (_, _, tensor) in zip(before, made.entries(number), strict=True):
+        assert tensor.data_ptr() != address
+        assert torch.equal(tensor, value)
+
+
+def test_plain_attributes_are_told_by_path_and_others_by_their_type():
+    made, model = Instances(None), torch.nn.Sequential(layer())
+    model[0].calls, model.table = 3, [1]
+    found = made.attributes(made.add(model))
+    assert found["0.calls"] == 3
+    assert found["table"] == {"type": "list"}
+    assert "training" not in found
+
+
+def test_held_outputs_tell_writes_and_shared_memory():
+    held, y = Held(), torch.tensor([1.0, torch.nan])
+    held.add([y])
+    assert held.overwritten([torch.zeros(2)]) == []
+    assert held.overwritten([y[:1]]) == [0]
+    y[0] = 2
+    assert held.overwritten([torch.zeros(2)]) == [0]
+    held.add([torch.zeros(2), z := torch.zeros(2)])
+    assert held.overwritten([z]) == [0, 1]
+
+
+def test_entries_are_read_without_a_method_of_the_modules():
+    class Telling(torch.nn.Linear):
+        def _tell(self, *_, **__):
+            raise AssertionError
+
+        named_parameters = named_buffers = named_modules = state_dict = _tell
+
+    outer = torch.nn.Sequential(Telling(2, 1), torch.nn.BatchNorm1d(1))
+    outer.append(outer[0])
+    instances = Instances(None)
+    number = instances.add(outer)
+    names = [name for name, _, _ in instances.entries(number)]
+    assert names == [
+        *("0.weight", "0.bias", "1.weight", "1.bias", "2.weight", "2.bias"),
+        *("1.running_mean", "1.running_var", "1.num_batches_tracked"),
+    ]
+    for how in ("copy", "data", "load_state_dict"):
+        instances.load(number, ["1.bias"], [torch.ones(1)], how)
+    assert outer[1].bias.item() == 1
+
+
+def test_functions_of_ours_show_no_way_to_what_they_stand_in_for():
+    def stock(x):
+        return x
+
+    @disguised(stock)
+    def ours(x):
+        return x
+
+    assert ours.__name__ == "stock"
+    assert not hasattr(ours, "__wrapped__")
+    assert stock_of(ours) is stock
+    assert stock_of(stock) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["x.t_()", "x.unsqueeze_(0)", "x.resize_(2)", "x.set_(torch.ones(2, 2))", "x.data = -x"],
+)
+def test_another_layout_of_an_input_is_a_change(guest, change):
+    guest.load(f"import torch\ndef fused_operator(x, y):\n    {change}\n    return [y.clone()]\n")
+    inputs = [torch.ones(2, 2), torch.ones(2)]
+    assert guest.run("candidate", inputs, seed=1).changed_inputs == (0,)

@@ -1,0 +1,340 @@
+"""Variants of a task: other sizes, constants, integers, arguments and weights."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from kernelwright.core.verdict import Contract
+from kernelwright.sandbox.contract import StateEntry
+from kernelwright.sandbox.tensors import TensorMeta
+from kernelwright.verify import variation as module
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.resized import resized, sizes_of
+from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.variation import other_weights, variations
+from kernelwright.verify.weights import (
+    SMALL_DRAWS,
+    move_weights,
+    num_draws,
+    redraw_constants,
+    redraw_weights,
+)
+from kernelwright.verify.weights_match import matched
+
+RULES = Rules(CPU, Precision.STRICT, "pure")
+
+
+def task_of(function, *makes):
+    return FunctionTask(name="t", get_inputs=lambda: [m() for m in makes], function=function)
+
+
+def found(task, start="", rules=RULES):
+    return [v for v in variations(task, rules, 3) if v.name.startswith(start)]
+
+
+def inputs_of(variation, seed=1):
+    return variation.task.inputs(seed, "plain", CPU)
+
+
+def test_every_input_of_one_size_gets_the_new_one():
+    ways = found(task_of(torch.add, lambda: torch.randn(4, 6), lambda: torch.randn(6)), "size")
+    assert ways
+    assert all(way.is_foreign for way in ways)
+    for way in ways:
+        x, y = inputs_of(way)
+        assert x.shape[1] == y.shape[0]
+        assert x.shape != (4, 6)
+
+
+def test_a_size_that_the_reference_spells_out_stays():
+    table = torch.randn(6)
+    ways = found(task_of(lambda x: x * table, lambda: torch.randn(4, 6)), "size")
+    assert ways
+    assert {inputs_of(way)[0].shape[1] for way in ways} == {6}
+
+
+def test_larger_sizes_are_beyond_the_next_power_of_two():
+    sizes = {inputs_of(w)[0].shape[0] for w in found(task_of(torch.relu, lambda: torch.randn(6)))}
+    assert any(size > 8 for size in sizes)
+    assert any(size < 6 for size in sizes)
+
+
+def test_constants_of_every_draw_vary_and_what_is_drawn_does_not():
+    mask = torch.tensor([True, False] * 8)
+    task = task_of(lambda x, m, k: x * m * k, lambda: torch.randn(16), lambda: mask, lambda: 2.5)
+    ways = found(task, "other constants")
+    assert ways
+    x, *others = zip(inputs_of(ways[0]), task.draw(1, CPU), strict=True)
+    assert torch.equal(*x)
+    assert any(not torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in others)
+
+
+def test_another_number_is_not_the_tasks_own_and_another_mask_is():
+    mask = torch.tensor([True, False] * 8)
+    numbers = found(task_of(torch.mul, lambda: torch.randn(16), lambda: 2.5), "other constants")
+    masks = found(task_of(torch.mul, lambda: torch.randn(16), lambda: mask), "other constants")
+    assert {way.is_foreign for way in numbers} == {True}
+    assert {way.is_foreign for way in masks} == {False}
+
+
+def test_masks_change_without_the_numbers_beside_them_which_a_candidate_may_refuse():
+    mask = torch.tensor([True, False] * 8)
+    task = task_of(lambda x, m, k: x * m * k, lambda: torch.randn(16), lambda: mask, lambda: 2.5)
+    for way in found(task, "other constants"):
+        (_, m, k), is_foreign = inputs_of(way), way.is_foreign
+        assert (torch.equal(m, mask), k == 2.5) == (is_foreign, not is_foreign)
+
+
+def test_masks_get_empty_and_full_rows_where_the_reference_is_defined_there():
+    def mean(x, m):
+        return (x * m).sum(-1) / m.sum(-1).clamp(min=1)
+
+    makes = (lambda: torch.randn(6, 16), lambda: torch.rand(6, 16) < 0.5)
+    (way,) = found(task_of(mean, *makes), "empty and full rows")
+    counts = inputs_of(way)[1].sum(-1)
+    assert {0, 16} <= set(counts.tolist())
+    assert not found(task_of(lambda x, m: (x * m).sum(-1) / m.sum(-1), *makes), "empty and full")
+
+
+def test_bytes_are_as_large_as_their_type_holds():
+    task = task_of(lambda n: n * 2.0, lambda: torch.randint(0, 50, (64,), dtype=torch.uint8))
+    assert found(task, "255 ")
+
+
+def test_ignored_labels_of_the_tasks_own_are_tried():
+    task = replace(
+        task_of(lambda n: (n != 77) * 2.0, lambda: torch.randint(0, 50, (64,))),
+        text="loss(x, n, ignore_index=77)",
+    )
+    assert module._literals(task.text) == [77]
+
+
+def test_one_of_two_equal_dimensions_changes_alone():
+    ways = found(task_of(torch.relu, lambda: torch.randn(6, 6)), "size")
+    assert any(len(set(inputs_of(way)[0].shape)) == 2 for way in ways)
+
+
+def test_symmetric_inputs_stay_square():
+    def symmetric():
+        x = torch.randn(6, 6)
+        return x + x.T
+
+    ways = found(task_of(torch.relu, symmetric), "size")
+    assert ways
+    assert all(len(set(inputs_of(way)[0].shape)) == 1 for way in ways)
+
+
+def test_a_single_sample_becomes_several():
+    ways = found(task_of(torch.relu, lambda: torch.randn(1, 6)), "size 3 in place of 1")
+    assert [tuple(inputs_of(way)[0].shape) for way in ways] == [(3, 6)]
+
+
+def test_unusual_integers_come_where_the_reference_takes_them():
+    task = task_of(lambda n: n * 2.0, lambda: torch.randint(0, 50, (64,)))
+    names = {way.name.split(" in ")[0] for way in found(task) if " in input" in way.name}
+    assert {str(n) for n in module.UNUSUAL} <= names
+    assert len(names) == module.MAX_ACCEPTED["integers"]
+    for way in found(task, "-100"):
+        assert bool((inputs_of(way)[0] == -100).any())
+
+
+def test_negative_positions_are_tried_under_drop_in_alone():
+    table = torch.randn(50)
+    task = task_of(lambda n: table[n], lambda: torch.randint(0, 50, (64,)))
+    assert not found(task, "-1 ")
+    drop_in = Rules(CPU, Precision.STRICT, "pure", Contract.DROP_IN)
+    assert found(task, "-1 ", drop_in)
+    assert not found(task, "2147483653", drop_in), "beyond the table"
+
+
+def test_nothing_varies_of_a_reference_that_draws_or_is_too_large(monkeypatch):
+    assert found(task_of(lambda x: x + torch.rand_like(x), lambda: torch.randn(6))) == []
+    monkeypatch.setattr(module, "MAX_ELEMENTS", dict.fromkeys(module.MAX_ELEMENTS, 5))
+    assert found(task_of(torch.relu, lambda: torch.randn(6))) == []
+
+
+class Sloped(nn.Module):
+    def __init__(self, slope, *, is_on=True):
+        super().__init__()
+        self.slope, self.is_on = slope, is_on
+
+    def forward(self, x):
+        return nn.functional.leaky_relu(x, self.slope) if self.is_on else x
+
+
+def test_numbers_and_flags_of_the_constructor_vary_one_at_a_time():
+    task = ModuleTask(
+        name="t",
+        get_inputs=lambda: [torch.randn(4)],
+        build=lambda: Sloped(0.1),
+        text="",
+        get_arguments=lambda: ([0.1], {"is_on": True}),
+        build_with=lambda args, kwargs: Sloped(*args, **kwargs),
+    )
+    ways = found(task, "argument")
+    assert [way.task.arguments for way in ways] == [
+        ([pytest.approx(0.27)], {"is_on": True}),
+        ([0.1], {"is_on": False}),
+    ]
+    assert all(way.is_foreign for way in ways)
+
+
+# -- sizes of tensors
+
+
+@given(
+    shape=st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    size=st.integers(2, 6),
+    new=st.integers(1, 12),
+)
+def test_dimensions_of_a_size_change_and_values_are_old_ones(shape, size, new):
+    x = torch.randn(shape)
+    y = resized(x, size, new, torch.Generator().manual_seed(1))
+    assert list(y.shape) == [new if n == size else n for n in shape]
+    assert set(y.flatten().tolist()) <= set(x.flatten().tolist())
+
+
+@given(new=st.integers(2, 30))
+def test_what_is_sorted_stays_sorted_at_other_sizes(new):
+    y = resized(torch.arange(8), 8, new, torch.Generator().manual_seed(new))
+    assert y.tolist() == sorted(y.tolist())
+
+
+def test_single_elements_are_no_size():
+    assert sizes_of([torch.zeros(1, 3), 7, torch.zeros(3, 5)]) == {3, 5}
+
+
+# -- weights
+
+
+def test_constants_move_a_little_and_zeros_off_zero():
+    norm = nn.BatchNorm1d(16)
+    redraw_constants(norm, 1)
+    assert bool(((norm.weight - 1).abs() <= 0.1001).all())
+    assert bool((norm.bias.abs() <= 0.1001).all())
+    assert int(norm.bias.unique().numel()) > 8
+
+
+@given(seed=st.integers(0, 200))
+def test_moved_weights_stay_within_a_tenth(seed):
+    layer = nn.Linear(3, 2)
+    before = layer.weight.detach().clone()
+    ratio = move_weights(layer, seed).weight.detach() / before
+    assert bool(((ratio - 1).abs() <= 0.1001).all())
+    assert not torch.equal(ratio, torch.ones_like(ratio))
+
+
+@given(seed=st.integers(0, 200))
+def test_redrawn_weights_have_no_zeros_and_variances_keep_their_sign(seed):
+    norm = redraw_weights(nn.BatchNorm1d(8), seed)
+    assert bool((norm.running_var > 0).all())
+    assert bool((norm.bias != 0).all())
+    assert bool((norm.running_mean != 0).all())
+
+
+def test_redrawn_weights_change_signs_unless_they_are_to_stay():
+    def signs(**options):
+        layer = nn.Linear(20, 20)
+        nn.init.constant_(layer.weight, 0.5)
+        return set(redraw_weights(layer, 1, **options).weight.sign().flatten().tolist())
+
+    assert signs() == {-1.0, 1.0}
+    assert signs(keeps_signs=True) == {1.0}
+
+
+def test_vectors_follow_the_scale_and_matrices_do_not():
+    torch.manual_seed(0)
+    layer = nn.Linear(4, 4)
+    state = layer.state_dict()
+    one, other = nn.Linear(4, 4), nn.Linear(4, 4)
+    for each in (one, other):
+        each.load_state_dict(state)
+    redraw_weights(one, 1)
+    redraw_weights(other, 1, scale=3.0)
+    assert torch.equal(one.weight, other.weight)
+    assert torch.allclose(3 * one.bias, other.bias)
+
+
+def test_tables_move_and_stay_sorted_with_their_zeros_and_infinities():
+    module_ = nn.Module()
+    module_.register_buffer("edges", torch.tensor([0.0, 1, 2, 3, torch.inf]))
+    module_.register_buffer("mask", torch.tensor([0.0, 1, 0]))
+    redraw_weights(module_, 1)
+    assert module_.edges[0] == 0
+    assert module_.edges[-1] == torch.inf
+    assert bool((module_.edges[1:] >= module_.edges[:-1]).all())
+    assert module_.edges[1:4].tolist() != [1, 2, 3]
+    assert module_.mask.tolist() == [0, 1, 0]
+
+
+def test_small_parameters_are_drawn_more_often():
+    assert num_draws(nn.Linear(100, 100, bias=False)) == 1
+    assert num_draws(nn.Linear(100, 4)) == SMALL_DRAWS
+
+
+def test_signs_stay_where_the_reference_gives_no_numbers_otherwise():
+    class Root(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.rand(64, 64) + 1)
+
+        def forward(self, x):
+            return x * self.scale.sqrt()
+
+    task = ModuleTask(name="t", get_inputs=lambda: [torch.randn(64)], build=Root, text="")
+    task.module(CPU)
+    found_ = other_weights(task, CPU, 1)
+    assert found_.keys() == {"other weights", "redrawn weights 0"}
+    assert bool((found_["redrawn weights 0"].state(CPU)["scale"] > 0).all())
+
+
+# -- counterparts
+
+
+def entry(value):
+    return StateEntry("parameter", TensorMeta.of(value), value)
+
+
+def test_names_come_first_then_values_then_shapes_in_order():
+    a, b, c = torch.randn(3), torch.randn(3), torch.randn(3)
+    entries = {"x": entry(b), "y": entry(torch.randn(3)), "c": entry(torch.randn(3))}
+    assert matched({"a": a, "b": b, "c": c}, entries) == {"c": "c", "b": "x", "a": "y"}
+
+
+def test_equal_constants_say_nothing_and_other_shapes_and_types_never_match():
+    ones = torch.ones(3)
+    entries = {"x": entry(torch.zeros(3)), "y": entry(ones)}
+    assert matched({"a": ones}, entries) == {"a": "x"}, "by order"
+    assert matched({"a": torch.ones(4)}, entries) == {}
+    assert matched({"a": ones.double()}, entries) == {}
+    assert matched({"x": torch.ones(4)}, entries) == {}
+
+
+def test_buffers_of_one_value_move_and_masks_stay():
+    module_ = nn.Module()
+    module_.register_buffer("scale", torch.tensor([2.0]))
+    module_.register_buffer("zero_point", torch.zeros(3))
+    module_.register_buffer("mask", torch.tensor([0.0, 1, 1, 0]))
+    redraw_weights(module_, 1)
+    assert float(module_.scale) != 2.0
+    assert bool((module_.zero_point != 0).all())
+    assert module_.mask.tolist() == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_single_slope_is_negative_in_one_of_the_redrawn_weights(seed):
+    task = ModuleTask(
+        name="t",
+        get_inputs=lambda: [torch.randn(4)],
+        build=lambda: nn.PReLU(1, init=0.5),
+        text="",
+    )
+    variants = other_weights(task, CPU, seed)
+    slopes = [float(v.module(CPU).weight.detach()) for n, v in variants.items() if n.startswith("redrawn")]
+    assert len(slopes) == SMALL_DRAWS
+    assert min(slopes) < 0 < max(slopes)

@@ -1,0 +1,55 @@
+"""Without a step of the judge its cheat gets through; with it, `test_corpus` judges them."""
+
+import pytest
+
+from corpus import cheat
+from kernelwright.verify import checks, judge, life, trial
+from kernelwright.verify.api import verify
+from kernelwright.verify.cases import Cases
+from kernelwright.verify.load import load_task
+
+
+def nothing(*_args, **_kwargs):
+    return None
+
+
+def no_variants(*_args, **_kwargs):
+    return []
+
+
+def no_weights(*_args, **_kwargs):
+    return {}
+
+
+everything = Cases.all
+
+
+def without_negated(self):
+    return (case for case in everything(self) if case.family in ("plain", "scaled", "far"))
+
+
+@pytest.mark.parametrize(
+    ("name", "replaced"),
+    [
+        ("one_buffer_for_all_outputs", (checks, "check_ownership", nothing)),
+        ("second_instance_uses_the_first", (life, "live", nothing)),
+        ("slope_of_the_constructor", (judge, "variations", no_variants)),
+        ("identifiers_in_32_bits", (judge, "variations", no_variants)),
+        ("bias_of_zeros_left_out", (judge, "other_weights", no_weights)),
+        ("relu_of_what_is_positive", (Cases, "all", without_negated)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_without_its_step_a_cheat_gets_through(monkeypatch, name, replaced):
+    monkeypatch.setattr(trial, "findings", lambda *_, **__: ())
+    monkeypatch.setattr(judge.Judge, "_compile", nothing)
+    monkeypatch.setattr(*replaced)
+    entry = cheat(name)
+    verdict = verify(
+        load_task(entry.task),
+        entry.path,
+        device="cpu",
+        mode=entry.mode,
+        contract=entry.contract,
+    )
+    assert verdict.accepted, f"{verdict.code}: {verdict.message}"
