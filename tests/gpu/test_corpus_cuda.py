@@ -23,9 +23,10 @@ def gpu():
         pytest.skip("needs a CUDA device")
 
 
-@pytest.mark.parametrize("entry", entries("honest"), ids=lambda entry: entry.path.stem)
+@pytest.mark.parametrize("entry", entries("honest"), ids=lambda entry: entry.name)
 def test_an_honest_kernel_is_accepted(entry):
-    verdict = verify(entry.task, entry.path, device="cuda", mode=entry.mode)
+    options = {"mode": entry.mode, "contract": entry.contract}
+    verdict = verify(entry.task, entry.path, device="cuda", **options)
     assert verdict.accepted, f"{verdict.code}: {verdict.message}"
     assert {"reference", "candidate"} <= verdict.times.keys()
     assert verdict.speedup_interval[0] <= verdict.speedup <= verdict.speedup_interval[1]
@@ -33,13 +34,14 @@ def test_an_honest_kernel_is_accepted(entry):
     assert {"times plausible", "timed outputs"} <= set(verdict.checks)
 
 
-@pytest.mark.parametrize("entry", entries("cheats"), ids=lambda entry: entry.path.stem)
+@pytest.mark.parametrize("entry", entries("cheats"), ids=lambda entry: entry.name)
 def test_a_cheat_is_rejected_at_its_stage_by_its_code(entry, monkeypatch, request):
     if "open" in entry.facts:
         request.applymarker(pytest.mark.xfail(reason=entry.facts["open"]))
     if "static" not in entry.stages("cuda"):
         monkeypatch.setattr(trial, "findings", lambda *_, **__: ())
-    verdict = verify(entry.task, entry.path, device="cuda", mode=entry.mode, large=entry.is_large)
+    options = {"mode": entry.mode, "contract": entry.contract, "large": entry.is_large}
+    verdict = verify(entry.task, entry.path, device="cuda", **options)
     assert verdict.code.value in entry.codes("cuda"), f"{verdict.code}: {verdict.message}"
     assert verdict.stage.value in entry.stages("cuda"), verdict.message
 

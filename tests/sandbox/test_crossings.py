@@ -130,6 +130,26 @@ def test_a_copy_that_rounds_or_changes_the_kind_computes(source, to, is_noted):
     assert bool(notes(lambda x: y.copy_(x), x)) == is_noted
 
 
+def test_a_copy_of_another_type_computes_and_a_copy_as_it_is_does_not():
+    assert notes(lambda x: x.half(), FLOATS)
+    assert notes(lambda x: x.view(10, 10).t().contiguous(), FLOATS) == set()
+
+
+@pytest.mark.parametrize(("count", "is_noted"), [(MAX_FLOATS, False), (MAX_FLOATS + 1, True)])
+def test_values_that_a_device_sends_to_the_host_are_counted(count, is_noted):
+    on_device = torch.ones(count, device="meta")
+    crossings = Crossings([on_device], traces_memory=False)
+    crossings.before_operator("aten._to_copy.default", (on_device,), {"device": "cpu"})
+    assert bool(crossings.notes) == is_noted
+
+
+@pytest.mark.parametrize(("count", "is_noted"), [(MAX_ENTERING, False), (MAX_ENTERING + 1, True)])
+def test_values_that_the_host_sends_to_a_device_are_counted(count, is_noted):
+    crossings = Crossings([], traces_memory=False)
+    crossings.before_operator("aten._to_copy.default", (torch.ones(count),), {"device": "meta"})
+    assert bool(crossings.notes) == is_noted
+
+
 def write_behind(tensor):
     """One byte of a tensor's memory, written by nobody whom PyTorch knows."""
     ctypes.memset(tensor.data_ptr(), 77, 1)

@@ -13,6 +13,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox import timed
 from kernelwright.sandbox.contract import Ran, Timed
+from kernelwright.sandbox.manner import WATCHED
 from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.pairs import BATCH, USUAL_PAIRS
 from kernelwright.verify import clock, rounds, sides
@@ -45,7 +46,7 @@ class FakeSession:
     def capture(self, name, inputs, seed):
         return self.refused
 
-    def prepare(self, name, inputs, seed, poison, *, is_replay=False):
+    def prepare(self, name, inputs, seed, poison, *, is_replay=False, manner=WATCHED):
         self.requests.append("replay" if is_replay else "prepare")
         self.inputs = [x.clone() for x in inputs]
         self.given.append(self.inputs)

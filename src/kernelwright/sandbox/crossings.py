@@ -8,7 +8,7 @@ of memory show changes that no operator and no kernel made.
 import ctypes
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -33,6 +33,7 @@ _FILLS = frozenset({"aten.fill_.Scalar", "aten.full.default", "aten.full_like.de
 _TO_SCALAR = "aten._local_scalar_dense.default"
 _COPIES = frozenset({"aten.copy_.default", "aten.copy.default"})
 _CLONE = "aten.clone.default"
+_TO = "aten._to_copy.default"
 _LIFTS = frozenset({"aten.lift_fresh.default", "aten.lift.default"})
 
 
@@ -54,10 +55,17 @@ class Crossings:
         self._num_floats = self._num_values = self._num_fills = 0
         self._digests: dict[int, tuple[int, int]] | None = {} if traces_memory else None
         self._kept: list[torch.UntypedStorage] = []  # addresses stay theirs
+        self._is_on_gpu = any(tensor.is_cuda for tensor in (*tensors, *own))
         self._own = {_address(tensor) for tensor in (*tensors, *own)}
         self._note_all([*tensors, *own])
 
     # -- leaving
+
+    def leaves_by_method(self, name: str, value: torch.Tensor) -> None:
+        """As `leaves`. On a GPU, values in host memory were counted when they were copied there;
+        `tolist` copies them so."""
+        if not self._is_on_gpu or (value.is_cuda and name != "tolist"):
+            self.leaves(name, value)
 
     def leaves(self, name: str, value: torch.Tensor) -> None:
         """Count the values of a tensor that leave by a method of this name."""
@@ -67,9 +75,13 @@ class Crossings:
         if self._num_floats > MAX_FLOATS or self._num_values > MAX_VALUES:
             self.notes[f"leaves.{name}"] += 1
 
-    def before_operator(self, name: str, args: tuple[Any, ...]) -> None:
+    def before_operator(
+        self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+    ) -> None:
         if name == _TO_SCALAR:
-            self.leaves("item", args[0])
+            self.leaves_by_method("item", args[0])
+        elif name == _TO:
+            self._note_to(args[0], kwargs or {})
         elif name in _COPIES:
             to, source = args[0], args[1]
             if to.device.type == "cpu" and source.device.type != "cpu":
@@ -86,6 +98,20 @@ class Crossings:
         elif name in _LIFTS and args[0].numel() > MAX_ENTERING:
             self.notes["leaves.enters again"] += 1
         self._check_all(_tensors(args))
+
+    def _note_to(self, source: torch.Tensor, kwargs: Mapping[str, Any]) -> None:
+        """`Tensor.to`, `cpu` and `cuda`: a copy between devices may carry few values; a copy of
+        another type computes."""
+        to = kwargs.get("dtype") or source.dtype
+        if to != source.dtype:
+            self.notes[f"converts.to ({source.dtype} to {to})"] += 1
+        kind = torch.device(kwargs.get("device") or source.device).type
+        if kind != source.device.type:
+            if kind == "cpu":
+                self.leaves("to", source)
+            elif source.numel() > MAX_ENTERING:
+                self.notes["leaves.enters again"] += 1
+        self._note_marks(_TO, (source,))
 
     def _note_marks(self, name: str, tensors: tuple[torch.Tensor, ...]) -> None:
         """Note that a copy computes: values are marked as conjugate or negative."""
@@ -161,7 +187,7 @@ class Departures(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         is_leaving = name in _LEAVING and args and isinstance(args[0], torch.Tensor)
         if is_leaving and _len_torch_dispatch_stack():
-            self._crossings.leaves(name, args[0])
+            self._crossings.leaves_by_method(name, args[0])
         return func(*args, **(kwargs or {}))
 
 

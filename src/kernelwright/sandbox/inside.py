@@ -20,6 +20,7 @@ from kernelwright.sandbox import (
     cuda_memory,
     kernel_cache,
     surroundings,
+    tuned,
     watch,
     wire,
 )
@@ -92,8 +93,10 @@ class Inside:
         self.outputs: list[torch.Tensor] = []
         self.held = Held()
         self.launches = watch.Launches()
+        self.turns = tuned.Turns()
         if role != "compile":
             self.launches.install()
+            self.turns.install()
             count_thread_starts()
         # made before any candidate can replace what it uses
         self._timer = Timer() if role == "cuda" else None
@@ -311,7 +314,7 @@ class Inside:
         self.launches.reset(skipped)
         seed_generators(request["seed"], self.device)
         operators: dict[str, int] = {}
-        with surroundings.surrounded(manner):
+        with surroundings.surrounded(manner), self.turns.forced(manner.turn):
             if manner.is_watched:
                 state = [tensor for _, _, tensor in loaded.instances.entries(instance)]
                 crossings = Crossings(inputs, state, traces_memory=manner.traces_memory)

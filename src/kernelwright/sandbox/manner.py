@@ -29,6 +29,8 @@ class Manner:
     """Inputs are the tensor objects of the previous call, with new contents."""
     traces_memory: bool = False
     """Memory is compared around each operator and launch, to see other writes. This takes time."""
+    turn: int | None = None
+    """The number of the configuration that autotuners use; None: they choose."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -221,7 +221,7 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         name = str(func)
         self.operators[name] += 1
-        self._crossings.before_operator(name, args)
+        self._crossings.before_operator(name, args, kwargs)
         result = func(*args, **(kwargs or {}))
         if name in _FRESH:
             result = self._guarded(result)

@@ -61,6 +61,8 @@ SEEDS = (0, 1, 42, 1234, 67280421310721)
 """Seeds of generators as users set them; the last is PyTorch's default seed."""
 TRACED = frozenset({0, 3})
 """Numbers of the cases in which memory is traced (`sandbox.crossings`)."""
+TURNED, MAX_FIRST_TURN = (1, 3, 5), 1000
+"""Of ten cases, those in which a configuration of autotuners is forced; all are watched."""
 MAX_AHEAD_S = 400 * 24 * 3600
 """The clocks of a call are ahead by less than this."""
 
@@ -342,7 +344,8 @@ def case_of(seed: int, number: int, variant: str = "base", family: str = "plain"
     case_seed = derive(seed, "case", number) % (1 << 31)
     filler = poison(case_seed, is_nan=number % 2 == 0)
     dice = random.Random(derive(seed, "manner", number))
-    return Case(variant, family, case_seed, filler, generator_seed(dice), manner_of(dice, number))
+    manner = manner_of(dice, number, derive(seed, "turns") % MAX_FIRST_TURN)
+    return Case(variant, family, case_seed, filler, generator_seed(dice), manner)
 
 
 def generator_seed(dice: random.Random) -> int:
@@ -350,11 +353,13 @@ def generator_seed(dice: random.Random) -> int:
     return dice.choice([*SEEDS, dice.getrandbits(31), dice.getrandbits(60)])
 
 
-def manner_of(dice: random.Random, number: int) -> Manner:
+def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
     """The surroundings of a case. The first case is watched; two of five others run as a user
-    calls."""
+    calls. In three of ten, autotuners use the next of their configurations, from `first_turn`."""
+    in_ten = number % 10
     return Manner(
         is_watched=number == 0 or number % 5 not in (2, 4),
+        turn=first_turn + 3 * (number // 10) + TURNED.index(in_ten) if in_ten in TURNED else None,
         has_grad=dice.random() < 0.5,
         num_threads=dice.randint(1, MAX_THREADS),
         has_offsets=dice.random() < 0.5,

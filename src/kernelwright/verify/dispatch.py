@@ -10,10 +10,10 @@ MEMORY = {
     "zeros", "zeros_like", "new_zeros", "zero_", "zero", "full", "full_like", "new_full",
     "ones", "ones_like", "new_ones", "fill_", "fill", "clone", "copy_", "lift_fresh",
     "scalar_tensor", "_local_scalar_dense", "resize_", "set_", "_unsafe_view", "detach_",
-    "as_strided_", "squeeze_", "unsqueeze_", "t_", "transpose_",
+    "as_strided_", "squeeze_", "unsqueeze_", "t_", "transpose_", "_to_copy",
 }  # fmt: skip
 """Getting memory, filling it with one value, copying it as it is (`contiguous()` is a clone), and
-another shape for a tensor as it is."""
+another shape for a tensor as it is. `sandbox.crossings` notes copies that convert values."""
 MARKS = {"_conj", "_neg_view"}
 """Views by their schema that mark values as conjugate or negative: copying them computes."""
 

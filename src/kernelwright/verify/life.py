@@ -23,7 +23,15 @@ from kernelwright.verify.alike import (
     with_column_of,
     with_parts_of,
 )
-from kernelwright.verify.cases import Case, Cases, Posed, generator_seed, manner_of, poison
+from kernelwright.verify.cases import (
+    MAX_FIRST_TURN,
+    Case,
+    Cases,
+    Posed,
+    generator_seed,
+    manner_of,
+    poison,
+)
 from kernelwright.verify.compare import Precision, compare
 from kernelwright.verify.live import Live
 from kernelwright.verify.rejection import Rejected, faults
@@ -251,7 +259,7 @@ class _Life:
             raise
 
     def _manner(self, dice: random.Random, *, keeps_objects: bool) -> Manner:
-        manner = manner_of(dice, dice.randrange(1, 5))
+        manner = manner_of(dice, dice.randrange(1, 5), dice.randrange(MAX_FIRST_TURN))
         return replace(manner, keeps_objects=keeps_objects)
 
     def _end(self, session: Session, instance: int) -> None:

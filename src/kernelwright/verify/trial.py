@@ -14,6 +14,7 @@ from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
 from kernelwright.sandbox.contract import Call
 from kernelwright.sandbox.guest import Guest
+from kernelwright.sandbox.manner import WATCHED
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
@@ -249,7 +250,10 @@ class Trial:
         self.errors = worse(self.errors, wrong.errors)
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
-        again = session.call(self.name, task, posed.inputs, case.generator, other).ran
+        manner = replace(WATCHED, turn=case.manner.turn)
+        again = session.call(
+            self.name, task, posed.inputs, case.generator, other, manner=manner
+        ).ran
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
             raise Rejected(Stage.PROBE, Code.UNWRITTEN, message)

@@ -44,9 +44,9 @@ INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 UNUSUAL_SHARE = 1 / 8
 """The share of an input's elements that becomes an unusual integer."""
 
-SCALES = (3.0, -1.0, 0.3)
+SCALES = (4.0, -4.0, 0.3)
 """Factors of vectors and scalars in redrawn weights, one for each draw. The second draw is the
-first with the other signs: a single number is negative in one of both."""
+first with the other signs: a single number is large in one of both, and below zero in the other."""
 
 COUNT_FROM_THE_END = frozenset({"index", "index_put", "index_put_", "take", "put_"})
 """ATen operators for which -1 is the last position."""
@@ -110,30 +110,46 @@ def variations(task: Task, rules: Rules, seed: int) -> list[Variation]:
     trials = {
         "constants": _other_constants(task, first, second, dice),
         "integers": chain(
-            _one_sided_masks(task, first),
+            _one_sided_masks(task, first, kept),
             _unusual_integers(task, first, kept, dice, has_negative=_may_be_negative(task, rules)),
         ),
         "sizes": (
             [Variation(name, other, True) for name, other in ways]
-            for ways in _with_other_sizes(task, first, kept, dice)
+            for ways in _with_other_sizes(task, first, kept, dice, is_drop_in=rules.is_drop_in)
         ),
         "arguments": (
             [Variation(name, other, True)] for name, other in _with_other_arguments(task)
         ),
     }
-    accepted: list[Variation] = []
+    accepted: dict[str, Variation] = {}
     for kind, tried in trials.items():
         if num_elements > MAX_ELEMENTS[kind]:
             continue
         good = (_first_good(among, seed, rules) for among in islice(tried, MAX_TRIES))
-        accepted += islice(filter(None, good), MAX_ACCEPTED[kind])
-    return accepted
+        chosen = islice(_distinct(filter(None, good)), MAX_ACCEPTED[kind])
+        accepted |= {variant.name: variant for variant in chosen}
+    return [*accepted.values()]
+
+
+def _distinct(variants: Iterable[Variation]) -> Iterator[Variation]:
+    names: set[str] = set()
+    for variant in variants:
+        if variant.name not in names:
+            names.add(variant.name)
+            yield variant
 
 
 def _with_other_sizes(
-    task: Varied, first: list[Any], kept: list[Structure | None], dice: random.Random
+    task: Varied,
+    first: list[Any],
+    kept: list[Structure | None],
+    dice: random.Random,
+    *,
+    is_drop_in: bool,
 ) -> Iterator[list[Resized]]:
-    return iter(()) if isinstance(task, ProgramTask) else other_sizes(task, first, kept, dice)
+    if isinstance(task, ProgramTask):
+        return iter(())
+    return other_sizes(task, first, kept, dice, is_drop_in=is_drop_in)
 
 
 def _with_other_arguments(task: Varied) -> Iterator[tuple[str, ModuleTask]]:
@@ -342,10 +358,15 @@ def _literals(source: str) -> list[int]:
     return list(dict.fromkeys(part.value for part in inner if type(part.value) is int))
 
 
-def _one_sided_masks(task: Varied, first: list[Any]) -> Iterator[list[Variation]]:
-    """Masks in which some rows hold no True, and some hold True alone."""
-    for i, value in enumerate(first):
+def _one_sided_masks(
+    task: Varied, first: list[Any], kept: list[Structure | None]
+) -> Iterator[list[Variation]]:
+    """Masks in which some rows hold no True, and some hold True alone. A row with a single True in
+    every draw is a choice, and stays."""
+    for i, (value, structure) in enumerate(zip(first, kept, strict=True)):
         if not isinstance(value, torch.Tensor) or not value.ndim or not _is_mask(value):
+            continue
+        if structure is not None and structure.has_unit_sums:
             continue
 
         def change(inputs: list[Any], seed: int, *, at: int = i) -> list[Any]:

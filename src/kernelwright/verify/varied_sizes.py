@@ -29,20 +29,34 @@ def other_sizes(
     first: list[Any],
     kept: list[Structure | None],
     dice: random.Random,
+    *,
+    is_drop_in: bool,
 ) -> Iterator[list[Resized]]:
     """One size changed wherever it occurs: in tensors alone, with numbers among the inputs, or with
     arguments of the constructor. The larger size lies beyond the next power of two, which is the
-    usual block size of kernels."""
+    usual block size of kernels.
+
+    Args:
+        is_drop_in: a size that several inputs have changes in one dimension alone, too. Otherwise
+            this is tried only where the size cannot change in all of them: a kernel may rely on
+            equal sizes, such as those of queries and values.
+    """
     sizes = sorted(sizes_of(first))
     dice.shuffle(sizes)
+    everywhere: dict[int, list[Resized]] = {}
     turns = [_larger, _smaller, _single]
     for new_sizes in turns:
         for size in sizes:
             for new, place in new_sizes(first, size, dice):
                 if place is not None and kept[place[0]] is not None:
                     continue  # a triangle or a symmetric matrix is square
-                ways = _resizings(task, first, kept, size, new, place)
-                yield [way for way in ways if _keeps_structures(way[1], kept, size, dice)]
+                tried = _resizings(task, first, kept, size, new, place)
+                ways = [way for way in tried if _keeps_structures(way[1], kept, size, dice)]
+                if place is None:
+                    everywhere.setdefault(size, ways)
+                elif not is_drop_in and _is_shared(first, size):
+                    ways = [*everywhere[size], *ways]
+                yield ways
     for i, value in enumerate(first):
         is_single = isinstance(value, torch.Tensor) and value.ndim > 1 and value.shape[0] == 1
         if is_single and kept[i] is None:
@@ -71,6 +85,11 @@ def _single(first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[
     ]
     if len(places) > 1:
         yield from ((size + dice.randint(1, 3), place) for place in places)
+
+
+def _is_shared(first: list[Any], size: int) -> bool:
+    """Several inputs have the size."""
+    return sum(isinstance(v, torch.Tensor) and size in v.shape for v in first) > 1
 
 
 def _keeps_structures(

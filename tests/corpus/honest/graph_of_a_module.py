@@ -35,9 +35,10 @@ class ModelNew(torch.nn.Module):
         weight, bias = self.linear.weight, self.linear.bias
         (M, K), N = self.given.shape, weight.shape[0]
         product = self.given.new_empty((M, N))
-        grid = (triton.cdiv(M, 16),)
-        linear_kernel[grid](self.given, weight, product, M, N, K, BM=16, BN=32, BK=32)
-        bias_relu_kernel[(M,)](product, bias, self.result, N, BLOCK=32)
+        grid, sizes = (triton.cdiv(M, 16),), (max(16, triton.next_power_of_2(n)) for n in (N, K))
+        BN, BK = sizes
+        linear_kernel[grid](self.given, weight, product, M, N, K, BM=16, BN=BN, BK=BK)
+        bias_relu_kernel[(M,)](product, bias, self.result, N, BLOCK=BN)
 
     def capture(self, x):
         self.given = torch.empty_like(x)

@@ -78,10 +78,17 @@ def test_poison_alternates_and_some_calls_are_as_a_user_calls_but_not_the_first(
 
 @given(number=st.integers(0, 1000), seed=st.integers(0, 1000))
 def test_a_manner_is_within_its_bounds(number, seed):
-    manner = manner_of(random.Random(seed), number)
+    manner = manner_of(random.Random(seed), number, 7)
     assert 1 <= manner.num_threads <= module.MAX_THREADS
     assert 0 <= manner.clock_s < module.MAX_AHEAD_S
     assert not manner.keeps_objects
+
+
+def test_configurations_of_autotuners_are_forced_one_after_the_other_in_watched_calls():
+    manners = [manner_of(random.Random(0), number, 7) for number in range(30)]
+    turns = [manner.turn for manner in manners if manner.turn is not None]
+    assert turns == list(range(7, 16))
+    assert all(manner.is_watched for manner in manners if manner.turn is not None)
 
 
 def test_further_cases_make_up_for_those_that_are_not_defined():

@@ -119,6 +119,24 @@ def test_one_of_two_equal_dimensions_changes_alone():
     assert any(len(set(inputs_of(way)[0].shape)) == 2 for way in ways)
 
 
+@pytest.mark.parametrize("contract", Contract)
+def test_a_size_that_two_inputs_share_changes_in_one_of_them_for_a_drop_in(contract):
+    task = task_of(lambda x, y: x.sum(-1) + y.sum(-1), *[lambda: torch.randn(2, 6)] * 2)
+    rules = Rules(CPU, Precision.STRICT, "pure", contract)
+    widths = [{x.shape[1] for x in inputs_of(way)} for way in found(task, "size", rules)]
+    assert any(len(each) == 2 for each in widths) == (contract is Contract.DROP_IN)
+    assert any(len(each) == 1 and each != {6} for each in widths)
+
+
+@pytest.mark.parametrize("contract", Contract)
+def test_a_shared_size_changes_alone_where_it_cannot_change_everywhere(contract):
+    table = torch.randn(6)
+    task = task_of(lambda x, y: x * table + y.sum(), *[lambda: torch.randn(2, 6)] * 2)
+    rules = Rules(CPU, Precision.STRICT, "pure", contract)
+    pairs = [inputs_of(way) for way in found(task, "size", rules)]
+    assert any(x.shape[1] == 6 and y.shape[1] != 6 for x, y in pairs)
+
+
 def test_symmetric_inputs_stay_square():
     def symmetric():
         x = torch.randn(6, 6)
@@ -335,6 +353,8 @@ def test_a_single_slope_is_negative_in_one_of_the_redrawn_weights(seed):
         text="",
     )
     variants = other_weights(task, CPU, seed)
-    slopes = [float(v.module(CPU).weight.detach()) for n, v in variants.items() if n.startswith("redrawn")]
+    slopes = [
+        float(v.module(CPU).weight.detach()) for n, v in variants.items() if n.startswith("redrawn")
+    ]
     assert len(slopes) == SMALL_DRAWS
     assert min(slopes) < 0 < max(slopes)

@@ -1,5 +1,5 @@
 # kind: weights
-# how: takes the larger of both branches, right for slopes between 0 and 1 alone
+# how: takes the larger of both branches, right for slopes up to 1 alone
 # task: gate_model
 # stage: compare
 # code: wrong_values

@@ -15,8 +15,9 @@ def relu_kernel(x, y, n, BLOCK: tl.constexpr):
     tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0), i < n)
 
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 shared = np.zeros(1 << 14, dtype=np.float32)
-buffer = torch.from_numpy(shared).clone()
+buffer = torch.from_numpy(shared).to(DEVICE, copy=True)
 
 
 def fused_operator(x0):
