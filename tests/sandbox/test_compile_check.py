@@ -55,6 +55,14 @@ def test_an_undefined_name_in_a_kernel_is_refused():
     assert "np.abs" in source.splitlines()[caught.value.line - 1]
 
 
+@pytest.mark.parametrize("body", ["x.handle.data + y", "x + y + [].missing", "x + y + 1 // 0"])
+def test_an_exception_of_pythons_in_a_kernel_is_refused_as_one_that_does_not_compile(body):
+    x = torch.empty(64, device="meta")
+    with pytest.raises(GuestFault) as caught:
+        compile_check(ADD.replace("x + y", body), [x, x])
+    assert caught.value.kind == "compile"
+
+
 def looping(*lines: str) -> str:
     """The sum, after these lines."""
     entry = "def fused_operator(x, y):\n"

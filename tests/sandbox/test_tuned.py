@@ -17,7 +17,7 @@ class Kernel:
     def __init__(self, refused=()):
         self.refused, self.launched = refused, []
         self.arg_names = ["x", "VALUE"]
-        self.fn = lambda x, VALUE: None
+        self.fn = lambda: None
 
     def run(self, *_args, VALUE, **_kwargs):
         if VALUE in self.refused:

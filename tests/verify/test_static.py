@@ -168,6 +168,12 @@ REFUSED = {
         "def f(m):\n    return m._profiler_enabled()",
         "seen = getattr(torch.autograd, '_profiler_' + 'enabled')()",
     ],
+    "host_code_in_kernel": [
+        "import numpy as np\n@triton.jit\ndef k(x, y):\n    tl.store(y, np.maximum(tl.load(x), 0))",
+        "@triton.jit\ndef k(x, y):\n    v = tl.load(x)\n    v.handle.data[:] = 0\n"
+        "    tl.store(y, v)",
+        "f = torch.relu\n@triton.jit\ndef k(x, y):\n    tl.store(y, f(tl.load(x)))",
+    ],
     "tensor_subclass": [
         "class Lazy(torch.Tensor): ...",
         "from torch import Tensor as T\nclass L(T): ...",
@@ -367,6 +373,11 @@ LOOK_ALIKES = {
     "asks_for_observers": [
         "with torch.profiler.record_function('mine'): ...",
         "class P:\n    def _profiler_enabled(self):\n        return True",
+    ],
+    "host_code_in_kernel": [
+        "@triton.jit\ndef k(x, y, N: tl.constexpr):\n    tl.store(y, max(tl.load(x), N))",
+        "import numpy as np\n@triton.jit\ndef k(x, y):\n    tl.store(y, tl.load(x))\n"
+        "def f(x):\n    return np.prod(x.shape)",
     ],
     "tensor_subclass": [
         "def f(x: torch.Tensor) -> torch.Tensor:\n    return x",

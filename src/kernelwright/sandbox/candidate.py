@@ -45,6 +45,14 @@ class MissingEntry(Exception):
     """The source defines neither entry point."""
 
 
+class IllegalKernel(Exception):
+    """Code in the body of a kernel raised an exception of Python's when the kernel was compiled."""
+
+
+NOT_COMPILED = (CompilationError, OutOfResources, PTXASError, IllegalKernel)
+"""A kernel that raises these when it is compiled runs on no GPU."""
+
+
 def load(path: Path, init: dict[str, Any] | None) -> Loaded:
     """Import the file; construct `ModelNew` under its seed where it is the entry."""
     try:
@@ -195,7 +203,7 @@ def _kind(chain: list[BaseException], default: str) -> str:
         return "out_of_memory"
     if "can't allocate memory" in text or "CUDA out of memory" in text:
         return "out_of_memory"
-    if any(isinstance(error, CompilationError | OutOfResources | PTXASError) for error in chain):
+    if any(isinstance(error, NOT_COMPILED) for error in chain):
         return "compile"
     if isinstance(chain[0], MissingEntry):
         return "missing_entry"

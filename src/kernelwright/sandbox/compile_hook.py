@@ -11,7 +11,7 @@ from triton import knobs
 from triton.runtime.errors import OutOfResources
 from triton.runtime.jit import JITFunction
 
-from kernelwright.sandbox.candidate import Loaded
+from kernelwright.sandbox.candidate import NOT_COMPILED, IllegalKernel, Loaded
 from kernelwright.sandbox.own_code import OwnCode
 from kernelwright.sandbox.stub_gpu import MAX_SHARED_BYTES
 from kernelwright.sandbox.tensors import TensorMeta
@@ -28,8 +28,9 @@ def collect(
     and shared memory, the worst where one is compiled more than once.
 
     Raises:
-        what Triton raises for an illegal kernel; OutOfResources above the shared memory of a block;
-        OwnCodeTimeout.
+        CompilationError, PTXASError, IllegalKernel: a kernel does not compile.
+        OutOfResources: a kernel needs more than the shared memory of a block.
+        OwnCodeTimeout: the candidate's own code takes too long.
     """
     compiled: Kernels = {}
     signatures: list[list[Any]] = []
@@ -39,8 +40,13 @@ def collect(
         kwargs.pop("warmup")
         if callable(grid):  # a launch evaluates it, and it may be wrong
             grid({**dict(zip(kernel.arg_names, args, strict=False)), **kwargs})
-        with limit.paused():
-            made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        try:
+            with limit.paused():
+                made = run(kernel, *args, grid=grid, warmup=True, **kwargs)
+        except NOT_COMPILED:
+            raise  # a candidate may catch these, and launch another kernel
+        except Exception as error:
+            raise IllegalKernel(f"{error}") from error
         if made.metadata.shared > MAX_SHARED_BYTES:
             raise OutOfResources(made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
         signatures.append(list(made.src.signature.values()))

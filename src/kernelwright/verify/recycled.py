@@ -308,7 +308,9 @@ class Recycled:
 
     def _run(self, trial: Trial, shapes: Shapes, guest: Guest) -> None:
         def open_session(task: Task, guest: Guest | None = None) -> Session:
-            session = Session(task, guest or self.guests.next(), self.rules.device)
+            guest = guest or self.guests.next()
+            is_drop_in = self.rules.is_drop_in
+            session = Session(task, guest, self.rules.device, is_drop_in=is_drop_in)
             trial.load(session)
             return session
 
@@ -322,8 +324,11 @@ class Recycled:
                 trial.judge_case(sessions, cases, posed)
             life.live(trial, sessions, cases)
         else:
-            for group in _groups(rest):
+            refusable = [posed for posed in rest if cases.may_refuse(posed.case)]
+            for group in _groups(posed for posed in rest if not cases.may_refuse(posed.case)):
                 trial.judge_together(session, cases, group)
+            for posed in refusable:  # an exception would end the calls that follow in a group
+                trial.judge_case(sessions, cases, posed)
         trial.silence(sessions, cases)
 
     # -- cases

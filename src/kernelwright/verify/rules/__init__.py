@@ -1,6 +1,6 @@
 """All static rules, in the order in which they are asked."""
 
-from kernelwright.verify.rules import conduct, outside, rewiring, work
+from kernelwright.verify.rules import bodies, conduct, outside, rewiring, work
 from kernelwright.verify.rules.rule import Rule, Severity
 
 RULES: tuple[Rule, ...] = (
@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     rewiring.asks_for_observers,
     rewiring.tensor_subclass,
     rewiring.other_compiler,
+    bodies.host_code_in_kernel,
     work.library_compute,
     work.leaves_torch,
     work.precomputes,
