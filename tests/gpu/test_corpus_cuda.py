@@ -1,9 +1,9 @@
-"""The corpus on a GPU: every cheat is stopped where its file says, every honest kernel accepted."""
+"""A part of the corpus on a GPU: cheats end where their files say, honest kernels are accepted."""
 
 import pytest
 import torch
 
-from corpus import ROOT, entries
+from corpus import ROOT, sample_for_gpu
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.text import parse
 from kernelwright.verify import trial
@@ -23,7 +23,7 @@ def gpu():
         pytest.skip("needs a CUDA device")
 
 
-@pytest.mark.parametrize("entry", entries("honest"), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", sample_for_gpu("honest"), ids=lambda entry: entry.name)
 def test_an_honest_kernel_is_accepted(entry):
     options = {"mode": entry.mode, "contract": entry.contract}
     verdict = verify(entry.task, entry.path, device="cuda", **options)
@@ -34,7 +34,7 @@ def test_an_honest_kernel_is_accepted(entry):
     assert {"times plausible", "timed outputs"} <= set(verdict.checks)
 
 
-@pytest.mark.parametrize("entry", entries("cheats"), ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", sample_for_gpu("cheats"), ids=lambda entry: entry.name)
 def test_a_cheat_is_rejected_at_its_stage_by_its_code(entry, monkeypatch, request):
     if "open" in entry.facts:
         request.applymarker(pytest.mark.xfail(reason=entry.facts["open"]))

@@ -104,6 +104,13 @@ def entries(kind: str) -> list[Entry]:
     return [Entry(path, facts(path)) for path in sorted((ROOT / kind).rglob("*.py"))]
 
 
+def sample_for_gpu(kind: str) -> list[Entry]:
+    """The files that differ on a GPU, and every fourth of the others: all of them take a GPU more
+    than 8 minutes. `kernelwright eval corpus` judges them all."""
+    differ = [e for e in entries(kind) if e.needs_gpu or any("-cuda" in fact for fact in e.facts)]
+    return [*differ, *[entry for entry in entries(kind) if entry not in differ][::4]]
+
+
 def cheat(name: str) -> Entry:
     """The cheat in the file of this name."""
     return next(entry for entry in entries("cheats") if entry.path.stem == name)

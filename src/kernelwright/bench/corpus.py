@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 CHECKER = Path("src", "kernelbench", "kernel_static_checker.py")
 """In a checkout of KernelBench."""
 KINDS = ("cheats", "honest")
+CALL_S = 30.0
+"""Limit of a request to a guest. The tasks are small, and other judges wait for the GPU while a
+cheat does not answer."""
 
 Say = Callable[[str], None]
 
@@ -186,14 +189,16 @@ def _judge_of(
     """One for all files of its kind that this process judges; it ends with the process."""
     import torch
 
-    from kernelwright.verify.judge import Judge
+    from kernelwright.verify.judge import Judge, default_limits, device_named
 
     torch.set_num_threads(1)
+    limits = replace(default_limits(device_named(device)), wall_s=CALL_S)
     return Judge(
         device,
         "strict",
         mode,
         contract=contract,
+        limits=limits,
         large=large,
         grade=grade,
         reads_source=reads_source,

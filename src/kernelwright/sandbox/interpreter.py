@@ -39,8 +39,9 @@ def install() -> None:
     _install_bounds()
     _install_dot()
     _install_small_remedies()
-    from kernelwright.sandbox import interpreter_trees, libdevice_shim
+    from kernelwright.sandbox import interpreter_scopes, interpreter_trees, libdevice_shim
 
+    interpreter_scopes.install()
     interpreter_trees.install()
     libdevice_shim.install()
 

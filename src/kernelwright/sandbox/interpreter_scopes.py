@@ -1,0 +1,51 @@
+"""Guest side: `triton.language` is patched once for a launch.
+
+Stock, the interpreter looks through all members of `triton.language` and patches the builtins, at
+each launch and at each call of a kernel function by another. That is a third of a softmax's time.
+"""
+
+import inspect
+from types import SimpleNamespace
+from typing import Any
+
+import triton.language as tl
+from triton.runtime import interpreter as stock
+
+_LANGUAGE = SimpleNamespace(__globals__={"tl": tl, "core": tl.core})
+"""In place of a function that sees both modules that the interpreter patches."""
+
+
+class _Scope:
+    """What a launch patched, until `restore`. Scopes inside patch nothing."""
+
+    depth = 0
+
+    def __init__(self, patched: Any) -> None:
+        self._patched = patched
+        _Scope.depth += 1
+
+    def restore(self) -> None:
+        _Scope.depth -= 1
+        if self._patched is not None:
+            self._patched.restore()
+
+
+def install() -> None:
+    """Patch the interpreter of this process."""
+    stock_patch: Any = stock._patch_lang
+    builtins: dict[Any, list[tuple[str, Any]]] = {}
+
+    def patch_lang(fn: Any) -> Any:
+        if not any(value in (tl, tl.core) for value in fn.__globals__.values()):
+            return stock_patch(fn)  # refuses the function
+        return _Scope(None if _Scope.depth else stock_patch(_LANGUAGE))
+
+    def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
+        if package not in builtins:
+            members = inspect.getmembers(package)
+            builtins[package] = [pair for pair in members if tl.core.is_builtin(pair[1])]
+        for name, member in builtins[package]:
+            stock._patch_attr(package, name, member, builder, scope)
+
+    interpreter: Any = stock
+    interpreter._patch_lang, interpreter._patch_builtin = patch_lang, patch_builtin
