@@ -95,7 +95,7 @@ def get_inputs():
 def fused_operator(scores, r):
     '''Names, nesting, operators, methods and positions are free.'''
     y = torch.relu(scores * 2 + 1) ** 2
-    y -= scores.shape[1]
+    y = y - scores.shape[1]
     z = torch.nn.functional.gelu(y, "tanh").clamp(0.0, 1.0)
     best = torch.max(z, 1, True)[0]
     return best, -r / (1 + r.exp()), z.reshape(2, 16) @ z.transpose(0, 1).reshape(16, 2)
@@ -128,6 +128,17 @@ def fused_operator(scores, r):
     ]
 
 
+@pytest.mark.parametrize(("method", "shape"), [("reshape(-1)", (6,)), ("flip(1)", (2, 3))])
+def test_a_list_of_one_integer_may_be_written_without_brackets(method, shape):
+    program = parse(f"{INPUTS}def fused_operator(a):\n    return [a.{method} * 2]\n")
+    assert program.calls[-1].types[0].shape == shape
+
+
+def test_a_number_may_be_counted_up():
+    body = "n = 2\n    n += 3\n    return [a * n]"
+    assert "torch.mul(x0, 5)" in to_text(parse(f"{INPUTS}def fused_operator(a):\n    {body}\n"))
+
+
 INPUTS = "import torch\ndef get_inputs():\n    return [torch.randn(2, 3)]\n"
 
 
@@ -147,6 +158,7 @@ INPUTS = "import torch\ndef get_inputs():\n    return [torch.randn(2, 3)]\n"
         ("return [torch.ops.aten.sort(a)]", 5, "is not an overload"),
         ("return torch.relu(*a)", 5, "write the arguments out"),
         ("return 3", 5, "not a tensor"),
+        ("a += 1", 5, "a is written in place"),
     ],
 )
 def test_a_bad_body_is_refused_with_file_line_and_remedy(body, line, words):

@@ -215,3 +215,17 @@ def test_after_a_call_nothing_counts():
         pass
     FLOATS.untyped_storage().tolist()
     assert crossings.notes == {}
+
+
+def test_a_launch_may_write_where_an_argument_points():
+    given, other = torch.zeros(8), torch.zeros(8)
+    table = torch.tensor([given.data_ptr()])
+    crossings = Crossings([given, other, table], traces_memory=True)
+    crossings.before_launch((table,))
+    write_behind(given)
+    crossings.after_launch((table,))
+    crossings.end([given])
+    assert crossings.notes == {}
+    given.zero_()
+    crossings.before_launch((table,))
+    assert crossings.notes == {"leaves.written by others": 1}

@@ -185,3 +185,63 @@ def test_autotuning_with_several_choices_runs(guest):
     ran = guest.run("candidate", [torch.eye(64), torch.eye(64), "ieee"], seed=1)
     assert torch.equal(ran.outputs[0], torch.eye(64))
     assert ran.launches["mm"] >= 1
+
+
+FOLLOWING = (
+    HEADER
+    + """
+@triton.jit
+def kernel(table_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    x_ptr = tl.load(table_ptr).to(tl.pointer_type(tl.float32))
+    tl.store(out_ptr + at, tl.load(x_ptr + at {offset}))
+
+
+def fused_operator(x):
+    out = torch.empty_like(x)
+    table = torch.tensor([x.data_ptr()])
+    kernel[(1,)](table, out, BLOCK=64)
+    return [out]
+"""
+)
+
+
+def test_addresses_in_an_argument_lead_into_living_tensors(guest):
+    x = torch.randn(64)
+    guest.load(FOLLOWING.format(offset=""))
+    assert torch.equal(guest.run("candidate", [x], seed=1).outputs[0], x)
+
+
+def test_addresses_in_an_argument_lead_nowhere_else(guest):
+    guest.load(FOLLOWING.format(offset="+ 1"))
+    with pytest.raises(GuestFault) as caught:
+        guest.run("candidate", [torch.randn(64)], seed=1)
+    assert caught.value.kind == "out_of_bounds"
+
+
+IMPORTED = (
+    HEADER
+    + """
+from triton.language import arange, load, store
+from triton.language import exp as power
+
+@triton.jit
+def kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = arange(0, BLOCK)
+    store(out_ptr + at, power(load(x_ptr + at)))
+
+
+def fused_operator(x):
+    out = torch.empty_like(x)
+    before = load
+    kernel[(1,)](x, out, BLOCK=64)
+    assert load is before
+    return [out]
+"""
+)
+
+
+def test_functions_of_the_language_may_be_imported_by_name(guest):
+    x = torch.randn(64)
+    guest.load(IMPORTED)
+    torch.testing.assert_close(guest.run("candidate", [x], seed=1).outputs[0], x.exp())

@@ -261,3 +261,14 @@ def test_complex_outputs_are_allowed_to_round():
     near = (oracle * (1 + 1e-7)).to(torch.complex64)
     assert compare((near,), expected, "strict").mismatch is None
     assert compare((near.conj().resolve_conj(),), expected, "strict").mismatch is not None
+
+
+def test_the_layout_is_free_but_for_dimensions_that_both_expand():
+    rows = torch.randn(4, 3)
+    reference = rows.t().expand(5, 3, 4)
+    expected = Expected(native=(reference,), oracle=(reference.double(),))
+    output = rows.t().contiguous().expand(5, 3, 4)
+    assert compare((output,), expected, "strict").mismatch is None
+    every_other = torch.randn(3, 8)[:, ::2].copy_(rows.t()).expand(5, 3, 4)
+    mismatch = compare((every_other,), expected, "strict").mismatch
+    assert mismatch.code is Code.WRONG_STRUCTURE

@@ -91,6 +91,9 @@ class _Body:
                     self._assign(target, self.value(value))
                 case ast.AnnAssign(target=target, value=ast.expr() as value):
                     self._assign(target, self.value(value))
+                case ast.AugAssign(target=ast.Name(id=name)) if self._is_tensor(name):
+                    message = f"{name} is written in place"  # its other names see that
+                    self.source.fail(node, message, f"write {name} = ...")
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
                     left = ast.copy_location(ast.Name(name, ast.Load()), node)
                     sum_ = ast.copy_location(ast.BinOp(left, op, value), node)
@@ -101,6 +104,9 @@ class _Body:
                     kind = type(node).__name__.lower()
                     self.source.fail(node, f"{kind} is not part of a flat program", _FLAT)
         return self.source.fail(main, "fused_operator returns nothing", "return a list of tensors")
+
+    def _is_tensor(self, name: str) -> bool:
+        return isinstance(self.names.get(name), Ref)
 
     def _outputs(self, node: ast.expr) -> list[Ref]:
         value = self.value(node)
@@ -193,7 +199,7 @@ class _Body:
         if name == "size" and isinstance(self_, Ref) and len(args) < 2:
             shape = self.builder.types[self_.name].shape
             return shape[args[0]] if args else shape
-        if len(args) > 1 and all(type(arg) is int for arg in args) and _takes_many(name):
+        if args and all(type(arg) is int for arg in args) and _takes_many(name):
             for packed in ((self_, args), (self_, *args)):  # x.reshape(2, 3), x.transpose(0, 1)
                 try:
                     return self.call(node, f"torch.{name}", packed, kwargs)

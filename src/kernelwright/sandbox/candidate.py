@@ -18,7 +18,7 @@ from triton.runtime.errors import OutOfResources, PTXASError
 
 from kernelwright.sandbox import interpreter
 from kernelwright.sandbox.instances import Instances
-from kernelwright.sandbox.interpreter import OutOfBounds
+from kernelwright.sandbox.interpreter_bounds import OutOfBounds
 from kernelwright.sandbox.own_code import OwnCodeTimeout
 
 _MESSAGE_LIMIT = 2_000

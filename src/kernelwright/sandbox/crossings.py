@@ -7,6 +7,7 @@ of memory show changes that no operator and no kernel made.
 
 import ctypes
 import zlib
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -138,10 +139,30 @@ class Crossings:
                 if tensor.device.type == "cpu":
                     self.leaves("host memory", tensor)
         self._check_all(tensors)
+        for address, (num_bytes, digest) in self._pointed_to(tensors).items():
+            if _digest(address, num_bytes) != digest:
+                self.notes["leaves.written by others"] += 1
 
     def after_launch(self, args: tuple[Any, ...]) -> None:
-        if self._digests is not None:
-            self._note_all(_arguments(args))
+        if self._digests is None:
+            return
+        tensors = list(_arguments(args))
+        self._note_all(tensors)
+        for address, (num_bytes, _) in self._pointed_to(tensors).items():
+            self._digests[address] = (num_bytes, _digest(address, num_bytes))
+
+    def _pointed_to(self, tensors: Iterable[torch.Tensor]) -> dict[int, tuple[int, int]]:
+        """Digests of the memory at addresses that arguments of 64-bit integers hold: a kernel may
+        write there."""
+        tables = [t for t in tensors if t.dtype is torch.int64 and t.device.type == "cpu"]
+        if not self._digests or not tables:
+            return {}
+        held = sorted({value for table in tables for value in table.flatten().tolist()})
+        return {
+            address: known
+            for address, known in self._digests.items()
+            if bisect_left(held, address) < bisect_left(held, address + known[0])
+        }
 
     def end(self, outputs: Iterable[torch.Tensor]) -> None:
         """Look at what the call returns."""

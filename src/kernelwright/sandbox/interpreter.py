@@ -4,7 +4,8 @@ Stock, it computes bfloat16 on the raw bit pattern, writes outside buffers into 
 computes tf32 dots in full fp32, knows no libdevice and (3.6 with NumPy 2.4) no runtime loop
 bounds. After `install`:
 - bfloat16 values are `ml_dtypes.bfloat16`, rounded to nearest;
-- every load, store and atomic must fall inside the storage of an argument, else `OutOfBounds`;
+- every load, store and atomic must fall inside the storage of an argument, else `OutOfBounds`
+  (`interpreter_bounds`);
 - `tl.dot` rounds its operands as `input_precision` says;
 - `libdevice` functions are computed by torch;
 - reductions and scans by functions of the kernel's take arrays, not single elements.
@@ -19,11 +20,9 @@ import torch
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
+from kernelwright.sandbox.interpreter_bounds import Bounds, named_tensors
+
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-
-
-class OutOfBounds(Exception):
-    """A kernel touched memory outside its arguments."""
 
 
 def forget(module: str) -> None:
@@ -85,68 +84,7 @@ def _install_bfloat16() -> None:
 
 # -- bounds
 
-
-class _Bounds:
-    """Byte ranges of the arguments of the launch in progress."""
-
-    def __init__(self) -> None:
-        self.starts = np.zeros(0, dtype=np.uint64)
-        self.ends = np.zeros(0, dtype=np.uint64)
-        self.names: list[str] = []
-
-    def enter(self, named: list[tuple[str, torch.Tensor]]) -> None:
-        ranges: dict[int, tuple[int, str]] = {}
-        for name, tensor in named:
-            storage = tensor.untyped_storage()
-            ranges.setdefault(storage.data_ptr(), (storage.nbytes(), name))
-        ordered = sorted((start, *rest) for start, rest in ranges.items() if start)
-        self.starts = np.array([start for start, _, _ in ordered], dtype=np.uint64)
-        self.ends = np.array([start + size for start, size, _ in ordered], dtype=np.uint64)
-        self.names = [name for _, _, name in ordered]
-
-    def check(self, what: str, pointers: Any, mask: np.ndarray[Any, Any]) -> None:
-        """Raise OutOfBounds unless every unmasked element lies in one argument's storage."""
-        addresses = pointers.data[np.broadcast_to(mask, pointers.data.shape)].reshape(-1)
-        if addresses.size == 0:
-            return
-        width = max(1, pointers.get_element_ty().primitive_bitwidth // 8)
-        low, high = addresses.min(), addresses.max()
-        home = int(np.searchsorted(self.starts, low, side="right")) - 1
-        if home >= 0 and high + np.uint64(width) <= self.ends[home]:
-            return  # the usual case: all in one argument
-        owner = np.searchsorted(self.starts, addresses, side="right").astype(np.int64) - 1
-        inside = owner >= 0
-        if self.ends.size:
-            inside &= addresses + np.uint64(width) <= self.ends[owner]
-        if not inside.all():
-            self._refuse(what, addresses[~inside], width)
-
-    def _refuse(self, what: str, outside: np.ndarray[Any, Any], width: int) -> None:
-        first = int(outside[0])
-        distances = [
-            (max(int(start) - first, first - int(end) + width), name)
-            for start, end, name in zip(self.starts, self.ends, self.names, strict=True)
-        ]
-        nearest = ""
-        if distances:
-            distance, name = min(distances)
-            nearest = f", {distance} bytes outside {name!r}"
-        raise OutOfBounds(
-            f"{what} of {width} bytes x {outside.size} outside the arguments' memory{nearest}"
-        )
-
-
-_bounds = _Bounds()
-
-
-def _named_tensors(name: str, value: Any) -> list[tuple[str, torch.Tensor]]:
-    if isinstance(value, torch.Tensor):
-        return [(name, value)]
-    if isinstance(value, tuple):
-        return [pair for item in value for pair in _named_tensors(name, item)]
-    if isinstance(value, stock.TensorDescriptor | stock.triton.runtime.jit.TensorWrapper):
-        return _named_tensors(name, value.base)
-    return []
+_bounds = Bounds()
 
 
 def _install_bounds() -> None:
@@ -156,7 +94,7 @@ def _install_bounds() -> None:
     def init_args(self: Any, args_dev: Any, kwargs: Any) -> Any:
         args, keywords = stock_init(self, args_dev, kwargs)
         named = [*zip(self.arg_names, args, strict=False), *keywords.items()]
-        _bounds.enter([pair for name, value in named for pair in _named_tensors(name, value)])
+        _bounds.enter([pair for name, value in named for pair in named_tensors(name, value)])
         return args, keywords
 
     executor._init_args_hst = init_args

@@ -22,12 +22,31 @@ class _Scope:
 
     def __init__(self, patched: Any) -> None:
         self._patched = patched
+        self._globals: dict[str, Any] = {}
+        self._stock: dict[str, Any] = {}
         _Scope.depth += 1
+
+    def give(self, module_globals: dict[str, Any], names: dict[str, Any]) -> None:
+        """Let names of a kernel's module stand for what was patched."""
+        self._globals, self._stock = module_globals, names
+        module_globals.update({name: getattr(tl, value.__name__) for name, value in names.items()})
 
     def restore(self) -> None:
         _Scope.depth -= 1
+        self._globals.update(self._stock)
         if self._patched is not None:
             self._patched.restore()
+
+
+def _builtins_of(fn: Any) -> dict[str, Any]:
+    """Builtins that a kernel's module imported by name: `from triton.language import load`."""
+    module_globals = fn.__globals__
+    values = ((name, module_globals.get(name)) for name in fn.__code__.co_names)
+    return {
+        name: value
+        for name, value in values
+        if callable(value) and tl.core.is_builtin(value) and hasattr(tl, value.__name__)
+    }
 
 
 def install() -> None:
@@ -36,9 +55,12 @@ def install() -> None:
     builtins: dict[Any, list[tuple[str, Any]]] = {}
 
     def patch_lang(fn: Any) -> Any:
-        if not any(value in (tl, tl.core) for value in fn.__globals__.values()):
+        names = _builtins_of(fn)
+        if not names and not any(value in (tl, tl.core) for value in fn.__globals__.values()):
             return stock_patch(fn)  # refuses the function
-        return _Scope(None if _Scope.depth else stock_patch(_LANGUAGE))
+        scope = _Scope(None if _Scope.depth else stock_patch(_LANGUAGE))
+        scope.give(fn.__globals__, names)
+        return scope
 
     def patch_builtin(package: Any, builder: Any, scope: Any) -> None:
         if package not in builtins:

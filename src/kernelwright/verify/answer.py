@@ -60,4 +60,8 @@ def tensors_of(result: object) -> tuple[torch.Tensor, ...]:
             f"the reference returns {type(result).__name__}, not tensors",
             remedy="return a tensor, or a list, tuple or dict of tensors",
         )
+    for tensor in tensors:
+        if tensor.is_floating_point() and tensor.dtype.itemsize == 1:
+            message = f"the reference returns {tensor.dtype}, which PyTorch does not compare"
+            raise UsageError(message, remedy="return tensors of 16 bits or more")
     return tensors

@@ -97,10 +97,16 @@ class Task(ABC):
         Raises:
             UsageError: the reference fails.
         """
-        call = self.reference(device)
-        with self.usage(), seeded(seed, device), torch.no_grad(), _Names() as names:
-            call(*tree_map(copied, inputs))
+        names = _Names()
+        self._call_under(names, inputs, seed, device)
         return frozenset(names.seen)
+
+    def _call_under(
+        self, mode: TorchDispatchMode, inputs: list[Any], seed: int, device: torch.device
+    ) -> None:
+        call = self.reference(device)
+        with self.usage(), seeded(seed, device), torch.no_grad(), mode:
+            call(*tree_map(copied, inputs))
 
     def native_answer(
         self, inputs: list[Any], seed: int, device: torch.device
@@ -125,9 +131,8 @@ class Task(ABC):
         Raises:
             UsageError: the reference fails.
         """
-        call = self.reference(device)
-        with self.usage(), seeded(seed, device), torch.no_grad(), _Ties() as ties:
-            call(*tree_map(copied, inputs))
+        ties = _Ties()
+        self._call_under(ties, inputs, seed, device)
         return bool(ties.are_seen)
 
     def nudged(
