@@ -174,7 +174,9 @@ def test_a_copy_at_an_offset_has_values_strides_and_aligned_memory():
     y = offset_copy(x)
     assert torch.equal(x, y)
     assert y.stride() == x.stride()
-    assert y.storage_offset() * y.element_size() == 512
+    assert y.data_ptr() % 16 == 0
+    offsets = {offset_copy(x).storage_offset() for _ in range(20)}
+    assert len(offsets) > 5
 
 
 def test_bytes_tell_whether_an_input_changed():

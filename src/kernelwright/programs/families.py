@@ -21,6 +21,7 @@ _TAIL_SHARE = 16
 _ZERO_SHARE = 1 / 8
 _FINE_SHARE = 1 / 4
 _SPECIAL_SHARE = 1 / 64
+_SPECIAL = (torch.inf, -torch.inf, torch.nan)
 _TINY, _TINY_HALF = 1e-6, 1e-3
 """Factors; float16 holds no smaller numbers with all their digits."""
 _LARGE, _LARGE_HALF = 1e5, 300.0
@@ -125,10 +126,13 @@ def _extreme(x: torch.Tensor, _: torch.Generator) -> torch.Tensor:
 
 
 def _special(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One element in 64 is infinite or NaN, and the last is infinite."""
+    """One element in 64 is infinite or NaN, one of each at least, and the last is infinite."""
     dice, y = _uniform(x, generator).mul_(3 / _SPECIAL_SHARE), x.clone()
-    for number, value in enumerate((torch.inf, -torch.inf, torch.nan)):
+    least = dice.flatten().sort().values[: len(_SPECIAL)]
+    for number, value in enumerate(_SPECIAL):
         y.masked_fill_((dice >= number) & (dice < number + 1), value)
+        if number < least.numel():
+            y.masked_fill_(dice == least[number], value)
     if x.numel():
         y[(-1,) * x.ndim] = torch.inf
     return y
@@ -171,6 +175,10 @@ def changed(family: str, drawn: torch.Tensor, generator: torch.Generator) -> tor
     change = FAMILIES[family]
     if change is None:
         return drawn
+    if drawn.is_complex():
+        parts = torch.view_as_real(drawn.detach().resolve_conj())
+        other = torch.view_as_complex(change(parts, generator).contiguous())
+        return torch.empty_like(drawn).copy_(other)
     other = change(drawn.detach(), generator)
     is_alike = other.stride() == drawn.stride() and other.dtype is drawn.dtype
     return other if is_alike else torch.empty_like(drawn).copy_(other)
@@ -189,7 +197,9 @@ def apply(family: str, inputs: Any, seed: int, structures: Sequence[Structure | 
     leaves, containers = tree_flatten(inputs)
 
     def moved(value: Any, structure: Structure | None) -> Any:
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        if not isinstance(value, torch.Tensor):
+            return value
+        if not (value.is_floating_point() or value.is_complex()):
             return value
         if value.device not in generators:
             generators[value.device] = torch.Generator(value.device).manual_seed(seed)

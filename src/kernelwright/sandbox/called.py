@@ -1,5 +1,6 @@
 """Guest side: describes one call of a candidate and its effects for the host."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,17 +53,17 @@ def fit(used: list[Any], kept: list[Any]) -> bool:
     )
 
 
-_OFFSET_BYTES = 512
-"""Keeps addresses aligned."""
+_ALIGNMENT, _MAX_OFFSET = 16, 256
+"""Bytes that addresses are a multiple of; the most of these before a tensor and behind it."""
 
 
 def offset_copy(tensor: torch.Tensor) -> torch.Tensor:
     """The same values and strides inside a larger storage."""
     meta = TensorMeta.of(tensor)
-    whole = torch.empty(
-        meta.span_bytes + 2 * _OFFSET_BYTES, dtype=torch.uint8, device=tensor.device
-    )
-    inner = whole[_OFFSET_BYTES : _OFFSET_BYTES + meta.span_bytes].copy_(flat_span(tensor))
+    begin, rest = (_ALIGNMENT * secrets.randbelow(_MAX_OFFSET) for _ in range(2))
+    num_bytes = begin + meta.span_bytes + rest
+    whole = torch.empty(num_bytes, dtype=torch.uint8, device=tensor.device)
+    inner = whole[begin : begin + meta.span_bytes].copy_(flat_span(tensor))
     return inner.view(meta.dtype).as_strided(meta.shape, meta.strides)
 
 

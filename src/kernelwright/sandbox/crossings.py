@@ -25,10 +25,12 @@ MAX_FLOATS, MAX_VALUES = 16, 64
 Values of integer inputs count as integers, all others as floats."""
 MAX_ENTERING = 64
 """Values of one tensor that may come from Python or NumPy: a small table."""
+MAX_ENTERED = 4 * MAX_ENTERING
+"""Of all tensors in one call."""
 MAX_TRACED_BYTES = 4 << 20
 """Of one storage; larger storages are not traced."""
-_LEAVING = frozenset({"numpy", "__array__", "__dlpack__", "tolist"})
-_READING = ("__getitem__", "__iter__", "tolist")
+_LEAVING = frozenset({"numpy", "__array__", "__dlpack__", "tolist", "__reduce_ex__"})
+_READING = ("__getitem__", "__iter__", "tolist", "__reduce__", "__reduce_ex__", "_write_file")
 """Methods of storages that give values."""
 _FILLS = frozenset({"aten.fill_.Scalar", "aten.full.default", "aten.full_like.default"})
 _TO_SCALAR = "aten._local_scalar_dense.default"
@@ -53,7 +55,7 @@ class Crossings:
         self.notes: Counter[str] = Counter()
         tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
         self._integers = {_address(t) for t in tensors if not t.is_floating_point()}
-        self._num_floats = self._num_values = self._num_fills = 0
+        self._num_floats = self._num_values = self._num_fills = self._num_entered = 0
         self._digests: dict[int, tuple[int, int]] | None = {} if traces_memory else None
         self._kept: list[torch.UntypedStorage] = []  # addresses stay theirs
         self._is_on_gpu = any(tensor.is_cuda for tensor in (*tensors, *own))
@@ -96,8 +98,10 @@ class Crossings:
             self._num_fills += 1
             if self._num_fills > MAX_ENTERING:
                 self.notes["leaves.enters again"] += 1
-        elif name in _LIFTS and args[0].numel() > MAX_ENTERING:
-            self.notes["leaves.enters again"] += 1
+        elif name in _LIFTS:
+            self._num_entered += args[0].numel()
+            if args[0].numel() > MAX_ENTERING or self._num_entered > MAX_ENTERED:
+                self.notes["leaves.enters again"] += 1
         self._check_all(_tensors(args))
 
     def _note_to(self, source: torch.Tensor, kwargs: Mapping[str, Any]) -> None:
@@ -267,6 +271,18 @@ def watch_storages() -> None:
         for name in _READING:
             if (stock := getattr(kind, name, None)) is not None:
                 setattr(kind, name, _counting(stock))
+    for module, name in ((torch.utils.dlpack, "to_dlpack"), (torch._C, "_to_dlpack")):
+        setattr(module, name, _counting_tensor(getattr(module, name)))
+
+
+def _counting_tensor(stock: Any) -> Any:
+    @disguised(stock)
+    def function(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        if _active:
+            _active[-1].leaves_by_method("to_dlpack", tensor)
+        return stock(tensor, *args, **kwargs)
+
+    return function
 
 
 def _counting(stock: Any) -> Any:

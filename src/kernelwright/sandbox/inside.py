@@ -91,6 +91,7 @@ class Inside:
         self.kept: list[Any] = []  # inputs as the host sent them
         self.used: list[Any] = []  # what the last call was given; held so addresses change
         self.outputs: list[torch.Tensor] = []
+        self.result: object = None  # of the last call
         self.held = Held()
         self.launches = watch.Launches()
         self.turns = tuned.Turns()
@@ -162,7 +163,7 @@ class Inside:
     def forget(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Drop a candidate and what was held for it."""
         loaded = self.loaded.pop(request["name"], None)
-        self.kept, self.used, self.outputs = [], [], []
+        self.kept, self.used, self.outputs, self.result = [], [], [], None
         self.held.let_go()
         if loaded is not None:
             candidate.unload(loaded)
@@ -322,6 +323,7 @@ class Inside:
                 result = self._watched(call, inputs, poison, zones, crossings, operators)
             else:
                 result = self._witnessed(loaded.call(instance), inputs, operators)
+        self.result = result  # a user holds it too: what happens at its end comes after the copy
         structure, leaves = flatten(result)
         outputs = [torch.Tensor.detach(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
         overrun = no_flag(self.device) if zones is None else zones.overrun()
@@ -351,13 +353,14 @@ class Inside:
         witness = self.launches.witness = Witness()
         self.launches.crossings = crossings
         try:
-            with witness, counted(crossings), watch.Watch(poison, crossings, zones):
+            with witness, counted(crossings), watch.Watch(poison, crossings, zones) as watching:
+                self.launches.watch = watching
                 result = call(*inputs)
             crossings.end(y for y in flatten(result)[1] if isinstance(y, torch.Tensor))
             return result
         finally:
             self.launches.witness, self.launches.skipped = None, frozenset()
-            self.launches.crossings = None
+            self.launches.crossings = self.launches.watch = None
             operators.update({**crossings.notes, **witness.seen()})
 
     def _witnessed(
@@ -430,7 +433,7 @@ class Inside:
 
     def release(self, _request: dict[str, Any], _payload: bytearray) -> Answer:
         """Make room for the host and other guests."""
-        self.kept, self.used, self.outputs = [], [], []
+        self.kept, self.used, self.outputs, self.result = [], [], [], None
         self.timer.forget()
         torch.cuda.empty_cache()
         return {}, []

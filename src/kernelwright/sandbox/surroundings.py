@@ -16,7 +16,8 @@ import torch
 from kernelwright.sandbox.disguise import disguised
 from kernelwright.sandbox.manner import MAX_THREADS, Manner
 
-_PACKAGE = __name__.partition(".")[0]
+_HIDDEN = {__name__.partition(".")[0], "time_machine", "_time_machine"}
+"""Packages of ours, and those of the libraries that a user's process would not have."""
 _ahead_s = 0
 _COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
 
@@ -55,13 +56,15 @@ def take_standard_streams(scratch: Path) -> None:
 def _stream(descriptor: int, name: str) -> io.TextIOWrapper:
     raw: Any = io.FileIO(descriptor, "w", closefd=False)
     raw.name = name
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", line_buffering=True)
+    stream: Any = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", line_buffering=True)
+    stream.mode = "w"  # as Python sets it
+    return stream  # type: ignore[no-any-return]
 
 
 def hide_ourselves() -> None:
     """Take our modules out of `sys.modules`: a user's process has none of them. Loaded code still
     works."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in _HIDDEN]:
         del sys.modules[name]
 
 

@@ -50,6 +50,8 @@ class Launches:
         """Of the call in progress."""
         self.crossings: Crossings | None = None
         """Of the watched call in progress."""
+        self.watch: Watch | None = None
+        """Of the watched call in progress."""
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
         self.operators: Counter[str] = Counter()
@@ -79,13 +81,15 @@ class Launches:
             if not warmup and name in self.skipped:
                 self.suppressed[name] += 1
                 return None
+            args = tuple(_plain(value) for value in args)
+            kwargs = {key: _plain(value) for key, value in kwargs.items()}
             crossings = None if warmup else self.crossings
             if crossings is not None:
                 with _disable_current_modes():
                     crossings.before_launch((*args, *kwargs.values()))
             if is_interpreted and (self.witness or _len_torch_dispatch_stack()):
                 unseen = self.witness.paused() if self.witness else nullcontext()
-                grid = self._witnessed(grid)
+                grid = self._witnessed(grid) if callable(grid) else _plain_grid(grid)
                 with _disable_current_modes(), unseen:  # the interpreter's own tensor work
                     result = run(kernel, *args, grid=grid, warmup=warmup, **kwargs)
             elif self.spans is None:
@@ -138,13 +142,11 @@ class Launches:
         graph.replay = replay_counted
 
     def _witnessed(self, grid: Any) -> Any:
-        """A grid that the candidate computes, under a witness of its own."""
-        if not callable(grid):
-            return grid
+        """A grid that the candidate computes, under a witness of its own and the call's watch."""
 
         def computed(meta: Any) -> Any:
-            with Witness() as witness:
-                result = grid(meta)
+            with self.watch or nullcontext(), Witness() as witness:
+                result = _plain_grid(grid(meta))
             self.operators.update(witness.seen())
             return result
 
@@ -192,6 +194,20 @@ class Launches:
             for each in others
         ]
         return sum(not stream.query() for stream in streams)
+
+
+def _plain(value: Any) -> Any:
+    """A number of a class of the candidate's as a number: a method of that class would compute
+    inside the launch, where nobody watches."""
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return value if type(value) is kind else kind(value)
+    return value
+
+
+def _plain_grid(grid: Any) -> Any:
+    """The grid as a tuple of integers."""
+    return tuple(int(size) for size in grid) if isinstance(grid, tuple | list) else grid
 
 
 class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]

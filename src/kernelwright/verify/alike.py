@@ -17,8 +17,8 @@ PART = 256
 
 
 def permuted(value: Any, seed: int) -> Any:
-    """The same values in another order; tensors of integers stay as they are."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.numel():
+    """The same values in another order."""
+    if not isinstance(value, torch.Tensor) or not value.numel():
         return value
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(value.numel(), generator=generator).to(value.device)
@@ -27,7 +27,7 @@ def permuted(value: Any, seed: int) -> Any:
 
 def permuted_along(value: Any, seed: int, dim: int) -> Any:
     """The same values in another order along one dimension: sums along that dimension stay."""
-    if not isinstance(value, torch.Tensor) or not value.is_floating_point() or not value.ndim:
+    if not isinstance(value, torch.Tensor) or not value.ndim:
         return value
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(value.shape[dim], generator=generator).to(value.device)

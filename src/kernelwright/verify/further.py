@@ -4,6 +4,7 @@ A task has one memory layout and one mode. A kernel that is wrong on strided inp
 mode is still correct for the task. As a drop-in for a module the kernel is wrong.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from kernelwright.verify.session import Lasting, Session
 from kernelwright.verify.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
 
+Layout = Callable[[Any], Any]
+"""The same value in another memory layout."""
+
 
 @stage("look beyond")
 def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
@@ -27,25 +31,27 @@ def look(trial: Trial, sessions: Lasting, cases: Cases) -> None:
     Raises:
         Rejected: the candidate is wrong, under `drop-in`.
     """
-    _on_strided_inputs(trial, sessions, cases)
+    _on_other_layouts(trial, sessions, cases)
     if isinstance(cases.base, ModuleTask) and cases.base.is_redrawn:
         _in_other_mode(trial, sessions, cases, cases.base.in_other_mode())
 
 
-def _on_strided_inputs(trial: Trial, sessions: Lasting, cases: Cases) -> None:
-    contiguous = cases.first_inputs()
-    inputs = [strided(value) for value in contiguous]
-    if all(a is b for a, b in zip(inputs, contiguous, strict=True)):
-        return
-    del contiguous
-    case = replace(next(cases.all()), variant="strided inputs")
-    try:
-        posed = answered(cases.base, case, inputs, trial.rules)
-    except UsageError as error:
-        if is_about_memory(error):
-            raise
-        return  # the reference asks for dense inputs itself
-    _try(trial, sessions.now(), cases.base, posed, "read strides from the tensors")
+def _on_other_layouts(trial: Trial, sessions: Lasting, cases: Cases) -> None:
+    """Gaps between rows; under `drop-in` also dimensions in another order in memory."""
+    for name, change in LAYOUTS.items() if trial.rules.is_drop_in else [STRIDED]:
+        contiguous = cases.first_inputs()
+        inputs = [change(value) for value in contiguous]
+        if all(a is b for a, b in zip(inputs, contiguous, strict=True)):
+            continue
+        del contiguous
+        case = replace(next(cases.all()), variant=name)
+        try:
+            posed = answered(cases.base, case, inputs, trial.rules)
+        except UsageError as error:
+            if is_about_memory(error):
+                raise
+            continue  # the reference asks for dense inputs itself
+        _try(trial, sessions.now(), cases.base, posed, "read strides from the tensors")
 
 
 def _in_other_mode(trial: Trial, sessions: Lasting, cases: Cases, other: ModuleTask) -> None:
@@ -67,6 +73,29 @@ def strided(value: Any) -> Any:
     if rows:
         return value.new_empty((*rows, columns + 3)).narrow(-1, 0, columns).copy_(value)
     return value.new_empty((2 * columns,))[::2].copy_(value)
+
+
+def _exchanged(first: int, second: int) -> Layout:
+    """The same values with two dimensions exchanged in memory."""
+
+    def change(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or not value.is_contiguous():
+            return value
+        if value.ndim < 2 or first % value.ndim == second % value.ndim:
+            return value
+        return value.transpose(first, second).contiguous().transpose(first, second)
+
+    return change
+
+
+STRIDED = ("strided inputs", strided)
+LAYOUTS: dict[str, Layout] = dict(
+    [
+        STRIDED,
+        ("inputs with the last two dimensions exchanged in memory", _exchanged(-2, -1)),
+        ("inputs with the first two dimensions exchanged in memory", _exchanged(0, 1)),
+    ]
+)
 
 
 def _same(one: Posed, other: Posed) -> bool:

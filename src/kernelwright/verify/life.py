@@ -45,6 +45,10 @@ DROP_IN_WAYS = (*WAYS, "data")
 counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone."""
 
 
+NUM_PARTS = 2
+"""Steps in which a part of one parameter changes."""
+
+
 @stage("live")
 def live(trial: Trial, sessions: Lasting, cases: Cases) -> None:
     """Calls in a row of one instance. A module also gets new weights, a copy, a second instance and
@@ -149,12 +153,17 @@ class _Life:
         self._renew(session, reference, instance, -2, "copy")
         self._call(session, twin, second, "a second instance", its_own)
         self._call(session, reference, instance, "the first beside a second", self._with(-2))
-        now: Task = self._with(-2)
+        now = self._with(-2)
         for number, how in enumerate(ways):
             last = self._inputs()
             self._call(session, reference, instance, "before new weights", now, inputs=last)
             now = self._renew(session, reference, instance, number, how)
             what = f"the same inputs after new weights ({how})"
+            self._call(session, reference, instance, what, now, inputs=last)
+        for number in range(NUM_PARTS):
+            now = now.with_part_of_weights_moved(derive(self.cases.seed, "part", number) >> 1)
+            self._give(session, reference, instance, now, "copy")
+            what = "the same inputs after a part of the weights is new"
             self._call(session, reference, instance, what, now, inputs=last)
         other = self._if_possible("a deep copy", lambda: session.guest.duplicate(name, instance))
         if other is not None:
@@ -186,13 +195,19 @@ class _Life:
 
     def _renew(
         self, session: Session, reference: Live, instance: int, number: int, how: str
-    ) -> Task:
+    ) -> ModuleTask:
         """Give both sides the weights of this number; return the task with these weights."""
         other = self._with(number)
-        weights = other.state(self.cases.rules.device)
+        self._give(session, reference, instance, other, how)
+        return other
+
+    def _give(
+        self, session: Session, reference: Live, instance: int, task: ModuleTask, how: str
+    ) -> None:
+        """Give both sides the weights of this task."""
+        weights = task.state(self.cases.rules.device)
         reference.load(weights)
         session.set_weights(self.trial.name, instance, weights, how)
-        return other
 
     def _if_possible(self, what: str, step: Callable[[], int | None]) -> int | None:
         """The result of the step; None where the candidate refuses, which `fixed` allows."""

@@ -84,6 +84,10 @@ class Session:
         self._has_hidden_state = task.has_hidden_state(self.device)
         names = matched(task.constructed(self.device), entries)
         self._loaded[name] = _Loaded(names, attributes=attributes)
+        renamed = [mine for mine, theirs in sorted(names.items()) if mine != theirs]
+        if self.is_drop_in and renamed:
+            message = f"ModelNew names {renamed[0]} {names[renamed[0]]}: no checkpoint would load"
+            raise Rejected(Stage.COMPARE, Code.STATE_DIFFERS, f"{message}; keep the names")
         missing = sorted(task.saved(self.device) - names.keys())
         if missing and (needed := task.needed(missing, self.device)):
             shape = list(task.state(self.device)[needed].shape)

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
@@ -25,7 +26,12 @@ from kernelwright.verify.answer import Answer, tensors_of
 from kernelwright.verify.compare import floor_ulps, least_ulps
 from kernelwright.verify.live import Callee, Live, attributes, copied, differs, read, same
 from kernelwright.verify.oracle import Nudges, nudged, run_in_double, seeded
-from kernelwright.verify.weights import move_weights, redraw_constants, redraw_weights
+from kernelwright.verify.weights import (
+    move_part_of_weights,
+    move_weights,
+    redraw_constants,
+    redraw_weights,
+)
 
 CPU, META = torch.device("cpu"), torch.device("meta")
 
@@ -92,14 +98,16 @@ class Task(ABC):
         return Live(self.reference(device), double, device, self.native, rounded)
 
     def operators(self, inputs: list[Any], seed: int, device: torch.device) -> frozenset[str]:
-        """Names of the ATen operators that the reference runs, without overloads.
+        """Names of the ATen operators that the reference runs, without overloads, and of PyTorch's
+        functions that it calls. A comparison of a tensor with itself counts as "isnan".
 
         Raises:
             UsageError: the reference fails.
         """
-        names = _Names()
-        self._call_under(names, inputs, seed, device)
-        return frozenset(names.seen)
+        names, functions = _Names(), _Functions()
+        with functions:
+            self._call_under(names, inputs, seed, device)
+        return frozenset(names.seen | functions.seen)
 
     def _call_under(
         self, mode: TorchDispatchMode, inputs: list[Any], seed: int, device: torch.device
@@ -387,6 +395,10 @@ class ModuleTask(Task):
         step of training makes it."""
         return self._changed(lambda module: move_weights(module, seed))
 
+    def with_part_of_weights_moved(self, seed: int) -> "ModuleTask":
+        """The same task with some values of one parameter changed."""
+        return self._changed(lambda module: move_part_of_weights(module, seed))
+
     def with_redrawn_weights(
         self, seed: int, *, keeps_signs: bool = False, scale: float = 1.0
     ) -> "ModuleTask":
@@ -470,6 +482,22 @@ class _Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return func(*args, **(kwargs or {}))
 
 
+class _Functions(TorchFunctionMode):
+    """Notes the functions that are called: some run as operators of other names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        is_own_test = name.strip("_") in ("ne", "eq") and len(args) > 1 and args[0] is args[1]
+        self.seen.add("isnan" if is_own_test else name)
+        return func(*args, **(kwargs or {}))
+
+
 class _Ties(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes whether an operator orders values of which some are equal."""
 
@@ -484,7 +512,8 @@ class _Ties(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        if func.overloadpacket.__name__ in ORDERS and args[0].ndim:
+        is_stable = (kwargs or {}).get("stable", False)  # then the order of ties is no choice
+        if func.overloadpacket.__name__ in ORDERS and args[0].ndim and not is_stable:
             self.are_seen |= _has_equal(args[0], func, args, kwargs or {})
         return func(*args, **(kwargs or {}))
 

@@ -31,15 +31,15 @@ from kernelwright.verify.weights import num_draws
 
 MAX_ELEMENTS = {"constants": 1 << 25, "integers": 1 << 25, "sizes": 1 << 22, "arguments": 1 << 22}
 """The most elements of inputs and parameters. A larger task has no variants of this kind."""
-MAX_ACCEPTED = {"constants": 3, "integers": 6, "sizes": 8, "arguments": 10}
+MAX_ACCEPTED = {"constants": 3, "integers": 8, "sizes": 10, "arguments": 10}
 """The most variants of each kind."""
 MAX_TRIES = 24
 """The most variants of each kind that the reference is tried on."""
 NUM_DRAWS = 2
 """Draws of inputs that the reference must accept in a variant."""
-UNUSUAL = (-100, -1, 0, (1 << 31) + 5)
-"""Integers with a meaning in some references: an ignored label, the last position, padding, an
-identifier beyond 32 bits."""
+UNUSUAL = (-100, -1, 0, (1 << 31) + 5, (1 << 24) + 1)
+"""Integers with a meaning in some references: an ignored label, the last position, padding,
+identifiers beyond 32 bits and beyond what float32 tells apart."""
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 UNUSUAL_SHARE = 1 / 8
 """The share of an input's elements that becomes an unusual integer."""
@@ -311,14 +311,16 @@ def _unusual_integers(
     *,
     has_negative: bool,
 ) -> Iterator[list[Variation]]:
-    """Some elements of an integer input become one of `UNUSUAL`. Inputs with a structure stay:
-    offsets, sorted positions, permutations."""
-    for i, value in enumerate(first):
-        if not isinstance(value, torch.Tensor) or value.dtype not in INTEGERS:
-            continue
-        if kept[i] is not None or not value.numel():
-            continue
-        for number in _unusual_for(task, value, has_negative=has_negative):
+    """Some elements of an integer input become one of `UNUSUAL`; inputs take turns. Inputs with a
+    structure stay: offsets, sorted positions, permutations."""
+    numbers = {
+        i: _unusual_for(task, value, has_negative=has_negative)
+        for i, value in enumerate(first)
+        if isinstance(value, torch.Tensor) and value.dtype in INTEGERS and value.numel()
+        if kept[i] is None
+    }
+    for turn in range(max(map(len, numbers.values()), default=0)):
+        for i, number in ((i, own[turn]) for i, own in numbers.items() if turn < len(own)):
             salt = dice.getrandbits(60)
 
             def change(
@@ -385,7 +387,7 @@ def _is_mask(value: torch.Tensor) -> bool:
     """Booleans, or zeros and ones of both kinds."""
     if value.dtype is torch.bool:
         return True
-    if not value.is_floating_point() or not value.numel():
+    if value.is_complex() or not value.numel():
         return False
     return bool(((value == 0) | (value == 1)).all()) and bool((value == 0).any())
 

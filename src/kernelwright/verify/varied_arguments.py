@@ -4,12 +4,13 @@ A kernel may hold an argument's value. The file of the task gives no other value
 """
 
 import ast
+import inspect
 import math
 from collections.abc import Iterator
 from typing import Any
 
 from kernelwright.core.errors import UsageError
-from kernelwright.verify.task import Arguments, ModuleTask
+from kernelwright.verify.task import CPU, Arguments, ModuleTask
 
 MAX_TEXTS = 6
 """The most texts of the task's file that take the place of a text among the arguments."""
@@ -27,7 +28,7 @@ def other_arguments(task: ModuleTask) -> Iterator[tuple[str, ModuleTask]]:
         return
     args, kwargs = task.get_arguments()
     texts = _texts(task.text)
-    places = [*_places(list(args)), *_places(dict(kwargs))]
+    places = [*_places(list(args)), *_places(dict(kwargs)), *_defaults(task, len(args), kwargs)]
     changes = {place: _other_values(value, texts) for place, value in places}
     for turn in range(max(map(len, changes.values()), default=0)):
         for place, value in places:
@@ -54,6 +55,18 @@ def _places(values: Any) -> Iterator[tuple[Place, Any]]:
             yield (key,), value
 
 
+def _defaults(
+    task: ModuleTask, num_given: int, kwargs: dict[str, Any]
+) -> Iterator[tuple[Place, Any]]:
+    """Plain defaults of the constructor that the task's arguments leave as they are."""
+    parameters = list(inspect.signature(type(task.module(CPU))).parameters.values())
+    for parameter in parameters[num_given:]:
+        is_plain = type(parameter.default) in (bool, int, float, str)
+        is_named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+        if is_plain and is_named and parameter.name not in kwargs:
+            yield (parameter.name,), parameter.default
+
+
 def _replaced(values: Any, place: Place, new: Any) -> Any:
     """A copy of lists and dicts with another value in one place."""
     key, *inner = place
@@ -72,7 +85,7 @@ def _other_values(value: Any, texts: list[str]) -> list[Any]:
         return [value + 1, *([value - 1] if value > 1 else [])]
     if isinstance(value, str):
         return [text for text in texts if text != value][:MAX_TEXTS]
-    return [1.7 * value + 0.1] if math.isfinite(value) else []
+    return [1.7 * value + 0.1, *([-value] if value else [])] if math.isfinite(value) else []
 
 
 def _texts(source: str) -> list[str]:

@@ -44,7 +44,7 @@ def other_sizes(
     sizes = sorted(sizes_of(first))
     dice.shuffle(sizes)
     everywhere: dict[int, list[Resized]] = {}
-    turns = [_larger, _smaller, _single]
+    turns = [_larger, _single, _smaller, _one_sample]
     for new_sizes in turns:
         for size in sizes:
             for new, place in new_sizes(first, size, dice):
@@ -72,6 +72,13 @@ def _larger(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple
 def _smaller(_first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
     if (new := size - dice.randint(1, max(size // 3, 1))) >= 1:
         yield new, None
+
+
+def _one_sample(first: list[Any], size: int, _dice: random.Random) -> Iterator[tuple[int, Place]]:
+    """A batch of one, where the size is the first dimension of an input."""
+    shapes = [value.shape for value in first if isinstance(value, torch.Tensor)]
+    if size > 1 and any(len(shape) > 1 and shape[0] == size for shape in shapes):
+        yield 1, None
 
 
 def _single(first: list[Any], size: int, dice: random.Random) -> Iterator[tuple[int, Place]]:
@@ -154,4 +161,6 @@ def _swapped(value: Any, size: int, new: int) -> Any:
     """The new size in place of the old size, in tuples and lists too."""
     if isinstance(value, list | tuple):
         return type(value)(_swapped(part, size, new) for part in value)
+    if isinstance(value, dict):
+        return {key: _swapped(part, size, new) for key, part in value.items()}
     return new if type(value) is int and value == size else value

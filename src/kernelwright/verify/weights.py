@@ -6,6 +6,8 @@ import torch
 
 SMALL, SMALL_DRAWS = 16, 3
 """The most elements of a small parameter; the number of redrawn sets for a module with one."""
+_SHUTS_OUT = 1e4
+"""A number of this size in a mask that is added."""
 _STATISTICS = ("_mean", "_var")
 """Ends of the names of running statistics."""
 
@@ -44,7 +46,8 @@ def redraw_weights(
     Parameters get their values in another order, times 0.5 to 2, half of them with the other sign;
     zeros become small numbers. Running statistics change alike; variances keep their sign. Tables
     (other persistent floating-point buffers, without masks) are multiplied by 0.8 to 1.25. Sorted
-    tables stay sorted; zeros and infinities among other values stay.
+    tables stay sorted; zeros and infinities among other values stay. Buffers of 8-bit integers get
+    another order.
 
     Args:
         keeps_signs: parameters keep their signs.
@@ -65,6 +68,24 @@ def redraw_weights(
             moved = torch.where(table.isfinite(), table * factor.to(table), table)
             is_sorted = table.ndim == 1 and bool((table[1:] >= table[:-1]).all())
             table.copy_(moved.sort().values if is_sorted else moved)
+        for codes in _quantised(module):
+            order = torch.randperm(codes.numel(), generator=generator).to(codes.device)
+            codes.copy_(codes.flatten()[order].view(codes.shape))
+    return module
+
+
+def move_part_of_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
+    """The module with about half of the values of one parameter or statistic times 1.5: what is
+    kept under another parameter, or under a value of this one, is stale."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = [tensor for _, tensor in _drawn(module) if tensor.numel()]
+    if drawn:
+        with torch.no_grad():
+            tensor = drawn[int(torch.randint(len(drawn), (), generator=generator))]
+            is_moved = torch.rand(tensor.shape, generator=generator) < 0.5
+            is_moved |= not bool(is_moved.any())
+            moved = torch.where(tensor == 0, 0.3, 1.5 * tensor).to(tensor)
+            tensor.copy_(torch.where(is_moved.to(tensor.device), moved, tensor))
     return module
 
 
@@ -91,11 +112,14 @@ def num_draws(module: torch.nn.Module) -> int:
 
 
 def _drawn(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Floating-point parameters and running statistics, by name."""
+    """Floating-point parameters and running statistics, by name; of complex ones the real and
+    imaginary parts."""
     statistics = [(n, b) for n, b in module.named_buffers() if n.endswith(_STATISTICS)]
     for name, tensor in (*module.named_parameters(), *statistics):
         if tensor.is_floating_point():
             yield name, tensor
+        elif tensor.is_complex():
+            yield name, torch.view_as_real(tensor)
 
 
 def _tables(module: torch.nn.Module) -> Iterator[torch.Tensor]:
@@ -105,5 +129,21 @@ def _tables(module: torch.nn.Module) -> Iterator[torch.Tensor]:
     for name, buffer in module.named_buffers():
         if name not in persistent or name.endswith(_STATISTICS):
             continue
-        if buffer.is_floating_point() and torch.unique(buffer).numel() != 2:
+        if buffer.is_floating_point() and not _is_mask(buffer):
+            yield buffer
+
+
+def _is_mask(table: torch.Tensor) -> bool:
+    """Two values, of which one shuts others out: zeros and ones, or zeros and large or infinite
+    numbers."""
+    values = torch.unique(table).abs()
+    is_choice = bool(((values == 0) | (values == 1)).all())
+    return values.numel() == 2 and (is_choice or float(values.max()) >= _SHUTS_OUT)
+
+
+def _quantised(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Buffers of the state_dict with numbers of 8 bits, such as quantised weights."""
+    persistent = module.state_dict().keys()
+    for name, buffer in module.named_buffers():
+        if name in persistent and buffer.dtype in (torch.int8, torch.uint8):
             yield buffer

@@ -19,6 +19,7 @@ from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
 from kernelwright.verify.variation import other_weights, variations
 from kernelwright.verify.weights import (
     SMALL_DRAWS,
+    move_part_of_weights,
     move_weights,
     num_draws,
     redraw_constants,
@@ -156,9 +157,42 @@ def test_unusual_integers_come_where_the_reference_takes_them():
     task = task_of(lambda n: n * 2.0, lambda: torch.randint(0, 50, (64,)))
     names = {way.name.split(" in ")[0] for way in found(task) if " in input" in way.name}
     assert {str(n) for n in module.UNUSUAL} <= names
-    assert len(names) == module.MAX_ACCEPTED["integers"]
+    assert names > {str(n) for n in module.UNUSUAL}  # also numbers beyond the largest
+    assert len(names) <= module.MAX_ACCEPTED["integers"]
     for way in found(task, "-100"):
         assert bool((inputs_of(way)[0] == -100).any())
+
+
+def test_inputs_of_integers_take_turns():
+    task = task_of(lambda n, m: n * 2.0 + m, *[lambda: torch.randint(0, 50, (64,))] * 2)
+    inputs = [way.name[-1] for way in found(task) if " in input" in way.name]
+    assert inputs[:4] == ["0", "1", "0", "1"]
+
+
+def test_defaults_of_the_constructor_vary():
+    class Powered(nn.Module):
+        def __init__(self, scale, power=2.0):
+            super().__init__()
+            self.scale, self.power = scale, power
+
+        def forward(self, x):
+            return self.scale * x.abs() ** self.power
+
+    task = ModuleTask(
+        name="t",
+        get_inputs=lambda: [torch.randn(4)],
+        build=lambda: Powered(1.5),
+        text="",
+        get_arguments=lambda: ([1.5], {}),
+        build_with=lambda args, kwargs: Powered(*args, **kwargs),
+    )
+    arguments = [way.task.arguments for way in found(task, "argument")]
+    assert ([1.5], {"power": pytest.approx(3.5)}) in arguments
+
+
+def test_a_batch_becomes_a_single_sample():
+    ways = found(task_of(torch.relu, lambda: torch.randn(5, 6)), "size 1 in place of 5")
+    assert [tuple(inputs_of(way)[0].shape) for way in ways] == [(1, 6)]
 
 
 def test_negative_positions_are_tried_under_drop_in_alone():
@@ -198,6 +232,7 @@ def test_numbers_and_flags_of_the_constructor_vary_one_at_a_time():
     assert [way.task.arguments for way in ways] == [
         ([pytest.approx(0.27)], {"is_on": True}),
         ([0.1], {"is_on": False}),
+        ([-0.1], {"is_on": True}),
     ]
     assert all(way.is_foreign for way in ways)
 
@@ -331,6 +366,28 @@ def test_equal_constants_say_nothing_and_other_shapes_and_types_never_match():
     assert matched({"a": torch.ones(4)}, entries) == {}
     assert matched({"a": ones.double()}, entries) == {}
     assert matched({"x": torch.ones(4)}, entries) == {}
+
+
+def test_a_part_of_one_parameter_moves_alone():
+    module_ = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8))
+    before = {name: value.clone() for name, value in module_.state_dict().items()}
+    move_part_of_weights(module_, 3)
+    moved = {n: (v != before[n]).float().mean() for n, v in module_.state_dict().items()}
+    assert sum(share > 0 for share in moved.values()) == 1
+    assert 0 < max(moved.values()) < 1
+
+
+def test_tables_of_two_values_and_codes_of_8_bits_move_and_added_masks_stay():
+    module_ = nn.Module()
+    module_.register_buffer("scale", torch.tensor([0.5, 2.0, 0.5]))
+    module_.register_buffer("mask", torch.tensor([0.0, -1e9, 0.0]))
+    module_.register_buffer("codes", torch.arange(-20, 20, dtype=torch.int8))
+    module_.weight = nn.Parameter(torch.randn(4, dtype=torch.complex64))
+    before = {name: value.clone() for name, value in module_.state_dict().items()}
+    redraw_weights(module_, 1)
+    same = {n for n, v in module_.state_dict().items() if torch.equal(v, before[n])}
+    assert same == {"mask"}
+    assert sorted(module_.codes.tolist()) == list(range(-20, 20))
 
 
 def test_buffers_of_one_value_move_and_masks_stay():

@@ -112,10 +112,16 @@ def test_a_candidate_may_refuse_grad_mode_under_fixed_and_is_not_asked_again(ses
 
 
 def test_under_drop_in_a_candidate_must_take_grad_mode(session):
-    one = session(Scaling, NO_GRAD, is_drop_in=True)
+    one = session(Scaling, NO_GRAD.replace("scale", "weight"), is_drop_in=True)
     with pytest.raises(Rejected, match="no grad") as caught:
         output(one, manner=GRAD)
     assert caught.value.code is Code.RUNTIME_ERROR
+
+
+def test_under_drop_in_a_candidate_must_keep_the_names(session):
+    with pytest.raises(Rejected, match="no checkpoint") as caught:
+        session(Scaling, OWN_NAME, is_drop_in=True)
+    assert caught.value.code is Code.STATE_DIFFERS
 
 
 def test_what_fails_in_every_mode_is_no_refusal_of_grad_mode(session):
