@@ -223,3 +223,82 @@ def test_an_uncaught_failure_of_a_lost_thread_leaves_the_answer_alone(call):
         "    return [x + 1]\n"
     )
     assert torch.equal(call(body, torch.ones(2)).outputs[0], torch.full((2,), 2.0))
+
+
+GRID = (
+    HEADER
+    + """
+import weakref
+
+@triton.jit
+def copy(x_ptr, out_ptr, BLOCK: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(out_ptr + at, tl.load(x_ptr + at))
+
+
+class Sizes(tuple):
+    def __iter__(self):
+        look()
+        return super().__iter__()
+
+
+class Number(int):
+    def __int__(self):
+        look()
+        return 64
+
+    __index__ = __int__
+
+
+def fused_operator(x):
+    global look
+    out = torch.empty_like(x)
+    look = lambda: x.numpy()
+    {launch}
+    return [out]
+"""
+)
+LAUNCHES = {
+    "a function": "copy[lambda meta: (look() is None or 1,)](x, out, BLOCK=64)",
+    "a tuple of its own": "copy[Sizes((1,))](x, out, BLOCK=64)",
+    "a number of its own": "copy[(1,)](x, out, BLOCK=Number(64))",
+}
+
+
+@pytest.mark.parametrize("launch", LAUNCHES.values(), ids=LAUNCHES)
+def test_what_a_launch_computes_on_the_host_is_watched(guest, launch):
+    guest.load(GRID.replace("{launch}", launch))
+    ran = guest.run("candidate", [torch.randn(64)], seed=1)
+    assert "leaves.numpy" in ran.operators
+
+
+def test_what_happens_at_the_end_of_an_output_comes_after_the_copy(guest):
+    late = "weakref.finalize(out, lambda y: y.fill_(3.0), out.detach())"
+    guest.load(GRID.replace("{launch}", f"copy[(1,)](x, out, BLOCK=64); {late}"))
+    x = torch.randn(64)
+    assert torch.equal(guest.run("candidate", [x], seed=1).outputs[0], x)
+
+
+OWN_OPERATOR = (
+    HEADER
+    + """
+@torch.library.custom_op("guest_test::{name}", mutates_args=())
+def own(x: torch.Tensor) -> torch.Tensor:
+    return {result}
+
+
+def fused_operator(x):
+    return [own(x)]
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "result", "inside"),
+    [("copied", "x.clone()", "aten.clone.default"), ("added", "x + 1", "aten.add.Tensor")],
+)
+def test_of_an_operator_of_the_candidates_own_the_inside_counts(guest, name, result, inside):
+    guest.load(OWN_OPERATOR.replace("{name}", name).replace("{result}", result))
+    operators = guest.run("candidate", [torch.randn(64)], seed=1).operators
+    assert inside in operators
+    assert not any(operator.startswith("guest_test") for operator in operators)
