@@ -175,6 +175,8 @@ def changed(family: str, drawn: torch.Tensor, generator: torch.Generator) -> tor
     change = FAMILIES[family]
     if change is None:
         return drawn
+    if drawn.is_complex() and family in ("extreme", "special"):
+        return drawn  # the size of such a number overflows, or is no number
     if drawn.is_complex():
         parts = torch.view_as_real(drawn.detach().resolve_conj())
         other = torch.view_as_complex(change(parts, generator).contiguous())

@@ -81,10 +81,10 @@ class Launches:
             if not warmup and name in self.skipped:
                 self.suppressed[name] += 1
                 return None
-            args = tuple(_plain(value) for value in args)
-            kwargs = {key: _plain(value) for key, value in kwargs.items()}
             crossings = None if warmup else self.crossings
             if crossings is not None:
+                args = tuple(_plain(value) for value in args)
+                kwargs = {key: _plain(value) for key, value in kwargs.items()}
                 with _disable_current_modes():
                     crossings.before_launch((*args, *kwargs.values()))
             if is_interpreted and (self.witness or _len_torch_dispatch_stack()):
