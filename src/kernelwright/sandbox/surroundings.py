@@ -16,8 +16,7 @@ import torch
 from kernelwright.sandbox.disguise import disguised
 from kernelwright.sandbox.manner import MAX_THREADS, Manner
 
-_HIDDEN = {__name__.partition(".")[0], "time_machine", "_time_machine"}
-"""Packages of ours, and those of the libraries that a user's process would not have."""
+_PACKAGE = __name__.partition(".")[0]
 _ahead_s = 0
 _COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
 
@@ -64,7 +63,7 @@ def _stream(descriptor: int, name: str) -> io.TextIOWrapper:
 def hide_ourselves() -> None:
     """Take our modules out of `sys.modules`: a user's process has none of them. Loaded code still
     works."""
-    for name in [name for name in sys.modules if name.partition(".")[0] in _HIDDEN]:
+    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
         del sys.modules[name]
 
 

@@ -145,7 +145,7 @@ class Launches:
         """A grid that the candidate computes, under a witness of its own and the call's watch."""
 
         def computed(meta: Any) -> Any:
-            with self.watch or nullcontext(), Witness() as witness:
+            with Witness() as witness, self.watch or nullcontext():
                 result = _plain_grid(grid(meta))
             self.operators.update(witness.seen())
             return result

@@ -37,14 +37,15 @@ def other_sizes(
     usual block size of kernels.
 
     Args:
-        is_drop_in: a size that several inputs have changes in one dimension alone, too. Otherwise
-            this is tried only where the size cannot change in all of them: a kernel may rely on
+        is_drop_in: a size that several inputs have changes in one dimension alone, too, and a batch
+            becomes a single sample, which the reference may broadcast. Otherwise one dimension
+            changes alone only where the size cannot change in all of them: a kernel may rely on
             equal sizes, such as those of queries and values.
     """
     sizes = sorted(sizes_of(first))
     dice.shuffle(sizes)
     everywhere: dict[int, list[Resized]] = {}
-    turns = [_larger, _single, _smaller, _one_sample]
+    turns = [_larger, _single, _smaller, *([_one_sample] if is_drop_in else [])]
     for new_sizes in turns:
         for size in sizes:
             for new, place in new_sizes(first, size, dice):
