@@ -38,6 +38,8 @@ rounds near 1."""
 MIN_CASES = 8
 """The least number of judged cases. Plain draws make up for cases in which the reference is not
 defined."""
+NUM_DOUBTS = 8
+"""Further cases in which a silenced kernel may show that it matters."""
 ADVISORY = frozenset({"extreme", "special"})
 """Families in which honest kernels differ from PyTorch: they overflow earlier, or drop NaN.
 `Cases.is_advisory` says where these families decide."""
@@ -310,6 +312,12 @@ class Cases:
             is_weights = case.variant.startswith((OTHER_WEIGHTS, REDRAWN_WEIGHTS))
             if case.family in TELLING or is_weights or is_shape:
                 yield replace(case, manner=WATCHED)
+
+    def doubts(self) -> Iterator[Case]:
+        """Further plain draws, before a kernel is called a decoy: an index among two values is
+        correct by chance in every second case."""
+        for number in range(NUM_DOUBTS):
+            yield replace(case_of(self.seed, 2000 + number), manner=WATCHED)
 
 
 def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +283,8 @@ class Trial:
         groups = [names, *((name,) for name in names if len(names) > 1)]
         num_idle = 0
         for group in groups:
-            telling = (case for case in cases.telling() if case.variant not in self.refused)
+            cases_in_turn = chain(cases.telling(), cases.doubts())
+            telling = (case for case in cases_in_turn if case.variant not in self.refused)
             if any(self._matters(sessions.now(), cases, case, group) for case in telling):
                 continue
             num_idle += 1
