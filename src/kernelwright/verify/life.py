@@ -45,8 +45,8 @@ DROP_IN_WAYS = (*WAYS, "data")
 counter, and honest kernels may follow version counters. So "data" is for `drop-in` alone."""
 
 
-NUM_PARTS = 2
-"""Steps in which a part of one parameter changes."""
+NUM_PARTS, MAX_PART = 3, 1000
+"""Steps in which a part of one parameter changes, each time of the next parameter."""
 
 
 @stage("live")
@@ -160,8 +160,9 @@ class _Life:
             now = self._renew(session, reference, instance, number, how)
             what = f"the same inputs after new weights ({how})"
             self._call(session, reference, instance, what, now, inputs=last)
-        for number in range(NUM_PARTS):
-            now = now.with_part_of_weights_moved(derive(self.cases.seed, "part", number) >> 1)
+        part = random.Random(derive(self.cases.seed, "part")).randrange(MAX_PART)
+        for number in range(part, part + NUM_PARTS):
+            now = now.with_part_of_weights_moved(derive(self.cases.seed, "part") >> 1, number)
             self._give(session, reference, instance, now, "copy")
             what = "the same inputs after a part of the weights is new"
             self._call(session, reference, instance, what, now, inputs=last)

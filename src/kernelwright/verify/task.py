@@ -395,9 +395,9 @@ class ModuleTask(Task):
         step of training makes it."""
         return self._changed(lambda module: move_weights(module, seed))
 
-    def with_part_of_weights_moved(self, seed: int) -> "ModuleTask":
-        """The same task with some values of one parameter changed."""
-        return self._changed(lambda module: move_part_of_weights(module, seed))
+    def with_part_of_weights_moved(self, seed: int, number: int) -> "ModuleTask":
+        """The same task with some values of the parameter of this number changed."""
+        return self._changed(lambda module: move_part_of_weights(module, seed, number))
 
     def with_redrawn_weights(
         self, seed: int, *, keeps_signs: bool = False, scale: float = 1.0

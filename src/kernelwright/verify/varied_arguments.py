@@ -85,7 +85,7 @@ def _other_values(value: Any, texts: list[str]) -> list[Any]:
         return [value + 1, *([value - 1] if value > 1 else [])]
     if isinstance(value, str):
         return [text for text in texts if text != value][:MAX_TEXTS]
-    return [1.7 * value + 0.1] if math.isfinite(value) else []
+    return [1.7 * value + 0.1, value + 1.5] if math.isfinite(value) else []
 
 
 def _texts(source: str) -> list[str]:

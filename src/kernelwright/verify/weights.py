@@ -74,14 +74,18 @@ def redraw_weights(
     return module
 
 
-def move_part_of_weights(module: torch.nn.Module, seed: int) -> torch.nn.Module:
+def move_part_of_weights(module: torch.nn.Module, seed: int, number: int) -> torch.nn.Module:
     """The module with about half of the values of one parameter or statistic times 1.5: what is
-    kept under another parameter, or under a value of this one, is stale."""
+    kept under another parameter, or under a value of this one, is stale.
+
+    Args:
+        number: of the parameter, modulo how many there are.
+    """
     generator = torch.Generator().manual_seed(seed)
     drawn = [tensor for _, tensor in _drawn(module) if tensor.numel()]
     if drawn:
         with torch.no_grad():
-            tensor = drawn[int(torch.randint(len(drawn), (), generator=generator))]
+            tensor = drawn[number % len(drawn)]
             is_moved = torch.rand(tensor.shape, generator=generator) < 0.5
             is_moved |= not bool(is_moved.any())
             moved = torch.where(tensor == 0, 0.3, 1.5 * tensor).to(tensor)

@@ -235,6 +235,7 @@ def test_numbers_and_flags_of_the_constructor_vary_one_at_a_time():
     assert [way.task.arguments for way in ways] == [
         ([pytest.approx(0.27)], {"is_on": True}),
         ([0.1], {"is_on": False}),
+        ([pytest.approx(1.6)], {"is_on": True}),
     ]
     assert all(way.is_foreign for way in ways)
 
@@ -373,7 +374,7 @@ def test_equal_constants_say_nothing_and_other_shapes_and_types_never_match():
 def test_a_part_of_one_parameter_moves_alone():
     module_ = nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8))
     before = {name: value.clone() for name, value in module_.state_dict().items()}
-    move_part_of_weights(module_, 3)
+    move_part_of_weights(module_, 3, 2)
     moved = {n: (v != before[n]).float().mean() for n, v in module_.state_dict().items()}
     assert sum(share > 0 for share in moved.values()) == 1
     assert 0 < max(moved.values()) < 1
