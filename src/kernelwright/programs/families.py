@@ -128,11 +128,10 @@ def _extreme(x: torch.Tensor, _: torch.Generator) -> torch.Tensor:
 def _special(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """One element in 64 is infinite or NaN, one of each at least, and the last is infinite."""
     dice, y = _uniform(x, generator).mul_(3 / _SPECIAL_SHARE), x.clone()
-    least = dice.flatten().sort().values[: len(_SPECIAL)]
     for number, value in enumerate(_SPECIAL):
         y.masked_fill_((dice >= number) & (dice < number + 1), value)
-        if number < least.numel():
-            y.masked_fill_(dice == least[number], value)
+    places = dice.flatten().topk(min(len(_SPECIAL), x.numel()), largest=False).indices
+    y.put_(places, y.new_tensor(_SPECIAL)[: len(places)])
     if x.numel():
         y[(-1,) * x.ndim] = torch.inf
     return y

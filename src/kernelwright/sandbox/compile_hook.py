@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tempfile
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,8 @@ def collect(
         except NOT_COMPILED:
             raise  # a candidate may catch these, and launch another kernel
         except Exception as error:
+            if not _is_of_compiler(error):
+                raise  # arguments that do not fit the kernel: the same
             raise IllegalKernel(f"{error}") from error
         if made.metadata.shared > MAX_SHARED_BYTES:
             raise OutOfResources(made.metadata.shared, MAX_SHARED_BYTES, "shared memory")
@@ -61,6 +64,12 @@ def collect(
     finally:
         JITFunction.run = run
     return {"kernels": compiled, "signatures": signatures}
+
+
+def _is_of_compiler(error: BaseException) -> bool:
+    """Triton's compiler was at work, and read the body of a kernel."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(str(f.f_globals.get("__name__")).startswith("triton.compiler") for f in frames)
 
 
 def _described(item: dict[str, Any]) -> Any:

@@ -18,8 +18,9 @@ from kernelwright.verify.alike import permuted, swapped, with_parts_of
 from kernelwright.verify.answer import Answer
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
+from kernelwright.verify.observed import ORDERS
 from kernelwright.verify.room import is_about_memory
-from kernelwright.verify.task import ORDERS, Task
+from kernelwright.verify.task import Task
 
 KEPT_BYTES = 1 << 30
 """A larger first case is posed again at each use: memory is scarcer than time."""

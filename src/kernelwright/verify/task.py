@@ -13,7 +13,6 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
@@ -25,6 +24,7 @@ from kernelwright.sandbox import supervised
 from kernelwright.verify.answer import Answer, tensors_of
 from kernelwright.verify.compare import floor_ulps, least_ulps
 from kernelwright.verify.live import Callee, Live, attributes, copied, differs, read, same
+from kernelwright.verify.observed import Functions, Operators, Ties
 from kernelwright.verify.oracle import Nudges, nudged, run_in_double, seeded
 from kernelwright.verify.weights import (
     move_part_of_weights,
@@ -34,9 +34,6 @@ from kernelwright.verify.weights import (
 )
 
 CPU, META = torch.device("cpu"), torch.device("meta")
-
-ORDERS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
-"""ATen operators that give indices of values in order. Equal values have no order."""
 
 NudgesOf = Callable[[torch.dtype], Nudges]
 """By the type of a result."""
@@ -104,7 +101,7 @@ class Task(ABC):
         Raises:
             UsageError: the reference fails.
         """
-        names, functions = _Names(), _Functions()
+        names, functions = Operators(), Functions()
         with functions:
             self._call_under(names, inputs, seed, device)
         return frozenset(names.seen | functions.seen)
@@ -139,7 +136,7 @@ class Task(ABC):
         Raises:
             UsageError: the reference fails.
         """
-        ties = _Ties()
+        ties = Ties()
         self._call_under(ties, inputs, seed, device)
         return bool(ties.are_seen)
 
@@ -462,66 +459,3 @@ def _nudges(
     salt: int, ulps: Callable[[torch.dtype], float], dtype: torch.dtype, *, are_alike: bool
 ) -> Nudges:
     return Nudges(salt, dtype, ulps(dtype), are_alike)
-
-
-class _Names(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes the operators that run."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.seen: set[str] = set()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import torch._dynamo (2 s) at the first operator
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        self.seen.add(func.overloadpacket.__name__)
-        return func(*args, **(kwargs or {}))
-
-
-class _Functions(TorchFunctionMode):
-    """Notes the functions that are called: some run as operators of other names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: set[str] = set()
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        name = getattr(func, "__name__", "")
-        is_own_test = name.strip("_") in ("ne", "eq") and len(args) > 1 and args[0] is args[1]
-        self.seen.add("isnan" if is_own_test else name)
-        return func(*args, **(kwargs or {}))
-
-
-class _Ties(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Notes whether an operator orders values of which some are equal."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.are_seen = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import torch._dynamo (2 s) at the first operator
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        is_stable = (kwargs or {}).get("stable", False)  # then the order of ties is no choice
-        if func.overloadpacket.__name__ in ORDERS and args[0].ndim and not is_stable:
-            self.are_seen |= _has_equal(args[0], func, args, kwargs or {})
-        return func(*args, **(kwargs or {}))
-
-
-def _has_equal(values: torch.Tensor, func: Any, args: tuple[Any, ...], kwargs: Any) -> bool:
-    """Two values along the dimension that the operator orders are equal."""
-    names = [argument.name for argument in func._schema.arguments]
-    at = names.index("dim") if "dim" in names else len(args)
-    dim = kwargs.get("dim", args[at] if at < len(args) else -1)
-    rows = values.sort(dim=dim).values
-    return bool((rows.diff(dim=dim) == 0).any())

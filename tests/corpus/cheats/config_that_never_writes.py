@@ -1,8 +1,8 @@
 # exploit: E64
 # how: the quickest configuration to be tuned writes nothing
 # task: relu
-# stage: probe
-# code: unwritten
+# stage: probe | compare
+# code: unwritten | wrong_values
 
 import torch
 import triton
