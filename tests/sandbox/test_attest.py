@@ -1,11 +1,14 @@
 """What a guest says about its own process: every thing that is attested, changed once."""
 
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
 import torch
 from sample_candidates import ADD, HEADER
 
+from kernelwright.sandbox import attest
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import GuestFault, Limits
 
@@ -177,3 +180,24 @@ def test_inputs_that_cannot_be_taken_are_the_fault_of_who_broke_that(guest):
     with pytest.raises(GuestFault) as caught:
         guest.run("candidate", [torch.ones(3)], seed=1)
     assert caught.value.kind == "tampered"
+
+
+NOT_BESIDE_CANDIDATES = {
+    "compile_hook", "cuda_memory", "forkloop", "guards", "kernel", "landlock", "namespaces",
+    "own_code", "persisting", "seccomp", "stub_gpu", "window",
+}  # fmt: skip
+"""Modules that set a guest up, compile, or move the host's memory: they watch no judged call."""
+IMPORTED = """
+import sys
+import kernelwright.sandbox.inside, kernelwright.sandbox.interpreter
+import kernelwright.sandbox.interpreter_scopes, kernelwright.sandbox.interpreter_trees
+print(*(name for name in sys.modules if name.startswith("kernelwright.sandbox.")))
+"""
+
+
+def test_every_module_of_ours_that_watches_a_call_is_attested():
+    command = [sys.executable, "-c", IMPORTED]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    names = {name.rpartition(".")[2] for name in text.split()}
+    attested = {name.rpartition(".")[2] for name in attest._MODULES if "sandbox" in name}
+    assert names - NOT_BESIDE_CANDIDATES == attested

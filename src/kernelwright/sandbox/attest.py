@@ -175,13 +175,17 @@ _MODULES = [
     "triton.runtime.build", "triton.runtime.interpreter", "triton.compiler.compiler",
     "triton.compiler.code_generator", "triton.testing", "triton.backends.nvidia.compiler",
     "triton.backends.nvidia.driver", "kernelwright.sandbox.attest",
-    "kernelwright.sandbox.candidate", "kernelwright.sandbox.crossings",
-    "kernelwright.sandbox.disguise", "kernelwright.sandbox.inside",
-    "kernelwright.sandbox.instances",
-    "kernelwright.sandbox.interpreter", "kernelwright.sandbox.kernel_cache",
-    "kernelwright.sandbox.red_zones", "kernelwright.sandbox.surroundings",
+    "kernelwright.sandbox.called", "kernelwright.sandbox.candidate",
+    "kernelwright.sandbox.crossings", "kernelwright.sandbox.disguise",
+    "kernelwright.sandbox.inside", "kernelwright.sandbox.instances",
+    "kernelwright.sandbox.interpreter", "kernelwright.sandbox.interpreter_bounds",
+    "kernelwright.sandbox.interpreter_scopes", "kernelwright.sandbox.interpreter_trees",
+    "kernelwright.sandbox.kernel_cache", "kernelwright.sandbox.manner",
+    "kernelwright.sandbox.modes", "kernelwright.sandbox.red_zones",
+    "kernelwright.sandbox.seeding", "kernelwright.sandbox.surroundings",
+    "kernelwright.sandbox.tensors", "kernelwright.sandbox.timed", "kernelwright.sandbox.tuned",
+    "kernelwright.sandbox.watch", "kernelwright.sandbox.wire",
     "kernelwright.sandbox.witness",
-    "kernelwright.sandbox.tensors", "kernelwright.sandbox.watch", "kernelwright.sandbox.wire",
 ]  # fmt: skip
 
 _LATE = {("torch", "manual_seed")}

@@ -257,7 +257,7 @@ _active: list[Crossings] = []
 
 @contextmanager
 def counted(crossings: Crossings) -> Iterator[None]:
-    """Storages tell `crossings` of what is read from them."""
+    """Storages and DLPack tell `crossings` of the values that leave by them."""
     _active.append(crossings)
     try:
         yield
@@ -266,7 +266,7 @@ def counted(crossings: Crossings) -> Iterator[None]:
 
 
 def watch_storages() -> None:
-    """Count what is read from storages, from here on, in this process."""
+    """Count what is read from storages and handed out by DLPack, from here on, in this process."""
     for kind in (torch.UntypedStorage, torch.TypedStorage):
         for name in _READING:
             if (stock := getattr(kind, name, None)) is not None:

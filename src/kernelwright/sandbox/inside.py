@@ -273,7 +273,7 @@ class Inside:
 
     def run(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """One call."""
-        self.outputs = []
+        self.outputs, self.result = [], None
         called = self._call(request, self.kept, frozenset(request["skip_kernels"]))
         self._synchronize()
         overwritten = self.held.overwritten(called.outputs)
@@ -286,14 +286,15 @@ class Inside:
         return answer | {"overwritten": overwritten}, []
 
     def run_many(self, request: dict[str, Any], _payload: bytearray) -> Answer:
-        """Watched calls in a row. What each returns is copied before the next; the GPU is waited
-        for once."""
-        self.outputs = []
+        """Calls in a row. What each returns is copied before the next; the GPU is waited for
+        once."""
+        self.outputs, self.result = [], None
         given, calls = iter(self.kept), []
         for each in request["calls"]:
             kept = [next(given) for _ in range(each["num_inputs"])]
             called = self._call({**each, "name": request["name"]}, kept, frozenset())
             called.outputs = [fresh_copy(output) for output in called.outputs]
+            self.result = None
             calls.append(called)
         self._synchronize()
         process = self.attester.brief(sum(called.num_unfinished for called in calls))
@@ -399,7 +400,7 @@ class Inside:
     def prepare(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Make ready what is timed next: a call on fresh copies of the inputs, or a replay of the
         captured graph, its inputs overwritten. Fresh memory is poisoned as in a watched call."""
-        self.outputs = []
+        self.outputs, self.result = [], None
         self.timer.forget()
         if request["is_replay"]:
             self.timer.ready_to_replay(self.kept)
@@ -414,7 +415,7 @@ class Inside:
 
     def capture(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         """Capture a call on the inputs at hand as a CUDA graph; say why where that fails."""
-        self.outputs = []
+        self.outputs, self.result = [], None
         self.timer.forget()
         seed_generators(request["seed"], self.device)
         call = self.loaded[request["name"]].call(request["instance"])

@@ -10,12 +10,13 @@ from weakref import WeakKeyDictionary
 import torch
 from torch._C import _len_torch_dispatch_stack
 from torch._library.custom_ops import OPDEFS
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
 from kernelwright.sandbox.crossings import Crossings, Departures
 from kernelwright.sandbox.disguise import disguised
+from kernelwright.sandbox.modes import PlainDispatchMode
 from kernelwright.sandbox.red_zones import RedZones
 from kernelwright.sandbox.tensors import TensorMeta
 from kernelwright.sandbox.witness import Witness
@@ -210,7 +211,7 @@ def _plain_grid(grid: Any) -> Any:
     return tuple(int(size) for size in grid) if isinstance(grid, tuple | list) else grid
 
 
-class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Watch(PlainDispatchMode):
     """While active: ATen operators of this thread, and values that leave PyTorch or enter it, are
     counted in `operators`. Memory fresh from the allocator holds `poison` (floats) or a pattern
     (integers), between `zones` where they are given."""
@@ -229,10 +230,6 @@ class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]
         self._departures.__exit__(*error)  # type: ignore[no-untyped-call]
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import torch._dynamo (2 s) at the first operator
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

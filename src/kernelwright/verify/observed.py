@@ -4,22 +4,19 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from kernelwright.sandbox.modes import PlainDispatchMode
 
 ORDERS = frozenset({"topk", "sort", "argsort", "kthvalue", "median", "nanmedian", "mode"})
 """ATen operators that give indices of values in order. Equal values have no order."""
 
 
-class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Operators(PlainDispatchMode):
     """Notes the operators that run."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.seen: set[str] = set()
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import torch._dynamo (2 s) at the first operator
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -44,16 +41,12 @@ class Functions(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class Ties(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Ties(PlainDispatchMode):
     """Notes whether an operator orders values of which some are equal."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.are_seen = False
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import torch._dynamo (2 s) at the first operator
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 from kernelwright.core.errors import UsageError
+from kernelwright.sandbox.modes import PlainDispatchMode
 from kernelwright.sandbox.seeding import seed_generators
 
 aten = torch.ops.aten
@@ -65,7 +65,7 @@ class Nudges:
     sum do in some order of it."""
 
 
-class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class InDouble(PlainDispatchMode):  # type: ignore[no-untyped-call]
     """Keeps floating-point results double and draws random numbers in `native`.
 
     With `tf32`, contractions see their factors cut to TF32's 10 mantissa bits, as the hardware
@@ -82,10 +82,6 @@ class InDouble(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.native, self.tf32, self.nudges = native, tf32, nudges
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        return False  # True would import torch._dynamo (2 s) at the first operator
 
     def __torch_dispatch__(
         self,
