@@ -260,7 +260,7 @@ def test_steps_that_cannot_be_captured_run_as_they_are_and_say_so_once(monkeypat
     message = "llama .* stream is capturing$"
     with pytest.warns(UserWarning, match=message) as told:
         found = decode_with_capture(monkeypatch, capture_that_asks_the_host)
-    assert sum(re.search(message, str(each.message)) is not None for each in told) == 1
+    assert sum(re.search(message, str(warning.message)) is not None for warning in told) == 1
     assert found == decode(tiny(), prompts_of(LENGTHS), Sampling(max_tokens=20))
 
 

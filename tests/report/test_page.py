@@ -187,8 +187,8 @@ def test_every_short_name_has_words():
 
 def test_every_check_that_a_verdict_can_name_has_words():
     judge = Path(verify.__file__).parent
-    given = "".join(path.read_text() for path in judge.glob("*.py"))
-    calls = re.findall(r"\.passed\(([^)]*)\)", given)
+    sources = "".join(path.read_text() for path in judge.glob("*.py"))
+    calls = re.findall(r"\.passed\(([^)]*)\)", sources)
     names = {name for call in calls for name in re.findall(r'"([^"]*)"', call)}
     assert {"outputs", "state", "calls in a row"} <= names
     beside = {"strided inputs", "train mode", "eval mode"}  # `further` passes these

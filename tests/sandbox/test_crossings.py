@@ -106,10 +106,10 @@ def test_numbers_that_are_filled_in_one_by_one_are_counted():
 
 
 def test_memory_of_the_call_itself_may_be_foreign():
-    given = torch.from_numpy(np.ones(1000, np.float32))
-    assert notes(lambda x: x.clone(), given) == set()
-    assert notes(lambda: given.clone(), own=[given]) == set()
-    assert notes(lambda: given.clone()) == {"leaves.enters again"}
+    own = torch.from_numpy(np.ones(1000, np.float32))
+    assert notes(lambda x: x.clone(), own) == set()
+    assert notes(lambda: own.clone(), own=[own]) == set()
+    assert notes(lambda: own.clone()) == {"leaves.enters again"}
 
 
 @pytest.mark.parametrize(
@@ -186,13 +186,13 @@ def test_operators_may_write_to_traced_memory():
 
 
 def test_a_launch_may_write_to_what_it_is_given_and_to_nothing_else():
-    given, other = torch.zeros(8), torch.zeros(8)
-    crossings = Crossings([given, other], traces_memory=True)
-    crossings.before_launch((given, 3))
-    write_behind(given)
+    own, other = torch.zeros(8), torch.zeros(8)
+    crossings = Crossings([own, other], traces_memory=True)
+    crossings.before_launch((own, 3))
+    write_behind(own)
     write_behind(other)
-    crossings.after_launch((given, 3))
-    crossings.end([given])
+    crossings.after_launch((own, 3))
+    crossings.end([own])
     assert crossings.notes == {}
     crossings.end([other])
     assert crossings.notes == {"leaves.written by others": 1}
@@ -218,14 +218,14 @@ def test_after_a_call_nothing_counts():
 
 
 def test_a_launch_may_write_where_an_argument_points():
-    given, other = torch.zeros(8), torch.zeros(8)
-    table = torch.tensor([given.data_ptr()])
-    crossings = Crossings([given, other, table], traces_memory=True)
+    own, other = torch.zeros(8), torch.zeros(8)
+    table = torch.tensor([own.data_ptr()])
+    crossings = Crossings([own, other, table], traces_memory=True)
     crossings.before_launch((table,))
-    write_behind(given)
+    write_behind(own)
     crossings.after_launch((table,))
-    crossings.end([given])
+    crossings.end([own])
     assert crossings.notes == {}
-    given.zero_()
+    own.zero_()
     crossings.before_launch((table,))
     assert crossings.notes == {"leaves.written by others": 1}

@@ -26,8 +26,8 @@ def threads():
 
 @pytest.mark.parametrize("name", ["time", "monotonic", "perf_counter", "process_time"])
 def test_clocks_are_ahead_inside_and_come_back(monkeypatch, name):
-    for each in surroundings._COUNTERS:
-        for kind in (each, f"{each}_ns"):
+    for counter in surroundings._COUNTERS:
+        for kind in (counter, f"{counter}_ns"):
             monkeypatch.setattr(time, kind, getattr(time, kind))
     surroundings.move_clocks_from_here_on()
 
@@ -193,15 +193,15 @@ def layer(init=None):
 
 
 def test_instances_have_numbers_of_their_own_and_copies_weights_of_their_own():
-    made = Instances(layer)
-    first, second = made.construct({"size": 2}), made.construct({})
-    copy = made.duplicate(second)
+    instances = Instances(layer)
+    first, second = instances.construct({"size": 2}), instances.construct({})
+    copy = instances.duplicate(second)
     assert [first, second, copy] == [0, 1, 2]
-    made.load(copy, ["weight"], [torch.full((3,), 7.0)], "copy")
-    assert made.get(second).weight.tolist() == [1, 1, 1]
-    made.drop(first)
-    assert made.entries(first) == []
-    assert made.construct({}) == 3
+    instances.load(copy, ["weight"], [torch.full((3,), 7.0)], "copy")
+    assert instances.get(second).weight.tolist() == [1, 1, 1]
+    instances.drop(first)
+    assert instances.entries(first) == []
+    assert instances.construct({}) == 3
 
 
 def test_a_function_has_no_instances():
@@ -211,35 +211,35 @@ def test_a_function_has_no_instances():
 
 @pytest.mark.parametrize("how", ["copy", "load_state_dict", "data"])
 def test_weights_are_set_by_each_way_and_only_data_takes_new_memory_unseen(how):
-    made = Instances(layer)
-    number = made.construct({})
-    weight = made.get(number).weight
+    instances = Instances(layer)
+    number = instances.construct({})
+    weight = instances.get(number).weight
     address, version = weight.data_ptr(), weight._version
     values = [torch.full((3,), 7.0), torch.zeros(9), torch.zeros(1)]
-    made.load(number, ["weight", "bias", "unheard_of"], values, how)
-    assert made.get(number).weight.tolist() == [7, 7, 7]
-    assert made.get(number).bias.tolist() == [0, 0, 0]
+    instances.load(number, ["weight", "bias", "unheard_of"], values, how)
+    assert instances.get(number).weight.tolist() == [7, 7, 7]
+    assert instances.get(number).bias.tolist() == [0, 0, 0]
     assert (weight.data_ptr() == address) == (how != "data")
     assert (weight._version == version) == (how == "data")
 
 
 def test_moving_gives_other_memory_and_the_same_values():
-    made = Instances(layer)
-    number = made.construct({})
-    before = [(t.data_ptr(), t.clone()) for _, _, t in made.entries(number)]
-    made.move(number)
-    for (address, value), (_, _, tensor) in zip(before, made.entries(number), strict=True):
+    instances = Instances(layer)
+    number = instances.construct({})
+    before = [(t.data_ptr(), t.clone()) for _, _, t in instances.entries(number)]
+    instances.move(number)
+    for (address, value), (_, _, tensor) in zip(before, instances.entries(number), strict=True):
         assert tensor.data_ptr() != address
         assert torch.equal(tensor, value)
 
 
 def test_plain_attributes_are_told_by_path_and_others_by_their_type():
-    made, model = Instances(None), torch.nn.Sequential(layer())
+    instances, model = Instances(None), torch.nn.Sequential(layer())
     model[0].calls, model.table = 3, [1]
-    found = made.attributes(made.add(model))
-    assert found["0.calls"] == 3
-    assert found["table"] == {"type": "list"}
-    assert "training" not in found
+    attributes = instances.attributes(instances.add(model))
+    assert attributes["0.calls"] == 3
+    assert attributes["table"] == {"type": "list"}
+    assert "training" not in attributes
 
 
 def test_held_outputs_tell_writes_and_shared_memory():

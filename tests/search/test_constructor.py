@@ -49,7 +49,7 @@ class Model({}):
 def written(tmp_path):
     """The class of the file that is written for a body of `Model`, and the file's text."""
 
-    def made(body, arguments, base="torch.nn.Module"):
+    def write(body, arguments, base="torch.nn.Module"):
         source = BASE.format(base) + body
         path = tmp_path / "original.py"
         path.write_text(source)
@@ -63,7 +63,7 @@ def written(tmp_path):
         path.write_text(text)
         return import_file(path).ModelNew, text
 
-    return made
+    return write
 
 
 @pytest.mark.parametrize(
@@ -72,20 +72,20 @@ def written(tmp_path):
     ids=["own", "short", "inherited"],
 )
 def test_another_number_is_refused_and_the_same_is_not(written, body, base):
-    made, text = written(body, ([2.0], {}), base)
+    kind, text = written(body, ([2.0], {}), base)
     x = torch.randn(3, 4)
     with torch.no_grad():
-        assert torch.equal(made(2.0)(x), torch.relu(x) * 2.0)
+        assert torch.equal(kind(2.0)(x), torch.relu(x) * 2.0)
     with pytest.raises(ValueError, match=r"3\.5.*optimized for .*2\.0.*kernelwright optimize"):
-        made(3.5)
-    refused = {each.rule for each in findings(text, "hybrid", "ModelNew", hints=False)}
+        kind(3.5)
+    refused = {finding.rule for finding in findings(text, "hybrid", "ModelNew", hints=False)}
     assert refused == {"kernel"}, "there is none in it, and nothing else is wrong"
 
 
 def test_arguments_are_compared_by_name_and_with_defaults(written):
-    made, _ = written(OWN, ([2.0], {"limit": math.inf, "kind": "x"}))
-    assert made(scale=2.0, names=("a",), kind="x", limit=math.inf).scale == 2.0
-    assert made.__init__.__doc__ == "With a docstring."
+    kind, _ = written(OWN, ([2.0], {"limit": math.inf, "kind": "x"}))
+    assert kind(scale=2.0, names=("a",), kind="x", limit=math.inf).scale == 2.0
+    assert kind.__init__.__doc__ == "With a docstring."
     for wrong in (
         {"limit": 1.0},
         {"names": ("b",)},
@@ -94,15 +94,15 @@ def test_arguments_are_compared_by_name_and_with_defaults(written):
         {"limit": None},
     ):
         with pytest.raises(ValueError, match="optimized for"):
-            made(**{"scale": 2.0, "kind": "x", "limit": math.inf} | wrong)
+            kind(**{"scale": 2.0, "kind": "x", "limit": math.inf} | wrong)
 
 
 def test_what_is_no_plain_value_is_not_compared(written):
-    made, text = written(OWN, ([2.0, torch.float32], {}))
-    assert made(2.0, torch.float16).scale == 2.0
+    kind, text = written(OWN, ([2.0, torch.float32], {}))
+    assert kind(2.0, torch.float16).scale == 2.0
     assert 'expect_value("names"' not in text.replace("'", '"')
     with pytest.raises(ValueError, match="scale is 1"):
-        made(1.0, torch.float32)
+        kind(1.0, torch.float32)
 
 
 @pytest.mark.parametrize(

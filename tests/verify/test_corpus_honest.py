@@ -27,8 +27,8 @@ def judge_of():
         def judge(grade, mode, contract):
             key = grade, mode, contract
             if key not in judges:
-                made = Judge("cpu", mode=mode, contract=contract, grade=grade)
-                judges[key] = stack.enter_context(made)
+                new = Judge("cpu", mode=mode, contract=contract, grade=grade)
+                judges[key] = stack.enter_context(new)
             return judges[key]
 
         yield judge

@@ -50,7 +50,7 @@ def judge(
     before = judged(jobs, folder / "earlier", earlier, "recycled", workers)
     right = [job for job in jobs if code_of(before[job["id"]]) == "ok"]
     some = sorted(right, key=lambda job: derive(0, "fresh", job["id"]))[:fresh]
-    found = {
+    judged_now = {
         "recycled": judged(right, folder / "now", HERE, "recycled", workers),
         "fresh": judged(some, folder / "now", HERE, "fresh", workers),
     }
@@ -63,7 +63,7 @@ def judge(
         "answers": len(jobs),
         "accepted_earlier": len(right),
     }
-    lines = list(cases(right, found, fault or []))
+    lines = list(cases(right, judged_now, fault or []))
     records.unlink(missing_ok=True)
     record.append(records, [head, *lines])
     for group, number in sorted(Counter((line["grade"], line["code"]) for line in lines).items()):

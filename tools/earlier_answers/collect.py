@@ -31,11 +31,11 @@ SCHEDULES = 3
 FRAGMENTS, WHOLES = 6, 2
 """Fragments of a module, and candidates for the whole of it."""
 MAX_ELEMENTS, MAX_FLOPS = 1 << 11, 1 << 18
-"""Of a program, scaled down: the interpreter gets through it quickly."""
+"""A program is scaled down to these: the interpreter gets through it quickly."""
 MAX_FRAGMENT_BYTES = 1 << 20
 """Larger fragments take the interpreter too long."""
 MAX_TOKENS = 4096
-"""Of one answer of the model."""
+"""The most tokens of one answer of the model."""
 
 
 def collected(modules: Iterable[Path], seed: int) -> Iterator[Record]:
@@ -67,7 +67,7 @@ def _by_level() -> dict[str, list[Problem]]:
         small = scaled_down(problem.program, MAX_ELEMENTS, max_flops=MAX_FLOPS)
         problem = replace(problem, program=small, text=to_text(small))
         levels.setdefault(problem.level, []).append(problem)
-    return {level: sorted(found, key=_work) for level, found in levels.items()}
+    return {level: sorted(programs, key=_work) for level, programs in levels.items()}
 
 
 def _work(problem: Problem) -> int:
@@ -81,8 +81,8 @@ def _by_teacher(
     """One kernel where the teacher has one, then the program cut by chance."""
     fused = write(program, limit=limit, seed=seed) if len(program.calls) <= 20 else []
     cut = write_whole(program, limit=limit, seed=seed) if len(program.calls) > 1 else []
-    found = dict.fromkeys(each.source for pair in (fused, cut) for each in pair)
-    for number, source in enumerate(islice(found, limit + 1)):
+    sources = dict.fromkeys(answer.source for pair in (fused, cut) for answer in pair)
+    for number, source in enumerate(islice(sources, limit + 1)):
         yield _job(f"teacher/{name}/{number}", text, source, "teacher", level)
 
 
@@ -101,7 +101,7 @@ def _of_module(path: Path, seed: int) -> Iterator[Record]:
 def _fragments(target: Target, stem: str, seed: int) -> Iterator[Record]:
     parts = propose(target.program, family, every=True)
     programs = [scaled_down(part_of(target.program, part), MAX_ELEMENTS) for part in parts]
-    small = [each for each in programs if each.bytes_unfused() <= MAX_FRAGMENT_BYTES]
+    small = [program for program in programs if program.bytes_unfused() <= MAX_FRAGMENT_BYTES]
     distinct = {to_text(program): program for program in small}
     for number, (text, program) in enumerate(islice(distinct.items(), FRAGMENTS)):
         name = f"{stem}/fragment-{number}"

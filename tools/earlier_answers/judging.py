@@ -24,7 +24,7 @@ def judged(
     Raises:
         InfraError: the command failed.
     """
-    found: dict[str, Record] = {}
+    first: dict[str, Record] = {}
     for mode in sorted({job["mode"] for job in jobs}):
         folder = out / f"{grade}-{mode}"
         path = folder / "jobs.jsonl"
@@ -40,8 +40,8 @@ def judged(
             raise InfraError(f"verify-many of {checkout} ended with {done.returncode}")
         for line in record.read(records):
             if line["record"] in KINDS:
-                found.setdefault(line["id"], line)
-    return found
+                first.setdefault(line["id"], line)
+    return first
 
 
 def code_of(line: Record) -> str:
@@ -50,16 +50,16 @@ def code_of(line: Record) -> str:
 
 
 def cases(
-    jobs: Iterable[Record], found: Mapping[str, Mapping[str, Record]], faults: Collection[str]
+    jobs: Iterable[Record], records: Mapping[str, Mapping[str, Record]], faults: Collection[str]
 ) -> Iterator[Record]:
     """A record for each job and grade.
 
     Args:
-        found: grade -> job's id -> what the judge said.
+        records: grade -> job's id -> what the judge said.
         faults: ids of answers for which somebody has shown inputs with wrong results.
     """
     for job in jobs:
-        for grade, by_id in found.items():
+        for grade, by_id in records.items():
             if (line := by_id.get(job["id"])) is None:
                 continue
             about = {key: job[key] for key in ("id", "writer", "level", "mode")}

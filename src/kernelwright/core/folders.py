@@ -16,7 +16,7 @@ def check_folder(path: Path) -> None:
     absolute = path.absolute()
     remedy = "give another folder with --out"
     with suppress(OSError):
-        nearest = next(each for each in (absolute, *absolute.parents) if each.exists())
+        nearest = next(folder for folder in (absolute, *absolute.parents) if folder.exists())
         if not nearest.is_dir():
             message = f"cannot write to {path}: {nearest} is a file"
             raise UsageError(message, remedy=remedy)

@@ -68,8 +68,8 @@ def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor
 
 
 def _laid_out(drawn: torch.Tensor, value: Input) -> torch.Tensor:
-    made = value.type
-    return drawn.contiguous(memory_format=memory_format(made.layout.value, made.rank))
+    type_ = value.type
+    return drawn.contiguous(memory_format=memory_format(type_.layout.value, type_.rank))
 
 
 def run(

@@ -12,7 +12,7 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 _SUM_TOLERANCE = 1e-2
-"""Of rows that sum to one, in 16-bit types too."""
+"""A row that sums to one may differ from one by this much, in 16-bit types too."""
 _MIN_SORTED, _MIN_ROW = 4, 2
 """Fewer sorted values, or fewer values of a row, may be chance."""
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8)
@@ -82,8 +82,8 @@ class Structure:
 
 
 def structures(first: Any, second: Any) -> list[Structure | None]:
-    """Of every leaf of two draws of the same inputs: None for leaves that are no tensors of real
-    numbers, and where the draws have nothing in common."""
+    """The structure of each leaf of two draws of the same inputs. None for leaves that are no
+    tensors of real numbers, and where the draws have nothing in common."""
     pairs = zip(tree_leaves(first), tree_leaves(second), strict=True)
     return [_structure(one, other) for one, other in pairs]
 

@@ -27,7 +27,7 @@ GROUPS = {
     "D. Reading or writing the judge": range(44, 63),
     "E. Accidents that score": (*range(63, 70), 76, 77),
 }
-"""Of exploits, by number."""
+"""Title of a group -> the numbers of its exploits."""
 FOLDERS = {
     "budget": "F. Exhausting the budget",
     "state": "G. Wrong state",
@@ -39,7 +39,7 @@ FOLDERS = {
     "shapes": "M. Sizes written into the code",
     "memo": "N. Remembering under a weak key",
 }
-"""Of cheats by kind: the folder of a file -> the title of its group."""
+"""Folder of a cheat that has a kind -> the title of its group."""
 HONEST = "Honest kernels"
 
 

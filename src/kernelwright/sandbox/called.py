@@ -77,7 +77,7 @@ Layout = tuple[object, ...]
 
 
 def layouts(values: list[Any]) -> list[Layout]:
-    """Of each tensor; of any other value nothing."""
+    """The layout of each tensor; any other value has an empty one."""
     return [_layout(value) if isinstance(value, torch.Tensor) else () for value in values]
 
 
@@ -118,6 +118,6 @@ def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, 
     return [
         (i, j)
         for i, output in enumerate(outputs)
-        for j, given in enumerate(inputs)
-        if isinstance(given, torch.Tensor) and overlap(output, given)
+        for j, value in enumerate(inputs)
+        if isinstance(value, torch.Tensor) and overlap(output, value)
     ]

@@ -26,9 +26,9 @@ Values of integer inputs count as integers, all others as floats."""
 MAX_ENTERING = 64
 """Values of one tensor that may come from Python or NumPy: a small table."""
 MAX_ENTERED = 4 * MAX_ENTERING
-"""Of all tensors in one call."""
+"""Values of all tensors together that may come from Python or NumPy in one call."""
 MAX_TRACED_BYTES = 4 << 20
-"""Of one storage; larger storages are not traced."""
+"""A larger storage is not traced."""
 _LEAVING = frozenset({"numpy", "__array__", "__dlpack__", "tolist", "__reduce_ex__"})
 _READING = ("__getitem__", "__iter__", "tolist", "__reduce__", "__reduce_ex__", "_write_file")
 """Methods of storages that give values."""
@@ -252,7 +252,7 @@ def _is_kept(source: torch.dtype, to: torch.dtype) -> bool:
 
 
 _active: list[Crossings] = []
-"""Of the watched call in progress."""
+"""The counters of the watched call in progress; empty between calls."""
 
 
 @contextmanager

@@ -55,7 +55,7 @@ __all__ = [
 
 _USAGE = ("registers", "shared_bytes", "spills")
 _WORDS = ("model", "kernels", "fused", "layers", "ops", "triton", "net", "block", "new", "fast")
-"""Of a candidate's file name: it does not tell who loads the file."""
+"""A candidate's file has one of these names: the name does not tell who loads the file."""
 
 
 class Guest:
@@ -184,10 +184,10 @@ class Guest:
         """Plain attributes of an instance and its parts by path: numbers and strings, and for
         anything else {"type": its name}."""
         header, _ = self._exchange.request("attributes", name=name, instance=instance)
-        found = header.get("attributes")
-        if not isinstance(found, dict):
+        attributes = header.get("attributes")
+        if not isinstance(attributes, dict):
             raise self._exchange.malformed()
-        return found
+        return attributes
 
     def _instance(self, op: str, name: str, **values: Any) -> int:
         header, _ = self._exchange.request(op, name=name, **values)

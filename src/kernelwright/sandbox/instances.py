@@ -103,7 +103,7 @@ class Instances:
     def attributes(self, number: int) -> dict[str, Any]:
         """Plain attributes of the module and its parts by path: numbers and strings as they are,
         anything else by its type's name."""
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         module = self._modules.get(number)
         seen: set[int] = set()
         for prefix, part in [] if module is None else _parts(module):
@@ -111,11 +111,11 @@ class Instances:
                 continue
             seen.add(id(part))
             for name, value in vars(part).items():
-                if name in _OF_EVERY_MODULE or len(found) >= _MAX_ATTRIBUTES:
+                if name in _OF_EVERY_MODULE or len(attributes) >= _MAX_ATTRIBUTES:
                     continue
                 path = f"{prefix}.{name}".removeprefix(".")
-                found[path] = _described(value)
-        return found
+                attributes[path] = _described(value)
+        return attributes
 
 
 def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
@@ -123,18 +123,18 @@ def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
 
     No method of theirs is called: a candidate that overrides one would notice being asked.
     """
-    found: list[tuple[str, torch.nn.Module]] = []
+    parts: list[tuple[str, torch.nn.Module]] = []
     todo = [("", module, frozenset[int]())]
     while todo:
         path, part, above = todo.pop()
-        found.append((path, part))
+        parts.append((path, part))
         inner = dict.items(vars(part).get("_modules") or {})
         todo += [
             (f"{path}.{name}".removeprefix("."), child, above | {id(part)})
             for name, child in reversed(list(inner))
             if child is not None and id(child) not in above | {id(part)}
         ]
-    return found
+    return parts
 
 
 def _passing(module: torch.nn.Module) -> set[str]:

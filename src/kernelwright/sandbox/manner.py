@@ -20,7 +20,7 @@ class Manner:
     has_grad: bool = False
     """Grad mode is on, as it is by default."""
     num_threads: int = 1
-    """Of PyTorch's operators on the CPU."""
+    """The number of threads of PyTorch's operators on the CPU."""
     has_offsets: bool = False
     """Inputs do not begin at the start of their storages."""
     clock_s: int = 0

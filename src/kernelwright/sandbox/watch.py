@@ -48,11 +48,11 @@ class Launches:
         self.counts: Counter[str] = Counter()
         self.skipped: frozenset[str] = frozenset()
         self.witness: Witness | None = None
-        """Of the call in progress."""
+        """The observer below Python of the call in progress."""
         self.crossings: Crossings | None = None
-        """Of the watched call in progress."""
+        """The counters of the watched call in progress."""
         self.watch: Watch | None = None
-        """Of the watched call in progress."""
+        """The dispatch mode of the watched call in progress."""
         self.suppressed: Counter[str] = Counter()
         """Launches that `skipped` kept from happening."""
         self.operators: Counter[str] = Counter()

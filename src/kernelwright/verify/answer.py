@@ -36,7 +36,7 @@ class Answer:
 
     @property
     def num_bytes(self) -> int:
-        """Of all tensors that the answer holds."""
+        """Bytes of all tensors that the answer holds."""
         parts = (self.outputs, *self.state.values(), *self.inputs.values())
         groups = [group for part in parts for group in (part.native, part.oracle, *part.tolerated)]
         return sum(tensor.nbytes for group in groups for tensor in group)

@@ -72,7 +72,8 @@ SEEDS = (0, 1, 42, 1234, 67280421310721)
 TRACED = frozenset({0, 3})
 """Numbers of the cases in which memory is traced (`sandbox.crossings`)."""
 TURNED, MAX_FIRST_TURN = (1, 3, 5), 1000
-"""Of ten cases, those in which a configuration of autotuners is forced; all are watched."""
+"""The cases of ten in which a configuration of autotuners is forced (all are watched), and a bound
+of the number of the first forced configuration."""
 MAX_AHEAD_S = 400 * 24 * 3600
 """The clocks of most calls are ahead by less than this."""
 MAX_FAR_AHEAD_S = 20 * MAX_AHEAD_S
@@ -85,7 +86,7 @@ class Case:
     """"base", or the difference from the base: other shapes, weights, constants."""
     family: str
     seed: int
-    """Of the inputs."""
+    """The seed of the inputs."""
     poison: float
     """The value that fresh memory holds: NaN, or a finite value that no kernel can know."""
     generator: int = 0
@@ -109,7 +110,7 @@ class Posed:
 
     @property
     def num_bytes(self) -> int:
-        """Of inputs and answer."""
+        """Bytes of inputs and answer."""
         inputs = [value for value in self.inputs if isinstance(value, torch.Tensor)]
         return sum(tensor.nbytes for tensor in inputs) + self.answer.num_bytes
 
@@ -187,7 +188,7 @@ class Cases:
         return posed
 
     def first_inputs(self) -> list[Any]:
-        """Of the base's plain case, drawn again."""
+        """The inputs of the base's plain case, drawn again."""
         return self.base.inputs(next(self.all()).seed, "plain", self.rules.device)
 
     def pose_if_defined(self, case: Case) -> Posed | None:

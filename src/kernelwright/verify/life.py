@@ -6,10 +6,12 @@ call outputs and state are compared.
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+
+import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
@@ -162,8 +164,9 @@ class _Life:
             self._call(session, reference, instance, what, now, inputs=last)
         part = random.Random(derive(self.cases.seed, "part")).randrange(MAX_PART)
         for number in range(part, part + NUM_PARTS):
+            before = now.state(self.cases.rules.device)
             now = now.with_part_of_weights_moved(derive(self.cases.seed, "part") >> 1, number)
-            self._give(session, reference, instance, now, "copy")
+            self._give(session, reference, instance, now, "copy", before)
             what = "the same inputs after a part of the weights is new"
             self._call(session, reference, instance, what, now, inputs=last)
         other = self._if_possible("a deep copy", lambda: session.guest.duplicate(name, instance))
@@ -203,11 +206,24 @@ class _Life:
         return other
 
     def _give(
-        self, session: Session, reference: Live, instance: int, task: ModuleTask, how: str
+        self,
+        session: Session,
+        reference: Live,
+        instance: int,
+        task: ModuleTask,
+        how: str,
+        before: Mapping[str, torch.Tensor] | None = None,
     ) -> None:
-        """Give both sides the weights of this task."""
+        """Give both sides the weights of this task.
+
+        Args:
+            before: the weights that both sides have. Only weights that differ are written: a write
+                of an equal value counts as a change too.
+        """
         weights = task.state(self.cases.rules.device)
         reference.load(weights)
+        if before is not None:
+            weights = {n: v for n, v in weights.items() if not torch.equal(v, before[n])}
         session.set_weights(self.trial.name, instance, weights, how)
 
     def _if_possible(self, what: str, step: Callable[[], int | None]) -> int | None:

@@ -26,8 +26,9 @@ NUM_SHAPES = 2
 INTERPRETER_FLOPS = 1 << 23
 """What Triton's interpreter gets through in about a second, tile by tile."""
 INTERPRETER_ELEMENTS = 1 << 14
-"""Of the largest value of a program: the interpreter takes a millisecond for each program instance
-of a kernel, however little that instance computes. A verdict needs some thirty calls."""
+"""The most elements of a program's largest value. The interpreter takes a millisecond for each
+program instance of a kernel, however little that instance computes, and a verdict needs some thirty
+calls."""
 INT32_ELEMENTS = (1 << 31) + 1
 CAST = "to_dtype"
 """The operator."""
@@ -45,7 +46,7 @@ class ProgramTask(Task):
     entry: str = "fused_operator"
     text: str = ""
     change: InputChange | None = None
-    """Of drawn inputs: a variant with other constants."""
+    """Changes drawn inputs, in a variant with other constants."""
 
     def with_inputs(self, change: InputChange) -> "ProgramTask":
         """The same program on inputs that are changed further."""

@@ -70,7 +70,7 @@ REFRESH = 64
 MAX_POSED_BYTES = {"cpu": 1 << 29, "cuda": 1 << 30}
 """Inputs and answers of a judge that are kept, by device; a GPU has several judges."""
 NUM_FAMILIES, NUM_VARIANTS = 5, 2
-"""Of a draw of cases: families of values, and of each kind of variants."""
+"""The number of families in a draw of cases, and of variants of each kind."""
 MAX_TASKS = 1024
 """Tasks whose shapes are remembered."""
 MAX_TOGETHER_BYTES = 1 << 28

@@ -41,9 +41,9 @@ class _Loaded:
     instance: int = 0
     """The instance that judged calls use."""
     arguments: object = None
-    """Of the constructor of that instance."""
+    """The arguments of the constructor of that instance."""
     attributes: dict[str, Any] = field(default_factory=dict)
-    """Of that instance as constructed."""
+    """The plain attributes of that instance after its construction."""
     captured: int = 0
     """The instance whose call was captured as a graph."""
 

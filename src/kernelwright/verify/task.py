@@ -240,7 +240,7 @@ class Task(ABC):
 
 
 Arguments = tuple[list[Any], dict[str, Any]]
-"""Of a constructor: by position and by keyword."""
+"""Arguments of a constructor, by position and by keyword."""
 InputChange = Callable[[list[Any], int], list[Any]]
 """Makes other inputs of drawn ones; the number is the seed of the draw."""
 
@@ -255,7 +255,7 @@ class FunctionTask(Task):
     text: str = ""
     entry: str = "fused_operator"
     change: InputChange | None = None
-    """Of drawn inputs: a variant at other sizes or constants."""
+    """Changes drawn inputs, in a variant at other sizes or constants."""
 
     def draw(self, seed: int, device: torch.device) -> list[Any]:
         drawn = self._drawn(self.get_inputs, seed, device)
@@ -291,7 +291,7 @@ class ModuleTask(Task):
     """Constant parameters and statistics are moved off 1 and 0, which would hide their use."""
     entry: str = "ModelNew"
     change: InputChange | None = None
-    """Of drawn inputs: a variant at other sizes or constants."""
+    """Changes drawn inputs, in a variant at other sizes or constants."""
     _modules: dict[torch.device, torch.nn.Module] = field(
         init=False, repr=False, compare=False, default_factory=dict
     )

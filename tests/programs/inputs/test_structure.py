@@ -20,7 +20,7 @@ def integers(high, *shape, seed=0):
     return torch.randint(0, high, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def found(make):
+def structure_of(make):
     """The structure of two draws of one tensor."""
     return structures([make(1)], [make(2)])[0]
 
@@ -97,12 +97,15 @@ FIXED = {
 
 @pytest.mark.parametrize("make", FIXED.values(), ids=FIXED)
 def test_masks_choices_and_permutations_are_fixed(make):
-    assert found(make).is_fixed
+    assert structure_of(make).is_fixed
 
 
 def test_offsets_keep_their_ends():
-    kept = found(lambda s: torch.cat([torch.zeros(1).long(), integers(90, 6, seed=s).sort().values,
-                                      torch.tensor([90])]))  # fmt: skip
+    def offsets(seed):
+        inner = integers(90, 6, seed=seed).sort().values
+        return torch.cat([torch.zeros(1).long(), inner, torch.tensor([90])])
+
+    kept = structure_of(offsets)
     assert kept.is_sorted
     assert kept.ends == (0, 90)
     mixed = torch.tensor([7, 3, 95, -2, 50, 60, 80, 20])
@@ -113,7 +116,7 @@ def test_offsets_keep_their_ends():
 
 
 def test_sorted_integers_with_other_ends_have_no_ends():
-    kept = found(lambda s: integers(1000, 8, seed=s).sort().values)
+    kept = structure_of(lambda s: integers(1000, 8, seed=s).sort().values)
     assert kept.is_sorted
     assert kept.ends is None
 
@@ -134,7 +137,7 @@ NOTHING = {
 
 @pytest.mark.parametrize("make", NOTHING.values(), ids=NOTHING)
 def test_what_draws_do_not_share_is_no_structure(make):
-    assert found(make) is None
+    assert structure_of(make) is None
 
 
 def test_draws_that_are_symmetric_by_chance_once_are_free():

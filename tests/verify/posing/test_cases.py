@@ -68,12 +68,12 @@ def test_cases_are_the_same_each_time_and_others_under_another_seed():
 
 
 def test_poison_alternates_and_some_calls_are_as_a_user_calls_but_not_the_first():
-    made = list(cases_of().all())
-    assert [math.isnan(c.poison) for c in made[:4]] == [True, False, True, False]
-    assert made[0].manner.is_watched
-    assert any(not c.manner.is_watched for c in made)
-    assert {c.manner.has_grad for c in made} == {True, False}
-    assert any(c.manner.traces_memory for c in made)
+    all_cases = list(cases_of().all())
+    assert [math.isnan(c.poison) for c in all_cases[:4]] == [True, False, True, False]
+    assert all_cases[0].manner.is_watched
+    assert any(not c.manner.is_watched for c in all_cases)
+    assert {c.manner.has_grad for c in all_cases} == {True, False}
+    assert any(c.manner.traces_memory for c in all_cases)
 
 
 @given(number=st.integers(0, 1000), seed=st.integers(0, 1000))
@@ -94,10 +94,10 @@ def test_configurations_of_autotuners_are_forced_one_after_the_other_in_watched_
 def test_further_cases_make_up_for_those_that_are_not_defined():
     cases = cases_of()
     assert list(cases.further(MIN_CASES)) == []
-    made = list(cases.further(2))
-    assert len(made) == MIN_CASES - 2
-    assert {(c.variant, c.family) for c in made} == {("base", "plain")}
-    assert {c.seed for c in made}.isdisjoint(c.seed for c in cases.all())
+    all_cases = list(cases.further(2))
+    assert len(all_cases) == MIN_CASES - 2
+    assert {(c.variant, c.family) for c in all_cases} == {("base", "plain")}
+    assert {c.seed for c in all_cases}.isdisjoint(c.seed for c in cases.all())
 
 
 SUM = (lambda x: x.sum(-1), lambda: torch.randn(8, 8))
@@ -156,8 +156,8 @@ def test_a_case_with_no_finite_answer_is_none():
     ],
 )
 def test_a_family_says_how_its_outputs_are_compared(family, facts):
-    found = cases_of().pose_if_defined(case(family)).answer.outputs
-    assert (found.is_nan_free, found.is_range_free, found.least_scale) == facts
+    outputs = cases_of().pose_if_defined(case(family)).answer.outputs
+    assert (outputs.is_nan_free, outputs.is_range_free, outputs.least_scale) == facts
 
 
 def test_large_values_are_free_of_range_where_the_reference_overflows():

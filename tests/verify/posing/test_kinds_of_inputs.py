@@ -47,7 +47,7 @@ def test_positions_that_wrap_round_are_for_the_contract_drop_in(is_method):
 
     def names(contract):
         rules = Rules(CPU, Precision.STRICT, "pure", contract)
-        return {each.name for each in variations(task, rules, 0)}
+        return {variant.name for variant in variations(task, rules, 0)}
 
     assert "-1 in input 1" in names(Contract.DROP_IN)
     assert "0 in input 1" in names(Contract.FIXED)

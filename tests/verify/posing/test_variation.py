@@ -34,7 +34,7 @@ def task_of(function, *makes):
     return FunctionTask(name="t", get_inputs=lambda: [m() for m in makes], function=function)
 
 
-def found(task, start="", rules=RULES):
+def variants_of(task, start="", rules=RULES):
     return [v for v in variations(task, rules, 3) if v.name.startswith(start)]
 
 
@@ -43,7 +43,9 @@ def inputs_of(variation, seed=1):
 
 
 def test_every_input_of_one_size_gets_the_new_one():
-    ways = found(task_of(torch.add, lambda: torch.randn(4, 6), lambda: torch.randn(6)), "size")
+    ways = variants_of(
+        task_of(torch.add, lambda: torch.randn(4, 6), lambda: torch.randn(6)), "size"
+    )
     assert ways
     assert all(way.is_foreign for way in ways)
     for way in ways:
@@ -54,13 +56,15 @@ def test_every_input_of_one_size_gets_the_new_one():
 
 def test_a_size_that_the_reference_spells_out_stays():
     table = torch.randn(6)
-    ways = found(task_of(lambda x: x * table, lambda: torch.randn(4, 6)), "size")
+    ways = variants_of(task_of(lambda x: x * table, lambda: torch.randn(4, 6)), "size")
     assert ways
     assert {inputs_of(way)[0].shape[1] for way in ways} == {6}
 
 
 def test_larger_sizes_are_beyond_the_next_power_of_two():
-    sizes = {inputs_of(w)[0].shape[0] for w in found(task_of(torch.relu, lambda: torch.randn(6)))}
+    sizes = {
+        inputs_of(w)[0].shape[0] for w in variants_of(task_of(torch.relu, lambda: torch.randn(6)))
+    }
     assert any(size > 8 for size in sizes)
     assert any(size < 6 for size in sizes)
 
@@ -68,7 +72,7 @@ def test_larger_sizes_are_beyond_the_next_power_of_two():
 def test_constants_of_every_draw_vary_and_what_is_drawn_does_not():
     mask = torch.tensor([True, False] * 8)
     task = task_of(lambda x, m, k: x * m * k, lambda: torch.randn(16), lambda: mask, lambda: 2.5)
-    ways = found(task, "other constants")
+    ways = variants_of(task, "other constants")
     assert ways
     x, *others = zip(inputs_of(ways[0]), task.draw(1, CPU), strict=True)
     assert torch.equal(*x)
@@ -77,8 +81,12 @@ def test_constants_of_every_draw_vary_and_what_is_drawn_does_not():
 
 def test_another_number_is_not_the_tasks_own_and_another_mask_is():
     mask = torch.tensor([True, False] * 8)
-    numbers = found(task_of(torch.mul, lambda: torch.randn(16), lambda: 2.5), "other constants")
-    masks = found(task_of(torch.mul, lambda: torch.randn(16), lambda: mask), "other constants")
+    numbers = variants_of(
+        task_of(torch.mul, lambda: torch.randn(16), lambda: 2.5), "other constants"
+    )
+    masks = variants_of(
+        task_of(torch.mul, lambda: torch.randn(16), lambda: mask), "other constants"
+    )
     assert {way.is_foreign for way in numbers} == {True}
     assert {way.is_foreign for way in masks} == {False}
 
@@ -86,7 +94,7 @@ def test_another_number_is_not_the_tasks_own_and_another_mask_is():
 def test_masks_change_without_the_numbers_beside_them_which_a_candidate_may_refuse():
     mask = torch.tensor([True, False] * 8)
     task = task_of(lambda x, m, k: x * m * k, lambda: torch.randn(16), lambda: mask, lambda: 2.5)
-    for way in found(task, "other constants"):
+    for way in variants_of(task, "other constants"):
         (_, m, k), is_foreign = inputs_of(way), way.is_foreign
         assert (torch.equal(m, mask), k == 2.5) == (is_foreign, not is_foreign)
 
@@ -96,15 +104,17 @@ def test_masks_get_empty_and_full_rows_where_the_reference_is_defined_there():
         return (x * m).sum(-1) / m.sum(-1).clamp(min=1)
 
     makes = (lambda: torch.randn(6, 16), lambda: torch.rand(6, 16) < 0.5)
-    (way,) = found(task_of(mean, *makes), "empty and full rows")
+    (way,) = variants_of(task_of(mean, *makes), "empty and full rows")
     counts = inputs_of(way)[1].sum(-1)
     assert {0, 16} <= set(counts.tolist())
-    assert not found(task_of(lambda x, m: (x * m).sum(-1) / m.sum(-1), *makes), "empty and full")
+    assert not variants_of(
+        task_of(lambda x, m: (x * m).sum(-1) / m.sum(-1), *makes), "empty and full"
+    )
 
 
 def test_bytes_are_as_large_as_their_type_holds():
     task = task_of(lambda n: n * 2.0, lambda: torch.randint(0, 50, (64,), dtype=torch.uint8))
-    assert found(task, "255 ")
+    assert variants_of(task, "255 ")
 
 
 def test_ignored_labels_of_the_tasks_own_are_tried():
@@ -116,7 +126,7 @@ def test_ignored_labels_of_the_tasks_own_are_tried():
 
 
 def test_one_of_two_equal_dimensions_changes_alone():
-    ways = found(task_of(torch.relu, lambda: torch.randn(6, 6)), "size")
+    ways = variants_of(task_of(torch.relu, lambda: torch.randn(6, 6)), "size")
     assert any(len(set(inputs_of(way)[0].shape)) == 2 for way in ways)
 
 
@@ -124,9 +134,9 @@ def test_one_of_two_equal_dimensions_changes_alone():
 def test_a_size_that_two_inputs_share_changes_in_one_of_them_for_a_drop_in(contract):
     task = task_of(lambda x, y: x.sum(-1) + y.sum(-1), *[lambda: torch.randn(2, 6)] * 2)
     rules = Rules(CPU, Precision.STRICT, "pure", contract)
-    widths = [{x.shape[1] for x in inputs_of(way)} for way in found(task, "size", rules)]
-    assert any(len(each) == 2 for each in widths) == (contract is Contract.DROP_IN)
-    assert any(len(each) == 1 and each != {6} for each in widths)
+    widths = [{x.shape[1] for x in inputs_of(way)} for way in variants_of(task, "size", rules)]
+    assert any(len(sizes) == 2 for sizes in widths) == (contract is Contract.DROP_IN)
+    assert any(len(sizes) == 1 and sizes != {6} for sizes in widths)
 
 
 @pytest.mark.parametrize("contract", Contract)
@@ -134,7 +144,7 @@ def test_a_shared_size_changes_alone_where_it_cannot_change_everywhere(contract)
     table = torch.randn(6)
     task = task_of(lambda x, y: x * table + y.sum(), *[lambda: torch.randn(2, 6)] * 2)
     rules = Rules(CPU, Precision.STRICT, "pure", contract)
-    pairs = [inputs_of(way) for way in found(task, "size", rules)]
+    pairs = [inputs_of(way) for way in variants_of(task, "size", rules)]
     assert any(x.shape[1] == 6 and y.shape[1] != 6 for x, y in pairs)
 
 
@@ -143,29 +153,29 @@ def test_symmetric_inputs_stay_square():
         x = torch.randn(6, 6)
         return x + x.T
 
-    ways = found(task_of(torch.relu, symmetric), "size")
+    ways = variants_of(task_of(torch.relu, symmetric), "size")
     assert ways
     assert all(len(set(inputs_of(way)[0].shape)) == 1 for way in ways)
 
 
 def test_a_single_sample_becomes_several():
-    ways = found(task_of(torch.relu, lambda: torch.randn(1, 6)), "size 3 in place of 1")
+    ways = variants_of(task_of(torch.relu, lambda: torch.randn(1, 6)), "size 3 in place of 1")
     assert [tuple(inputs_of(way)[0].shape) for way in ways] == [(3, 6)]
 
 
 def test_unusual_integers_come_where_the_reference_takes_them():
     task = task_of(lambda n: n * 2.0, lambda: torch.randint(0, 50, (64,)))
-    names = {way.name.split(" in ")[0] for way in found(task) if " in input" in way.name}
+    names = {way.name.split(" in ")[0] for way in variants_of(task) if " in input" in way.name}
     assert {str(n) for n in module.UNUSUAL} <= names
     assert names > {str(n) for n in module.UNUSUAL}  # also numbers beyond the largest
     assert len(names) <= module.MAX_ACCEPTED["integers"]
-    for way in found(task, "-100"):
+    for way in variants_of(task, "-100"):
         assert bool((inputs_of(way)[0] == -100).any())
 
 
 def test_inputs_of_integers_take_turns():
     task = task_of(lambda n, m: n * 2.0 + m, *[lambda: torch.randint(0, 50, (64,))] * 2)
-    inputs = [way.name[-1] for way in found(task) if " in input" in way.name]
+    inputs = [way.name[-1] for way in variants_of(task) if " in input" in way.name]
     assert inputs[:4] == ["0", "1", "0", "1"]
 
 
@@ -186,31 +196,31 @@ def test_defaults_of_the_constructor_vary():
         get_arguments=lambda: ([1.5], {}),
         build_with=lambda args, kwargs: Powered(*args, **kwargs),
     )
-    arguments = [way.task.arguments for way in found(task, "argument")]
+    arguments = [way.task.arguments for way in variants_of(task, "argument")]
     assert ([1.5], {"power": pytest.approx(3.5)}) in arguments
 
 
 def test_a_batch_becomes_a_single_sample_under_drop_in():
     task = task_of(torch.relu, lambda: torch.randn(5, 6))
     drop_in = Rules(CPU, Precision.STRICT, "pure", Contract.DROP_IN)
-    assert not found(task, "size 1 in place of 5")
-    ways = found(task, "size 1 in place of 5", drop_in)
+    assert not variants_of(task, "size 1 in place of 5")
+    ways = variants_of(task, "size 1 in place of 5", drop_in)
     assert [tuple(inputs_of(way)[0].shape) for way in ways] == [(1, 6)]
 
 
 def test_negative_positions_are_tried_under_drop_in_alone():
     table = torch.randn(50)
     task = task_of(lambda n: table[n], lambda: torch.randint(0, 50, (64,)))
-    assert not found(task, "-1 ")
+    assert not variants_of(task, "-1 ")
     drop_in = Rules(CPU, Precision.STRICT, "pure", Contract.DROP_IN)
-    assert found(task, "-1 ", drop_in)
-    assert not found(task, "2147483653", drop_in), "beyond the table"
+    assert variants_of(task, "-1 ", drop_in)
+    assert not variants_of(task, "2147483653", drop_in), "beyond the table"
 
 
 def test_nothing_varies_of_a_reference_that_draws_or_is_too_large(monkeypatch):
-    assert found(task_of(lambda x: x + torch.rand_like(x), lambda: torch.randn(6))) == []
+    assert variants_of(task_of(lambda x: x + torch.rand_like(x), lambda: torch.randn(6))) == []
     monkeypatch.setattr(module, "MAX_ELEMENTS", dict.fromkeys(module.MAX_ELEMENTS, 5))
-    assert found(task_of(torch.relu, lambda: torch.randn(6))) == []
+    assert variants_of(task_of(torch.relu, lambda: torch.randn(6))) == []
 
 
 class Sloped(nn.Module):
@@ -231,7 +241,7 @@ def test_numbers_and_flags_of_the_constructor_vary_one_at_a_time():
         get_arguments=lambda: ([0.1], {"is_on": True}),
         build_with=lambda args, kwargs: Sloped(*args, **kwargs),
     )
-    ways = found(task, "argument")
+    ways = variants_of(task, "argument")
     assert [way.task.arguments for way in ways] == [
         ([pytest.approx(0.27)], {"is_on": True}),
         ([0.1], {"is_on": False}),
@@ -308,8 +318,8 @@ def test_vectors_follow_the_scale_and_matrices_do_not():
     layer = nn.Linear(4, 4)
     state = layer.state_dict()
     one, other = nn.Linear(4, 4), nn.Linear(4, 4)
-    for each in (one, other):
-        each.load_state_dict(state)
+    for module_ in (one, other):
+        module_.load_state_dict(state)
     redraw_weights(one, 1)
     redraw_weights(other, 1, scale=3.0)
     assert torch.equal(one.weight, other.weight)

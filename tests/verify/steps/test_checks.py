@@ -82,7 +82,7 @@ def test_what_the_reference_leaves_must_stay():
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted", "found"),
+    ("value", "wanted", "code"),
     [
         (3, 3, None),
         (2, 3, Code.STATE_DIFFERS),
@@ -93,9 +93,9 @@ def test_what_the_reference_leaves_must_stay():
         ("a", "b", Code.STATE_DIFFERS),
     ],
 )
-def test_attributes_of_the_same_names_must_change_alike(value, wanted, found):
+def test_attributes_of_the_same_names_must_change_alike(value, wanted, code):
     one = called(attributes={"calls": value})
-    assert state_code(one, answer(attributes={"calls": wanted})) is found
+    assert state_code(one, answer(attributes={"calls": wanted})) is code
 
 
 def test_a_missing_attribute_matters_under_drop_in_alone():

@@ -22,6 +22,7 @@ def no_weights(*_args, **_kwargs):
 
 
 everything = Cases.all
+NO_PARTS = (life, "NUM_PARTS", 0)
 
 
 def without_negated(self):
@@ -31,19 +32,21 @@ def without_negated(self):
 @pytest.mark.parametrize(
     ("name", "replaced"),
     [
-        ("one_buffer_for_all_outputs", (checks, "check_ownership", nothing)),
-        ("second_instance_uses_the_first", (life, "live", nothing)),
-        ("slope_of_the_constructor", (judge, "variations", no_variants)),
-        ("identifiers_in_32_bits", (judge, "variations", no_variants)),
-        ("bias_of_zeros_left_out", (judge, "other_weights", no_weights)),
-        ("relu_of_what_is_positive", (Cases, "all", without_negated)),
+        ("one_buffer_for_all_outputs", [(checks, "check_ownership", nothing)]),
+        ("second_instance_uses_the_first", [(life, "live", nothing)]),
+        ("slope_of_the_constructor", [(judge, "variations", no_variants)]),
+        ("identifiers_in_32_bits", [(judge, "variations", no_variants)]),
+        ("kept_under_one_version", [NO_PARTS]),
+        ("bias_of_zeros_left_out", [(judge, "other_weights", no_weights), NO_PARTS]),
+        ("relu_of_what_is_positive", [(Cases, "all", without_negated)]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_without_its_step_a_cheat_gets_through(monkeypatch, name, replaced):
     monkeypatch.setattr(trial, "findings", lambda *_, **__: ())
     monkeypatch.setattr(judge.Judge, "_compile", nothing)
-    monkeypatch.setattr(*replaced)
+    for replacement in replaced:
+        monkeypatch.setattr(*replacement)
     entry = cheat(name)
     verdict = verify(
         load_task(entry.task),

@@ -68,18 +68,18 @@ def task_of(kind):
 
 @pytest.fixture(scope="module")
 def guest():
-    with shared("cpu").guest(Limits(wall_s=60)) as made:
-        yield made
+    with shared("cpu").guest(Limits(wall_s=60)) as cpu_guest:
+        yield cpu_guest
 
 
 @pytest.fixture
 def session(guest):
-    def made(kind, source, **options):
+    def open_session(kind, source, **options):
         one = Session(task_of(kind), guest, CPU, **options)
         one.load("candidate", source)
         return one
 
-    return made
+    return open_session
 
 
 def output(session, task=None, manner=WATCHED):
