@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from kernelwright.sandbox import crossings as module
-from kernelwright.sandbox.crossings import MAX_ENTERING, MAX_FLOATS, MAX_VALUES, Crossings, counted
+from kernelwright.sandbox.crossings import (
+    MAX_ENTERED,
+    MAX_ENTERING,
+    MAX_FLOATS,
+    MAX_VALUES,
+    Crossings,
+    counted,
+)
 from kernelwright.sandbox.watch import Watch
 
 
@@ -18,6 +25,8 @@ def storages(monkeypatch):
         for name in module._READING:
             if hasattr(kind, name):
                 monkeypatch.setattr(kind, name, module._counting(getattr(kind, name)))
+    counting = module._counting_tensor(torch.utils.dlpack.to_dlpack)
+    monkeypatch.setattr(torch.utils.dlpack, "to_dlpack", counting)
 
 
 def notes(call, *inputs, own=(), traces=False):
@@ -43,6 +52,11 @@ LEAVING = {
         lambda x: x.untyped_storage().tolist(),
         "leaves.storage tolist",
     ),
+    "a pickled storage": (
+        lambda x: x.untyped_storage().__reduce__(),
+        "leaves.storage __reduce__",
+    ),
+    "a capsule": (lambda x: torch.utils.dlpack.to_dlpack(x), "leaves.to_dlpack"),
     "single bytes": (
         lambda x: [x.untyped_storage()[i] for i in range(100)],
         "leaves.storage __getitem__",
@@ -89,6 +103,14 @@ def test_a_tensor_from_numpy_counts_where_it_is_used_or_returned():
 def test_a_list_may_become_a_small_tensor():
     assert notes(lambda: torch.tensor([1.0] * MAX_ENTERING)) == set()
     assert notes(lambda: torch.tensor([1.0] * (MAX_ENTERING + 1))) == {"leaves.enters again"}
+
+
+def test_many_small_tensors_from_lists_add_up():
+    def lifts(count):
+        return notes(lambda: [torch.tensor([1.0] * MAX_ENTERING) for _ in range(count)])
+
+    assert lifts(MAX_ENTERED // MAX_ENTERING) == set()
+    assert lifts(MAX_ENTERED // MAX_ENTERING + 1) == {"leaves.enters again"}
 
 
 def test_numbers_that_are_filled_in_one_by_one_are_counted():

@@ -174,6 +174,20 @@ def test_a_few_special_values_are_infinite_of_both_signs_or_nan_and_the_rest_sta
     assert torch.equal(y[y.isfinite()], x[y.isfinite()])
 
 
+def test_small_inputs_have_each_special_value_too():
+    y = in_family("special", drawn(8))
+    assert {str(value) for value in y[~y.isfinite()].tolist()} == {"inf", "-inf", "nan"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_complex_numbers_change_like_pairs_but_for_their_size(family):
+    x = torch.view_as_complex(drawn(12, 20, 2))
+    y = in_family(family, x)
+    assert y.is_complex()
+    assert y.stride() == x.stride()
+    assert torch.equal(y, x) == (family in ("plain", "extreme", "special"))
+
+
 def test_an_unknown_family_is_an_error():
     with pytest.raises(KeyError):
         in_family("unheard of", drawn(3))

@@ -113,11 +113,36 @@ SUM = (lambda x: x.sum(-1), lambda: torch.randn(8, 8))
         (torch.relu, "special", True),
         (torch.nan_to_num, "special", False),
         (lambda x: torch.isnan(x), "special", False),
+        (torch.isfinite, "special", False),  # runs as abs, ne, eq and mul
+        (lambda x: torch.where(x != x, 0, x), "special", False),
+        (lambda x: torch.where(x != 0, x, 1), "special", True),
+        (torch.nansum, "special", False),
     ],
 )
 def test_what_honest_kernels_do_otherwise_is_advisory(function, family, is_advisory):
     assert cases_of(function).is_advisory(case(family)) == is_advisory
     assert not cases_of(function, rules=DROP_IN).is_advisory(case(family))
+
+
+@pytest.mark.parametrize(("function", "is_excused"), [(torch.tanh, True), (torch.log1p, False)])
+def test_tiny_values_count_in_full_where_the_reference_keeps_their_digits(function, is_excused):
+    outputs = cases_of(function, lambda: torch.rand(8, 8)).pose_if_defined(case("tiny")).answer
+    assert (outputs.outputs.least_scale > 0) == is_excused
+
+
+@pytest.mark.parametrize("is_stable", [False, True])
+def test_the_order_of_equal_values_decides_where_the_reference_asks_for_a_stable_order(is_stable):
+    def order(x):
+        return x.round().sort(dim=-1, stable=is_stable)[1]
+
+    assert (cases_of(order).pose_if_defined(case("scaled")) is not None) == is_stable
+
+
+def test_more_cases_are_tried_before_a_kernel_is_called_a_decoy():
+    doubts = list(cases_of().doubts())
+    assert len(doubts) == module.NUM_DOUBTS
+    assert {c.seed for c in doubts}.isdisjoint(c.seed for c in cases_of().all())
+    assert all(c.manner.is_watched for c in doubts)
 
 
 def test_a_candidate_may_refuse_what_its_task_does_not_say_under_fixed_alone():

@@ -173,6 +173,22 @@ def test_unusual_integers_come_where_the_reference_takes_them():
         assert bool((inputs_of(way)[0] == -100).any())
 
 
+def test_masks_of_integers_get_empty_and_full_rows_and_a_single_choice_a_row_stays():
+    def mask():
+        return torch.randint(0, 2, (9, 16))
+
+    task = task_of(lambda m: (m * torch.arange(16.0)).sum(-1), mask)
+    (variant,) = variants_of(task, "empty and full rows")
+    sums = inputs_of(variant)[0].sum(-1)
+    assert sums[::3].unique().tolist() == [0]
+    assert sums[1::3].unique().tolist() == [16]
+
+    def choice():
+        return nn.functional.one_hot(torch.randint(0, 16, (9,)), 16)
+
+    assert not variants_of(task_of(lambda m: m * 2.0, choice), "empty and full rows")
+
+
 def test_inputs_of_integers_take_turns():
     task = task_of(lambda n, m: n * 2.0 + m, *[lambda: torch.randint(0, 50, (64,))] * 2)
     inputs = [way.name[-1] for way in variants_of(task) if " in input" in way.name]

@@ -34,12 +34,12 @@ def judged(monkeypatch):
     monkeypatch.setattr(trial, "findings", lambda *_, **__: ())
     monkeypatch.setattr(Judge, "_compile", lambda *_: None)
 
-    def verdict(contract):
+    def verdict(contract, source=DENSE):
         task = FunctionTask(
             name="t", get_inputs=lambda: [torch.randn(8, 8)], function=lambda x: x * 2
         )
         with Judge("cpu", mode="pure", seed=1, contract=contract) as judge:
-            return judge.verify(task, Candidate(source=DENSE))
+            return judge.verify(task, Candidate(source=source))
 
     return verdict
 
@@ -55,6 +55,21 @@ def test_strided_inputs_decide_under_drop_in(judged):
     assert not verdict.accepted
     assert verdict.code in (Code.WRONG_VALUES, Code.OUT_OF_BOUNDS, Code.NOT_FINITE)
     assert "strided inputs" in verdict.message
+
+
+ROWS = DENSE.replace(
+    "    y = torch.empty(",
+    "    if x.stride(-1) == 1 and not x.is_contiguous():\n"
+    "        x = x.contiguous()\n"
+    "    y = torch.empty(",
+)
+
+
+def test_dimensions_in_another_order_decide_under_drop_in_alone(judged):
+    assert judged("fixed", ROWS).accepted
+    verdict = judged("drop-in", ROWS)
+    assert not verdict.accepted
+    assert "exchanged in memory" in verdict.message
 
 
 def test_without_the_look_beyond_a_kernel_for_dense_inputs_passes_as_a_drop_in(judged, monkeypatch):
