@@ -217,13 +217,13 @@ class _Life:
         """Give both sides the weights of this task.
 
         Args:
-            before: the weights that both sides have. Only weights that differ are written: a write
-                of an equal value counts as a change too.
+            before: the weights given last. Only weights that differ are written: a write of equal
+                values would count as a change, and buffers keep what the calls made of them.
         """
         weights = task.state(self.cases.rules.device)
-        reference.load(weights)
         if before is not None:
             weights = {n: v for n, v in weights.items() if not torch.equal(v, before[n])}
+        reference.load(weights)
         session.set_weights(self.trial.name, instance, weights, how)
 
     def _if_possible(self, what: str, step: Callable[[], int | None]) -> int | None:
