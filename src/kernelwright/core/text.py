@@ -1,5 +1,6 @@
 """Text files that a user names: UTF-8, or an error with the line."""
 
+import unicodedata
 from pathlib import Path
 
 from kernelwright.core.errors import UsageError, file_error
@@ -37,3 +38,28 @@ def decoded(content: bytes, path: Path, *, line: int = 1) -> str:
         raise UsageError(
             f"this line is not UTF-8: byte 0x{byte:02x}", file=str(path), line=line, remedy=REMEDY
         ) from error
+
+
+_ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories: control codes, marks of direction, lone surrogates, ends of lines."""
+
+
+def printable(text: str, limit: int) -> str:
+    """Text of a candidate, safe for a terminal and for UTF-8.
+
+    Args:
+        limit: characters that are kept.
+
+    Returns:
+        The text, with escapes such as "\\x1b" for control codes, marks of direction and lone
+        surrogates. Tabs and ends of lines stay.
+    """
+    text = text[:limit]
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode()
+        if unicodedata.category(character) in _ESCAPED and character not in "\n\t"
+        else character
+        for character in text
+    )
