@@ -12,6 +12,8 @@ import socket
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,13 +28,16 @@ SCRATCH = "scratch"
 START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
 
+Serve = Callable[[socket.socket, dict[str, Any], list[str]], None]
+"""A guest's loop: of a channel, the host's order and the names of the guards that hold."""
+
 
 def main(control_fd: int, role: str) -> None:
     """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
     control = socket.socket(fileno=control_fd)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # to end what guests leave behind
     spaces = Namespaces(needs_proc=role == "cuda")
-    _preload(role)
+    serve = _preloaded(role)
     gc.collect()
     gc.freeze()  # keeps the garbage collector of guests from copying shared pages
     guests: dict[int, int] = {}
@@ -44,7 +49,7 @@ def main(control_fd: int, role: str) -> None:
             return
         message = json.loads(text)
         if message["op"] == "fork":
-            _reply(control, _fork(guests, control, fds[0], role, message, spaces))
+            _reply(control, _fork(guests, control, fds[0], role, message, spaces, serve))
             os.close(fds[0])
         else:
             _reply(control, _reap(message["pid"], guests, spaces))
@@ -57,6 +62,7 @@ def _fork(
     role: str,
     message: dict[str, Any],
     spaces: Namespaces,
+    serve: Serve,
 ) -> dict[str, Any]:
     """Start a guest; in `guests` remember who holds its namespaces."""
     server = os.getpid()
@@ -70,7 +76,7 @@ def _fork(
         return {"error": traceback.format_exc(limit=0).strip()}
     if pid == 0:
         control.close()
-        _become_guest(channel_fd, role, message, spaces)
+        _become_guest(channel_fd, role, message, spaces, serve)
     guests[pid] = holder
     return {"pid": pid}
 
@@ -79,19 +85,18 @@ def _reply(control: socket.socket, message: dict[str, Any]) -> None:
     control.send(json.dumps(message).encode())
 
 
-def _preload(role: str) -> None:
-    """Import and warm up what every guest would otherwise pay for (60 ms interpreted, 0.4 s
-    compiled)."""
+def _preloaded(role: str) -> Serve:
+    """Import, warm up and patch what every guest would otherwise pay for (0.1 s interpreted, 0.4 s
+    compiled). A guest's loop is given."""
     from kernelwright.sandbox import (
-        attest,
         crossings,
+        inside,
         interpreter,
+        landlock,
         stub_gpu,
         surroundings,
         warm_kernel,
     )
-    from kernelwright.sandbox import inside as inside  # what every guest runs
-    from kernelwright.sandbox import kernel_cache as kernel_cache
 
     surroundings.move_clocks_from_here_on()
     crossings.watch_storages()
@@ -104,7 +109,8 @@ def _preload(role: str) -> None:
             warm_kernel.compile_only()
     if role == "compile":
         stub_gpu.install()
-    attest.objects()
+    landlock.packages()
+    return partial(inside.serve, inside.Inside(role))
 
 
 def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:
@@ -133,10 +139,10 @@ def _children() -> set[int]:
     return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
 
 
-def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces) -> None:
+def _become_guest(
+    channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces, serve: Serve
+) -> None:
     """In the forked child: confine it, serve the host, never return."""
-    from kernelwright.sandbox import inside, kernel_cache
-
     try:
         channel_fd = _keep_only(channel_fd)
         folder = Path(message["folder"])
@@ -146,11 +152,6 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: N
             os.environ[name] = str(scratch)
         tempfile.tempdir = str(scratch)  # the server's answer is remembered otherwise
         os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
-        kernel_cache.install(
-            Path(os.environ["TRITON_CACHE_DIR"]),
-            [Path(each) for each in message["ours"]],
-            is_shared=bool(message["cache"]),
-        )
         held = guards.confine(
             guards.Confinement(
                 folder=folder,
@@ -163,7 +164,7 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: N
             )
         )
         channel = socket.socket(fileno=channel_fd)
-        inside.serve(channel, role, folder, held, patient=message["patient"])
+        serve(channel, message, held)
         os._exit(0)
     except BaseException:
         _fail(message)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.contract import GuestFault
 from kernelwright.sandbox.forkserver import shared
@@ -31,6 +33,39 @@ GUARDS = {
 
 _IPC_RMID = 0
 _ATTEMPTS = Path(__file__).with_name("attempts.py")
+
+
+_CONTROL = """\
+import triton
+import triton.language as tl
+
+@triton.jit
+def doubled(x, y, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(y + i, 2 * tl.load(x + i))
+
+def fused_operator(x):
+    y = x.new_empty(16)
+    doubled[(1,)](x, y, BLOCK=16)
+    return y
+"""
+
+
+def check(device: str) -> None:
+    """Run a candidate of our own in a new guest.
+
+    Raises:
+        InfraError: that fails, so that our side is broken.
+    """
+    x = torch.arange(16, dtype=torch.float32, device=device)
+    try:
+        with shared(device).guest(patient=True) as guest:
+            guest.load(_CONTROL)
+            (output,) = guest.run("candidate", [x], seed=0).outputs
+    except GuestFault as fault:
+        raise InfraError(f"a candidate of our own fails too: {fault}") from fault
+    if not torch.equal(output, 2 * x):
+        raise InfraError("a candidate of our own computes wrong values")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -30,7 +31,7 @@ from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further, life, second_look
 from kernelwright.verify.cases import Cases, case_of, pose
 from kernelwright.verify.compare import Precision, compare
-from kernelwright.verify.guests import fitting, once_more, server, sharing
+from kernelwright.verify.guests import concluded, fitting, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
 from kernelwright.verify.program_task import at_other_shapes, beyond_int32
@@ -168,7 +169,8 @@ class Judge:
         if read.rejection is not None:
             return read.verdict()  # nobody waits for room to be told so
         server(self.rules.device).start()  # not while others wait for the GPU
-        trial = once_more(lambda: self._with_guest(deepcopy(read), task, deadline))
+        step = partial(self._with_guest, read, task, deadline)
+        trial = concluded(step, read, self.rules.device)
         self._make_room()
         return trial.verdict()
 
@@ -184,9 +186,10 @@ class Judge:
         else:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
-    def _with_guest(self, trial: Trial, task: Task, deadline: Deadline) -> Trial:
+    def _with_guest(self, read: Trial, task: Task, deadline: Deadline) -> Trial:
         """The trial judged; nobody waits for room while its guest starts, which takes seconds
         beside others."""
+        trial = deepcopy(read)
         with self._sharing():
             guest = server(self.rules.device).guest(self.limits)
         with guest, self.hold():

@@ -65,6 +65,10 @@ class Trial:
     """Variants in which the candidate raises an exception, as it may."""
     rejection: Rejected | None = None
 
+    @property
+    def code(self) -> Code:
+        return Code.OK if self.rejection is None else self.rejection.code
+
     def passed(self, *names: str) -> None:
         self.checks.update(dict.fromkeys(names))
 
@@ -353,7 +357,7 @@ class Trial:
         return Verdict(
             accepted=accepted,
             stage=Stage.ACCEPTED if rejection is None else rejection.stage,
-            code=Code.OK if rejection is None else rejection.code,
+            code=self.code,
             message=_summary(self.cases, self.checks) if rejection is None else rejection.message,
             mode=self.rules.mode,
             precision=self.rules.precision.value,
