@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import torch
 
+from kernelwright.core.text import printable
 from kernelwright.sandbox.manner import WATCHED, Manner
 from kernelwright.sandbox.tensors import TensorMeta
 
@@ -15,8 +16,8 @@ GIB = 1 << 30
 class GuestFault(Exception):
     """What a candidate did wrong, for the judge to turn into a verdict. Never our fault.
 
-    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds,
-    tampered (the guest lives on), crashed, timeout, malformed (it is dead).
+    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds (the guest
+    lives on), crashed, timeout, malformed (the guest is dead).
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Call:
     seed: int
     poison: float
     manner: Manner = WATCHED
+    like: Sequence[torch.Tensor] | None = None
+    """As of `Guest.run`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,11 +104,16 @@ class ProcessState:
         Raises:
             ValueError, KeyError, TypeError, AttributeError: not a state.
         """
+        settings, objects = values["settings"], values.get("objects", {})
+        if max(len(settings), len(objects)) > MAX_NAMES:
+            raise ValueError("too many names")
         return cls(
-            settings={str(k): str(v) for k, v in values["settings"].items()},
-            running={str(k): int(n) for k, n in values["running"].items()},
-            objects={str(k): str(v) for k, v in values.get("objects", {}).items()},
-            changed=tuple(map(str, values.get("changed", ()))),
+            settings={
+                name_of(name): printable(str(text), _MAX_SETTING) for name, text in settings.items()
+            },
+            running=counts_of(values["running"]),
+            objects={name_of(name): name_of(text) for name, text in objects.items()},
+            changed=tuple(map(name_of, values.get("changed", ())[:MAX_NAMES])),
         )
 
 
@@ -114,7 +122,8 @@ class Ran:
     """One call, as the guest reports it."""
 
     outputs: tuple[torch.Tensor, ...]
-    """The tensors of the returned value in order, host-owned, with the guest's strides."""
+    """The tensors of the returned value in order, host-owned, with the guest's strides. Tensors
+    that the host did not expect are on the meta device: their values stay in the guest."""
     structure: str
     """The returned value as text, e.g. "[T,(T,None)]" (tensors.flatten)."""
     changed_inputs: tuple[int, ...]
@@ -154,24 +163,56 @@ class Timed:
     """On the host's clock, around the request."""
 
 
+MAX_NAME, MAX_NAMES, MAX_STRUCTURE = 200, 4096, 1 << 16
+"""Characters of a name, names in one answer, characters of a structure."""
+_MAX_COUNT = 1 << 53
+_MAX_SETTING = 2_000
+
+
+def name_of(value: object) -> str:
+    """A name that a guest wrote."""
+    return printable(str(value), MAX_NAME)
+
+
+def counts_of(values: dict[str, object]) -> dict[str, int]:
+    """Counts by name that a guest wrote.
+
+    Raises:
+        ValueError, AttributeError: not counts, or too many.
+    """
+    if len(values) > MAX_NAMES:
+        raise ValueError("too many names")
+    return {name_of(name): _count(count) for name, count in values.items()}
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _MAX_COUNT:
+        raise ValueError("a count must be a whole number from 0")
+    return value
+
+
+def _pairs(values: Sequence[Sequence[object]]) -> tuple[tuple[int, int], ...]:
+    return tuple((_count(i), _count(j)) for i, j in values)
+
+
 def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
     """Fields of `Ran` from what a guest says of one call; its outputs come by themselves.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: it does not follow the protocol.
     """
-    counts = {
-        key: {str(k): int(n) for k, n in answer.get(key, {}).items()}
-        for key in ("launches", "suppressed", "operators")
-    }
+    structure = str(answer["structure"])
+    if len(structure) > MAX_STRUCTURE:
+        raise ValueError("a structure of too many parts")
+    kinds = ("launches", "suppressed", "operators")
     return {
-        **counts,
-        "structure": str(answer["structure"]),
-        "changed_inputs": tuple(int(i) for i in answer["changed"]),
-        "aliases": tuple((int(i), int(j)) for i, j in answer["aliases"]),
-        "shared": tuple((int(i), int(j)) for i, j in answer.get("shared", ())),
-        "held": tuple(int(i) for i in answer.get("held", ())),
-        "overwritten": tuple(int(i) for i in answer.get("overwritten", ())),
+        **{kind: counts_of(answer.get(kind, {})) for kind in kinds},
+        "structure": printable(structure, MAX_STRUCTURE),
+        "changed_inputs": tuple(map(_count, answer["changed"])),
+        "aliases": _pairs(answer["aliases"]),
+        "shared": _pairs(answer.get("shared", ())),
+        "held": tuple(map(_count, answer.get("held", ()))),
+        "overwritten": tuple(map(_count, answer.get("overwritten", ()))),
         "overrun": bool(answer.get("overrun")),
         "process": ProcessState.from_json(answer["process"]),
     }

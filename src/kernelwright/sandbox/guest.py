@@ -18,8 +18,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import GuestLost, InfraError
+from kernelwright.core.text import printable
 from kernelwright.sandbox.contract import (
+    MAX_NAME,
+    MAX_NAMES,
+    MAX_STRUCTURE,
     Call,
     Compiled,
     GuestFault,
@@ -30,6 +34,8 @@ from kernelwright.sandbox.contract import (
     StateEntry,
     Timed,
     call_facts,
+    counts_of,
+    name_of,
 )
 from kernelwright.sandbox.exchange import Exchange, GuestRaised
 from kernelwright.sandbox.forkloop import SCRATCH
@@ -53,6 +59,8 @@ __all__ = [
     "Timed",
 ]
 
+_MAX_PATH = 1_000
+"""Characters of the path of a parameter."""
 _USAGE = ("registers", "shared_bytes", "spills")
 _WORDS = ("model", "kernels", "fused", "layers", "ops", "triton", "net", "block", "new", "fast")
 """A candidate's file has one of these names: the name does not tell who loads the file."""
@@ -141,10 +149,9 @@ class Guest:
             cache=self._caches[name],
             kernels=None if kernels is None else str(kernels),
         )
-        try:
-            return Loaded(name, str(header["entry"]), tuple(map(str, header["kernels"])))
-        except (KeyError, TypeError) as error:
-            raise self._exchange.malformed() from error
+        with self._exchange.reading():
+            kernels_of = tuple(map(name_of, header["kernels"][:MAX_NAMES]))
+            return Loaded(name, name_of(header["entry"]), kernels_of)
 
     def _write(self, source: str, name: str) -> str:
         """Put a candidate's file where the guest reads it and may not write; its name."""
@@ -184,10 +191,11 @@ class Guest:
         """Plain attributes of an instance and its parts by path: numbers and strings, and for
         anything else {"type": its name}."""
         header, _ = self._exchange.request("attributes", name=name, instance=instance)
-        attributes = header.get("attributes")
-        if not isinstance(attributes, dict):
-            raise self._exchange.malformed()
-        return attributes
+        with self._exchange.reading():
+            attributes = header["attributes"]
+            if len(attributes) > MAX_NAMES:
+                raise ValueError("too many attributes")
+            return {name_of(path): _attribute(value) for path, value in attributes.items()}
 
     def _instance(self, op: str, name: str, **values: Any) -> int:
         header, _ = self._exchange.request(op, name=name, **values)
@@ -196,21 +204,29 @@ class Guest:
             raise self._exchange.malformed()
         return number
 
-    def state(self, name: str, instance: int = 0, *, values: bool = False) -> dict[str, StateEntry]:
+    def state(
+        self, name: str, instance: int = 0, *, values: bool = False, most_bytes: int | None = None
+    ) -> dict[str, StateEntry]:
         """Parameters and buffers of a loaded `ModelNew` by state_dict name.
 
         Args:
             values: bring their values too, as they are now.
+            most_bytes: of all values; by default the limit of a call's outputs.
+
+        Raises:
+            GuestFault: the values are larger ("out_of_memory").
         """
         header, _ = self._exchange.request("state", name=name, instance=instance)
-        try:
+        with self._exchange.reading():
             entries = [
-                (str(e["name"]), str(e["kind"]), TensorMeta.from_json(e)) for e in header["entries"]
+                (printable(str(e["name"]), _MAX_PATH), name_of(e["kind"]), TensorMeta.from_json(e))
+                for e in header["entries"]
             ]
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._exchange.malformed() from error
         metas = [meta for _, _, meta in entries]
-        brought = self._fetch(metas)[0] if values else [None] * len(metas)
+        brought: list[torch.Tensor] | list[None] = [None] * len(metas)
+        if values:
+            self._check_size(metas, most_bytes)
+            brought = self._fetch(metas)[0]
         return {
             name: StateEntry(kind, meta, value)
             for (name, kind, meta), value in zip(entries, brought, strict=True)
@@ -246,6 +262,7 @@ class Guest:
         manner: Manner = WATCHED,
         is_held: bool = False,
         wanted_inputs: Sequence[int] = (),
+        like: Sequence[torch.Tensor] | None = None,
     ) -> Ran:
         """Call a loaded candidate once.
 
@@ -257,6 +274,8 @@ class Guest:
             instance: of a `ModelNew`.
             is_held: keep the outputs until `let_go`: later calls must not write to them.
             wanted_inputs: positions of inputs to bring back as the call left them.
+            like: tensors that the outputs should be like. Values of other types, shapes or spans
+                are not brought. None: all values are brought.
         """
         self._put(inputs)
         header, wall_ms = self._exchange.request(
@@ -270,7 +289,9 @@ class Guest:
             is_held=is_held,
             wanted_inputs=list(wanted_inputs),
         )
-        ran = self._all_ran([header], wall_ms)[0]
+        if like is not None:
+            like = [*like, *(inputs[position] for position in wanted_inputs)]
+        ran = self._all_ran([header], wall_ms, [like])[0]
         num_outputs = len(ran.outputs) - len(wanted_inputs)
         if num_outputs < 0:
             raise self._exchange.malformed()
@@ -299,7 +320,7 @@ class Guest:
         answers = header.get("calls")
         if not isinstance(answers, list) or len(answers) != len(calls):
             raise self._exchange.malformed()
-        return self._all_ran(answers, wall_ms)
+        return self._all_ran(answers, wall_ms, [call.like for call in calls])
 
     def prepare(
         self,
@@ -345,10 +366,14 @@ class Guest:
             raise self._exchange.malformed()
         return Timed(time_ms=time_ms, wall_ms=wall_ms)
 
-    def timed(self) -> Ran:
-        """What the last timed call returned; to be asked once."""
+    def timed(self, like: Sequence[torch.Tensor] | None = None) -> Ran:
+        """What the last timed call returned; to be asked once.
+
+        Args:
+            like: as of `run`.
+        """
         header, wall_ms = self._exchange.request("describe")
-        return self._all_ran([header], wall_ms, is_timed=True)[0]
+        return self._all_ran([header], wall_ms, [like], is_timed=True)[0]
 
     def release(self) -> None:
         """Let go of inputs, results and cached memory: the host and other guests need room."""
@@ -360,7 +385,7 @@ class Guest:
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("capture", name=name, seed=seed, instance=instance)
-        return str(header.get("refused") or "")
+        return printable(str(header.get("refused") or ""), MAX_STRUCTURE)
 
     def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float | None:
         """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA); None where the call
@@ -389,15 +414,13 @@ class Guest:
             measures=measures,
             own_code_s=self._limits.own_code_s,
         )
-        try:
+        with self._exchange.reading():
+            kernels = header["kernels"]
             usage = {
-                str(kernel): {key: int(used[key]) for key in _USAGE}
-                for kernel, used in header["kernels"].items()
+                name_of(kernel): counts_of({key: used[key] for key in _USAGE})
+                for kernel, used in kernels.items()
             }
-            signatures = tuple(header["signatures"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._exchange.malformed() from error
-        return Compiled(usage, signatures)
+            return Compiled(usage, tuple(header["signatures"][:MAX_NAMES]))
 
     def take_kernels(self, name: str) -> Path | None:
         """What was compiled of a candidate, moved to where no guest can change it; None where
@@ -422,34 +445,44 @@ class Guest:
         return self._process_state(header.get("process"))
 
     def _process_state(self, values: Any) -> ProcessState:
-        try:
+        with self._exchange.reading():
             return ProcessState.from_json(values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._exchange.malformed() from error
 
     def _require_gpu(self) -> None:
         if self._memory is None:
             raise InfraError("speed is measured on CUDA only, never in the interpreter")
 
     def _all_ran(
-        self, answers: Sequence[Any], wall_ms: float, *, is_timed: bool = False
+        self,
+        answers: Sequence[Any],
+        wall_ms: float,
+        likes: Sequence[Sequence[torch.Tensor] | None],
+        *,
+        is_timed: bool = False,
     ) -> list[Ran]:
         """Read what the guest says of each call, and bring their outputs over together."""
-        try:
+        with self._exchange.reading():
             metas = [[TensorMeta.from_json(m) for m in answer["outputs"]] for answer in answers]
             facts = [call_facts(answer) for answer in answers]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._exchange.malformed() from error
-        outputs, has_changed = self._fetch([m for each in metas for m in each], is_timed=is_timed)
-        rest = iter(outputs)
+            outputs = [
+                _unexpected(of_call, like) for of_call, like in zip(metas, likes, strict=True)
+            ]
+        every = [meta for of_call in metas for meta in of_call]
+        places = [(call, i) for call, row in enumerate(outputs) for i in range(len(row))]
+        wanted = [n for n, (call, i) in enumerate(places) if outputs[call][i] is None]
+        self._check_size([every[n] for n in wanted])
+        brought, has_changed = self._fetch(every, wanted, is_timed=is_timed)
+        for n, tensor in zip(wanted, brought, strict=True):
+            call, i = places[n]
+            outputs[call][i] = tensor
         return [
             Ran(
-                outputs=tuple(next(rest) for _ in each),
+                outputs=tuple(tensor for tensor in row if tensor is not None),
                 **fact,
                 wall_ms=wall_ms,
                 has_changed=has_changed,
             )
-            for each, fact in zip(metas, facts, strict=True)
+            for row, fact in zip(outputs, facts, strict=True)
         ]
 
     def _put(self, inputs: Sequence[Any]) -> None:
@@ -464,37 +497,70 @@ class Guest:
                     "put", inputs=described(inputs), shared=shared.handle, begins=shared.begins
                 )
         except GuestRaised as raised:
-            # Taking inputs runs nothing of the candidate's, so a failure there is ours, unless the
-            # candidate changed what is used for that.
             message = f"the guest cannot take its inputs: {raised.message}"
-            if self.alive and self._is_changed():
-                raise GuestFault("tampered", message) from None
-            raise InfraError(message) from None
+            if raised.kind == "out_of_memory":  # others may have taken the memory
+                self._exchange.end()
+                raise GuestLost(message) from None
+            raise self._exchange.malformed(message) from None
+
+    def _check_size(self, metas: Sequence[TensorMeta], most_bytes: int | None = None) -> None:
+        total = sum(meta.span_bytes for meta in metas)
+        limit = self._limits.memory_bytes if most_bytes is None else most_bytes
+        if total > limit:
+            self._exchange.end()
+            message = f"tensors of {total} bytes to bring over, {limit} are allowed"
+            raise GuestFault("out_of_memory", message)
 
     def _fetch(
-        self, metas: Sequence[TensorMeta], *, is_timed: bool = False
+        self,
+        metas: Sequence[TensorMeta],
+        wanted: Sequence[int] | None = None,
+        *,
+        is_timed: bool = False,
     ) -> tuple[list[torch.Tensor], bool]:
         """Bring the guest's last outputs over; the host owns what is returned. And whether they
-        were written to after a timed call had ended."""
-        total = sum(meta.span_bytes for meta in metas)
-        if total > self._limits.memory_bytes:
-            self._exchange.end()
-            raise GuestFault("out_of_memory", f"outputs of {total} bytes are above the limit")
+        were written to after a timed call had ended.
+
+        Args:
+            wanted: positions of those to bring; all where None.
+        """
+        wanted = range(len(metas)) if wanted is None else wanted
+        metas = [metas[position] for position in wanted]
         if self._memory is None:
-            try:
-                return from_payload(metas, self._exchange.request_payload("fetch", total)), False
-            except (ValueError, RuntimeError) as error:
-                raise self._exchange.malformed() from error
+            total = sum(meta.span_bytes for meta in metas)
+            payload = self._exchange.request_payload("fetch", total, wanted=list(wanted))
+            with self._exchange.reading():
+                return from_payload(metas, payload), False
         with self._memory.land(metas) as (shared, landings):
             header, _ = self._exchange.request(
-                "fetch", shared=shared.handle, begins=shared.begins, is_timed=is_timed
+                "fetch",
+                shared=shared.handle,
+                begins=shared.begins,
+                wanted=list(wanted),
+                is_timed=is_timed,
             )
             copies = [fresh_copy(landing) for landing in landings]
         if is_timed:
             self._memory.settle()  # nothing of ours runs beside the next timed call
         return copies, bool(header.get("has_changed"))
 
-    def _is_changed(self) -> bool:
-        """Objects or settings are not what they were at birth."""
-        now = self.attest()
-        return now.objects != self.born.objects or now.settings != self.born.settings
+
+def _unexpected(
+    metas: Sequence[TensorMeta], like: Sequence[torch.Tensor] | None
+) -> list[torch.Tensor | None]:
+    """Tensors without memory for those that the host did not expect; None for the others."""
+    if like is None:
+        return [None] * len(metas)
+    if len(metas) != len(like):
+        return [meta.without_memory() for meta in metas]
+    pairs = zip(metas, like, strict=True)
+    return [None if meta.is_like(tensor) else meta.without_memory() for meta, tensor in pairs]
+
+
+def _attribute(value: Any) -> Any:
+    """A plain attribute as `instances` describes it."""
+    if isinstance(value, str):
+        return printable(value, MAX_NAME)
+    if isinstance(value, dict):
+        return float(value["float"]) if "float" in value else {"type": name_of(value["type"])}
+    return value if value is None or isinstance(value, bool | int | float) else {"type": "?"}

@@ -45,7 +45,7 @@ class GuestProcess:
         if status >= 0:
             message = f"the process exited with code {status} before it answered"
             return GuestFault("crashed", message, detail=f"exit code {status}")
-        name = signal.Signals(-status).name
+        name = signal_name(-status)
         if name == "SIGXCPU":
             return GuestFault("timeout", "CPU time is used up", detail=name)
         return GuestFault("crashed", f"the process died of {name}", detail=name)
@@ -60,6 +60,14 @@ class GuestProcess:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return status
+
+
+def signal_name(number: int) -> str:
+    """ "SIGSEGV"; "signal 40" for a real-time signal, which has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _signal(send: Callable[[int, int], None], pid: int) -> None:

@@ -473,7 +473,7 @@ class Inside:
 
         Between timed calls the allocator keeps its blocks, as it does in use.
         """
-        outputs, self.outputs = self.outputs, []
+        outputs, self.outputs = [self.outputs[i] for i in request["wanted"]], []
         if self.role != "cuda":
             # NumPy keeps the storage it reads from being resized: that of copies, not a candidate's
             return {}, [chunk(fresh_copy(tensor)) for tensor in outputs]

@@ -157,6 +157,7 @@ class Trial:
                 case.poison,
                 manner=case.manner,
                 wanted_inputs=tuple(posed.answer.inputs),
+                like=posed.answer.outputs.native,
             )
             comparison = compare(called.ran.outputs, posed.answer.outputs, self.rules.precision)
             self.check(session, task, posed, called, comparison)
@@ -168,7 +169,10 @@ class Trial:
         What these very calls gave is what counts: a candidate that remembers earlier calls would
         answer otherwise if it were asked again.
         """
-        calls = [Call(p.inputs, p.case.generator, p.case.poison, p.case.manner) for p in posed]
+        calls = [
+            Call(p.inputs, p.case.generator, p.case.poison, p.case.manner, p.answer.outputs.native)
+            for p in posed
+        ]
         with _in_case(f"one of {len(posed)} in a row, the first {posed[0].case.name}"), faults():
             rans = session.guest.run_many(self.name, calls)
         answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
@@ -253,11 +257,14 @@ class Trial:
             self.errors = worse(self.errors, found)
             return
         self.errors = worse(self.errors, wrong.errors)
+        if wrong.code is Code.WRONG_STRUCTURE:  # the values are not here
+            raise wrong
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
         manner = replace(WATCHED, turn=case.manner.turn)
+        like = posed.answer.outputs.native
         again = session.call(
-            self.name, task, posed.inputs, case.generator, other, manner=manner
+            self.name, task, posed.inputs, case.generator, other, manner=manner, like=like
         ).ran
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
@@ -321,13 +328,13 @@ class Trial:
     ) -> bool:
         """In this case, without these kernels. A candidate that has run them before, and keeps what
         they made, is loaded anew and called for the first time."""
-        seed = posed.case.generator
+        seed, like = posed.case.generator, posed.answer.outputs.native
         try:
-            called = session.call(self.name, task, posed.inputs, seed, filler, kernels)
+            called = session.call(self.name, task, posed.inputs, seed, filler, kernels, like=like)
             if len(kernels) < len(self.launches) and not called.ran.suppressed:
                 again = f"{self.name}_again"
                 session.load(again, self.candidate.source)
-                called = session.call(again, task, posed.inputs, seed, filler, kernels)
+                called = session.call(again, task, posed.inputs, seed, filler, kernels, like=like)
                 with faults():
                     session.guest.forget(again)
                 if not called.ran.suppressed:
@@ -399,4 +406,5 @@ def _nan_follows(called: Called, again: tuple[torch.Tensor, ...], was_nan: bool)
     return any(
         a.is_floating_point() and a.shape == b.shape and bool((a.isnan() & ~b.isnan()).any())
         for a, b in zip(under_nan, under_finite, strict=False)
+        if not (a.is_meta or b.is_meta)
     )
