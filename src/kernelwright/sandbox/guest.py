@@ -8,7 +8,6 @@ An answer that the user's deadline cuts off raises `OutOfTime`, and the guest en
 
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 
 from kernelwright.core.errors import InfraError
+from kernelwright.sandbox import removal
 from kernelwright.sandbox.contract import (
     Call,
     Compiled,
@@ -113,7 +113,7 @@ class Guest:
                 self._memory.close()
         finally:
             self._exchange.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            removal.remove(self._folder)
 
     # -- requests
 

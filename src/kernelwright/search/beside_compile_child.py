@@ -8,7 +8,6 @@ reads one JSON object, {"text", "source", "precision"}, and answers with one lin
 import json
 import os
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.core.record import Record
+from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.importing import import_file
 from kernelwright.search.side_by_side import COMPILE_MODES, Call, Called, side_by_side
 from kernelwright.timing.turns import OURS, Contender
@@ -47,7 +47,7 @@ def timed(job: Record, device: torch.device) -> Record:
         Exception: the reference, the kernel or our side fails.
     """
     with ExitStack() as open_things:
-        folder = Path(open_things.enter_context(tempfile.TemporaryDirectory()))
+        folder = open_things.enter_context(own_folder("reference"))
         path = folder / "reference.py"
         path.write_text(job["text"], encoding="utf-8")
         task = load_task(path, device)

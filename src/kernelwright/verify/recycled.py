@@ -22,7 +22,6 @@ are for `fresh`.
 """
 
 import random
-import shutil
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -37,6 +36,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.programs.families import FAMILIES
+from kernelwright.sandbox import removal
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.sandbox.manner import WATCHED
@@ -111,7 +111,7 @@ class Prepared:
     def discard(self) -> None:
         """Remove the kernels that were compiled of it."""
         if self.trial.kernels is not None:
-            shutil.rmtree(self.trial.kernels, ignore_errors=True)
+            removal.remove(self.trial.kernels)
 
 
 @dataclass(slots=True)
