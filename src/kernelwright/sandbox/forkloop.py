@@ -36,7 +36,7 @@ START_FAILURE = f"{SCRATCH}/failure.txt"
 def main(control_fd: int, role: str) -> None:
     """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
     control = socket.socket(fileno=control_fd)
-    leave = partial(_leave, control, os.getppid(), Path.cwd().parents[1])
+    leave = partial(_leave, control, os.getppid(), Path.cwd().parent)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # to end what guests leave behind
     spaces = Namespaces(needs_proc=role == "cuda")
     with orphaned.watched(control, leave):

@@ -1,8 +1,10 @@
 """Temporary folders of this process. No folder stays, also where the process is killed.
 
-A folder `kernelwright-...` holds the folder `files` and the file `owner`. The process that made the
-folder keeps a lock on `owner`, and the kernel drops the lock with the process. So every process can
-tell which folders are stale, and the next one that makes a folder removes them.
+Beside a folder `kernelwright-...` lies a file of the same name with `.owner`. The process that made
+the folder keeps a lock on the file, and the kernel drops the lock with the process. So every
+process can tell which folders are stale, and the next one that makes a folder removes them.
+
+The file is there before the folder and after it: no moment leaves a folder without its file.
 """
 
 import atexit
@@ -10,6 +12,7 @@ import fcntl
 import os
 import platform
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -17,11 +20,13 @@ from pathlib import Path
 
 from kernelwright.sandbox.removal import remove as remove_files
 
-_PREFIX, _FILES, _OWNER = "kernelwright-", "files", "owner"
+_PREFIX, _SUFFIX = "kernelwright-", ".owner"
 _MAX_NAME_BYTES = 1_024
 
 _locks: dict[Path, int] = {}
-"""Descriptors of locked files, by the folder that `make` gave."""
+"""Descriptors of locked files, by folder."""
+_removing = threading.Lock()
+"""Held by the thread that removes all folders: the process does not end meanwhile."""
 
 
 def make(purpose: str) -> Path:
@@ -34,19 +39,22 @@ def make(purpose: str) -> Path:
         OSError: the folder cannot be made.
     """
     _remove_stale_once(os.getpid())
-    outer = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}-"))
-    folder = outer / _FILES
-    folder.mkdir()
-    _locks[folder] = _locked(outer / _OWNER)
+    lock, name = tempfile.mkstemp(prefix=f"{_PREFIX}{purpose}-", suffix=_SUFFIX)
+    with suppress(OSError):  # file systems without locks: nobody takes the folder for stale
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(lock, _machine())  # after the lock: others leave a file without this text alone
+    folder = Path(name.removesuffix(_SUFFIX))
+    _locks[folder] = lock
+    folder.mkdir(mode=0o700)
     return folder
 
 
 def remove(folder: Path) -> None:
     """Remove a folder of `make`. Never raises: a folder that cannot be removed stays, is stale, and
     is tried again later."""
-    _remove_outer(folder.parent)
     lock = _locks.pop(folder, None)
     if lock is not None:
+        _remove_with_owner(folder)
         os.close(lock)
 
 
@@ -66,9 +74,10 @@ def own_folder(purpose: str) -> Iterator[Path]:
 
 def remove_all() -> None:
     """Remove all folders of this process, then those of processes that have ended. Never raises."""
-    for folder in list(_locks):
-        remove(folder)
-    remove_stale()
+    with _removing:
+        for folder in list(_locks):
+            remove(folder)
+        remove_stale()
 
 
 def remove_stale(place: Path | None = None) -> None:
@@ -77,11 +86,12 @@ def remove_stale(place: Path | None = None) -> None:
     Args:
         place: where the folders lie; None: where this process makes its own.
     """
-    with suppress(OSError), os.scandir(place or tempfile.gettempdir()) as entries:
-        for entry in entries:
-            with suppress(OSError):
-                if entry.name.startswith(_PREFIX) and _is_ours(entry):
-                    _remove_if_stale(Path(entry.path))
+    place = place or Path(tempfile.gettempdir())
+    with suppress(OSError):
+        for name in os.listdir(place):
+            if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
+                with suppress(OSError):
+                    _remove_if_stale(place / name)
 
 
 @cache
@@ -89,53 +99,45 @@ def _remove_stale_once(_process_id: int) -> None:
     remove_stale()
 
 
-def _is_ours(entry: "os.DirEntry[str]") -> bool:
-    is_folder = entry.is_dir(follow_symlinks=False)
-    return is_folder and entry.stat(follow_symlinks=False).st_uid == os.getuid()
-
-
-def _locked(path: Path) -> int:
-    """Make the file `owner` and lock it; its descriptor, which children do not inherit."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with suppress(OSError):  # file systems without locks: nobody takes the folder for stale
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(handle, _machine())  # after the lock: others look at no file without this text
-    return handle
-
-
 def _machine() -> bytes:
-    """Some network file systems keep locks from other machines."""
+    """Some file systems show files to other machines, but not locks."""
     return platform.node().encode()[:_MAX_NAME_BYTES] or b"-"
 
 
-def _remove_if_stale(outer: Path) -> None:
+def _remove_if_stale(owner: Path) -> None:
     """Remove a folder whose owner has ended. The lock is held meanwhile: only one process removes.
 
     Raises:
-        OSError: the owner lives, or the folder has no file `owner`.
+        OSError: the owner lives, or is another user's.
     """
-    handle = os.open(outer / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
+    lock = os.open(owner, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        if os.read(handle, _MAX_NAME_BYTES) == _machine():
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove_outer(outer)
+        is_ours = os.fstat(lock).st_uid == os.getuid()
+        if is_ours and os.read(lock, _MAX_NAME_BYTES) == _machine():
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(lock).st_nlink:  # else another process has just removed both
+                _remove_with_owner(owner.with_suffix(""))
     finally:
-        os.close(handle)
+        os.close(lock)
 
 
-def _remove_outer(outer: Path) -> None:
-    """The file `owner` goes last: what remains is found again by it."""
-    remove_files(outer / _FILES)
-    if not os.path.lexists(outer / _FILES):
-        remove_files(outer)
+def _remove_with_owner(folder: Path) -> None:
+    """The file goes last: it leads to what remains. Never raises."""
+    with suppress(OSError):
+        if folder.lstat().st_uid == os.getuid():
+            remove_files(folder)
+    if not os.path.lexists(folder):
+        remove_files(folder.with_name(folder.name + _SUFFIX))
 
 
 def _forget() -> None:
     """In a fork of the owner, which owns nothing. Else the fork would keep the locks."""
+    global _removing
     for lock in _locks.values():
         with suppress(OSError):
             os.close(lock)
     _locks.clear()
+    _removing = threading.Lock()
 
 
 os.register_at_fork(after_in_child=_forget)
