@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import tempfile
 import traceback
 from contextlib import suppress
@@ -23,7 +22,7 @@ from kernelwright.sandbox.namespaces import Namespaces
 MAX_MESSAGE_BYTES = 1 << 16
 END = b"end"
 """The host's last message. Without it the host is gone."""
-_HOST_S = 2.0
+_HOST_S = 10.0
 """The most seconds from the end of the host's channel to the end of the host."""
 
 SCRATCH = "scratch"
@@ -33,10 +32,14 @@ START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
 
 
-def main(control_fd: int, role: str) -> None:
-    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
+def main(control_fd: int, role: str, host: int) -> None:
+    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile".
+
+    Args:
+        host: the process that started this one; it may have ended already.
+    """
     control = socket.socket(fileno=control_fd)
-    leave = partial(_leave, control, os.getppid(), Path.cwd().parent)
+    leave = partial(_leave, control, host, Path.cwd().parent)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # to end what guests leave behind
     spaces = Namespaces(needs_proc=role == "cuda")
     with orphaned.watched(control, leave):
@@ -212,7 +215,3 @@ def _keep_only(channel_fd: int) -> int:
     os.closerange(3, target)
     os.closerange(target + 1, 65_536)
     return target
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])

@@ -28,7 +28,7 @@ from kernelwright.timing.stages import stage
 
 _START_S = 120.0
 _ANSWER_S = 30.0
-_END_S, _END_AT_ONCE_S = 5.0, 1.0
+_END_S = 5.0
 _FORK_PAUSES_S = (0.2, 1.0)
 _CHANNEL_BYTES = 1 << 22
 
@@ -67,7 +67,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._root: Path | None = None
-        _servers.append(self)
+        orphaned.add_heir(self.clears_up)
         atexit.register(self.close)
 
     @stage("start server")
@@ -136,29 +136,25 @@ class ForkServer:
                 own_folders.remove(self._root)
             self._root = None
 
-    def tell_to_end(self) -> "subprocess.Popen[bytes] | None":
-        """Without the lock, which another thread may hold for long; the process, if there is one.
-        Requests of other threads fail."""
-        control = self._control
-        if control is None:
-            return None
-        with suppress(OSError):
-            control.send(END, socket.MSG_DONTWAIT)
-            control.shutdown(socket.SHUT_RDWR)
-        return self._process
+    def clears_up(self) -> bool:
+        """The server removes the folders of this process should this process end now. Without the
+        lock, which another thread may hold for long."""
+        process = self._process
+        return self._control is not None and process is not None and process.poll() is None
 
     def _end_server(self) -> None:
-        if self._control is not None:
+        control, self._control = self._control, None
+        if control is not None:
             with suppress(OSError):
-                self._control.send(END, socket.MSG_DONTWAIT)
-            self._control.close()
+                control.send(END, socket.MSG_DONTWAIT)
+            control.close()
         if self._process is not None:
             # The server ends its guests first. A Ctrl-C meanwhile ends the server at once.
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
                 self._process.wait(_END_S)
             self._process.kill()
             self._process.wait()
-        self._process = self._control = None
+        self._process = None
 
     def _ours(self) -> list[str]:
         """Folders of what is compiled already (a kernel 0.1 to 5 s, a launcher 0.5 s of gcc).
@@ -227,7 +223,7 @@ class ForkServer:
         code = (
             f"import sys; sys.path[:0] = {_package_folders()!r}; "
             "from kernelwright.sandbox.forkloop import main; "
-            f"main({theirs.fileno()}, {self.device!r})"
+            f"main({theirs.fileno()}, {self.device!r}, {os.getpid()})"
         )
         environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1")
@@ -279,20 +275,6 @@ def _trusted_cache(_process_id: int) -> Path:
     """Kernels and launchers compiled from our own sources, by all servers of this process.
     Triton keys them by source and options."""
     return own_folders.make("cache")
-
-
-def _end_at_once() -> bool:
-    """End all servers of a process that ends; whether they have ended."""
-    processes = [process for server in list(_servers) if (process := server.tell_to_end())]
-    end_s = time.monotonic() + _END_AT_ONCE_S
-    for process in processes:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(max(0.0, end_s - time.monotonic()))
-    return all(process.poll() is not None for process in processes)
-
-
-_servers: list[ForkServer] = []
-orphaned.before_exit(_end_at_once)
 
 
 @cache

@@ -18,21 +18,23 @@ from kernelwright.sandbox import own_folders
 
 _POLL_S = 0.01
 
-_before_exit: list[Callable[[], bool]] = []
+_heirs: list[Callable[[], bool]] = []
 
 
-def before_exit(end_others: Callable[[], bool]) -> None:
-    """Have a function called by `exit_at_once`. The function ends processes that write to folders
-    of this process, soon, and says whether all of them have ended."""
-    _before_exit.append(end_others)
+def add_heir(is_heir: Callable[[], bool]) -> None:
+    """Have a process remove the folders of this one after `exit_at_once`.
+
+    Args:
+        is_heir: whether that process runs now, and will see the end of this one.
+    """
+    _heirs.append(is_heir)
 
 
 def exit_at_once() -> NoReturn:
-    """End this process from any thread, whatever its other threads do."""
+    """End this process from any thread, whatever its other threads do, with all its folders."""
     try:
-        # Processes that go on remove the folders: they see the end of this process.
-        are_ended = [end_others() for end_others in _before_exit]
-        if all(are_ended):
+        # An heir first ends the guests, which may write to the folders until then.
+        if not any(is_heir() for is_heir in list(_heirs)):
             own_folders.remove_all()
     finally:
         os._exit(1)
@@ -42,7 +44,7 @@ def is_gone(parent: int, within_s: float) -> bool:
     """The parent of this process has ended, with its locks. Waits for the end.
 
     Args:
-        parent: `os.getppid()` at the start.
+        parent: its process id, from itself: it may have ended before this process began to run.
     """
     end_s = time.monotonic() + within_s
     while os.getppid() == parent:
@@ -61,6 +63,7 @@ def watched(channel: socket.socket, leave: Callable[[], NoReturn]) -> Iterator[N
         with suppress(BlockingIOError):
             with suppress(ConnectionResetError):
                 channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            signal.signal(signal.SIGIO, signal.SIG_IGN)  # once is enough
             leave()
 
     before = signal.signal(signal.SIGIO, look)

@@ -25,8 +25,8 @@ _MAX_NAME_BYTES = 1_024
 
 _locks: dict[Path, int] = {}
 """Descriptors of locked files, by folder."""
-_removing = threading.Lock()
-"""Held by the thread that removes all folders: the process does not end meanwhile."""
+_turn = threading.RLock()
+"""One thread at a time makes or removes: no other thread ends the process meanwhile."""
 
 
 def make(purpose: str) -> Path:
@@ -39,23 +39,25 @@ def make(purpose: str) -> Path:
         OSError: the folder cannot be made.
     """
     _remove_stale_once(os.getpid())
-    lock, name = tempfile.mkstemp(prefix=f"{_PREFIX}{purpose}-", suffix=_SUFFIX)
-    with suppress(OSError):  # file systems without locks: nobody takes the folder for stale
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(lock, _machine())  # after the lock: others leave a file without this text alone
-    folder = Path(name.removesuffix(_SUFFIX))
-    _locks[folder] = lock
-    folder.mkdir(mode=0o700)
+    with _turn:
+        lock, name = tempfile.mkstemp(prefix=f"{_PREFIX}{purpose}-", suffix=_SUFFIX)
+        with suppress(OSError):  # file systems without locks: nobody takes the folder for stale
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(lock, _machine())  # after the lock: others leave a file without it alone
+        folder = Path(name.removesuffix(_SUFFIX))
+        _locks[folder] = lock
+        folder.mkdir(mode=0o700)
     return folder
 
 
 def remove(folder: Path) -> None:
     """Remove a folder of `make`. Never raises: a folder that cannot be removed stays, is stale, and
     is tried again later."""
-    lock = _locks.pop(folder, None)
-    if lock is not None:
-        _remove_with_owner(folder)
-        os.close(lock)
+    with _turn:
+        lock = _locks.pop(folder, None)
+        if lock is not None:
+            _remove_with_owner(folder)
+            os.close(lock)
 
 
 @contextmanager
@@ -73,11 +75,12 @@ def own_folder(purpose: str) -> Iterator[Path]:
 
 
 def remove_all() -> None:
-    """Remove all folders of this process, then those of processes that have ended. Never raises."""
-    with _removing:
-        for folder in list(_locks):
-            remove(folder)
-        remove_stale()
+    """Remove all folders of this process, then those of processes that have ended. For a process
+    that ends: from now on, other threads that make or remove folders wait. Never raises."""
+    _turn.acquire()
+    for folder in list(_locks):
+        remove(folder)
+    remove_stale()
 
 
 def remove_stale(place: Path | None = None) -> None:
@@ -132,12 +135,12 @@ def _remove_with_owner(folder: Path) -> None:
 
 def _forget() -> None:
     """In a fork of the owner, which owns nothing. Else the fork would keep the locks."""
-    global _removing
+    global _turn
     for lock in _locks.values():
         with suppress(OSError):
             os.close(lock)
     _locks.clear()
-    _removing = threading.Lock()
+    _turn = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -26,9 +26,12 @@ _ORDERLY_S = 0.5
 _Messages = queue.SimpleQueue[wire.Header | None]
 
 
-def main(channel_fd: int) -> None:
-    """Serve until the executor closes its end, or a job breaks the worker."""
-    executor = os.getppid()
+def main(channel_fd: int, executor: int) -> None:
+    """Serve until the executor closes its end, or a job breaks the worker.
+
+    Args:
+        executor: the executor's process; it may have ended already.
+    """
     with socket.socket(fileno=channel_fd) as channel:
         order, _ = wire.receive(channel, max_payload_bytes=0)
         messages: _Messages = queue.SimpleQueue()
