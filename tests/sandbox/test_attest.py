@@ -184,9 +184,10 @@ def test_inputs_that_cannot_be_taken_are_the_fault_of_who_broke_that(guest):
 
 NOT_BESIDE_CANDIDATES = {
     "compile_hook", "cuda_memory", "forkloop", "guards", "kernel", "landlock", "namespaces",
-    "own_code", "persisting", "seccomp", "stub_gpu", "window",
+    "orphaned", "own_code", "own_folders", "persisting", "removal", "seccomp", "stub_gpu", "window",
 }  # fmt: skip
-"""Modules that set a guest up, compile, or move the host's memory: they watch no judged call."""
+"""Modules that set a guest up, compile, move the host's memory, or clear up: they watch no judged
+call."""
 IMPORTED = """
 import sys
 import kernelwright.sandbox.inside, kernelwright.sandbox.interpreter

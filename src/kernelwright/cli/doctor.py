@@ -4,8 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import typer
 from rich.table import Table
@@ -151,10 +149,11 @@ def _judge(device: str) -> Iterator[Check]:
 
 
 def _verdict_on_known_good(device: str) -> Verdict:
+    from kernelwright.sandbox.own_folders import own_folder
     from kernelwright.verify.api import verify
 
-    with TemporaryDirectory(prefix="kernelwright-doctor-") as folder:
-        reference, candidate = Path(folder) / "reference.py", Path(folder) / "candidate.py"
+    with own_folder("doctor") as folder:
+        reference, candidate = folder / "reference.py", folder / "candidate.py"
         reference.write_text(REFERENCE)
         candidate.write_text(CANDIDATE)
         return verify(str(reference), candidate, device=device, precision="strict", mode="pure")

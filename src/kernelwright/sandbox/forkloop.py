@@ -9,18 +9,22 @@ import json
 import os
 import signal
 import socket
-import sys
 import tempfile
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kernelwright.sandbox import guards, kernel
+from kernelwright.sandbox import guards, kernel, orphaned, own_folders
 from kernelwright.sandbox.namespaces import Namespaces
 
 MAX_MESSAGE_BYTES = 1 << 16
+END = b"end"
+"""The host's last message. Without it the host is gone."""
+_HOST_S = 10.0
+"""The most seconds from the end of the host's channel to the end of the host."""
 
 SCRATCH = "scratch"
 """The part of a guest's folder that it may write."""
@@ -32,21 +36,26 @@ Serve = Callable[[socket.socket, dict[str, Any], list[str]], None]
 """A guest's loop: of a channel, the host's order and the names of the guards that hold."""
 
 
-def main(control_fd: int, role: str) -> None:
-    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
+def main(control_fd: int, role: str, host: int) -> None:
+    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile".
+
+    Args:
+        host: the process that started this one; it may have ended already.
+    """
     control = socket.socket(fileno=control_fd)
+    leave = partial(_leave, control, host, Path.cwd().parent)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # to end what guests leave behind
     spaces = Namespaces(needs_proc=role == "cuda")
-    serve = _preloaded(role)
+    with orphaned.watched(control, leave):
+        serve = _preloaded(role)
     gc.collect()
     gc.freeze()  # keeps the garbage collector of guests from copying shared pages
     guests: dict[int, int] = {}
     _reply(control, {"ready": os.getpid()})
     while True:
-        text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
-        if not text:
-            _end_all()
-            return
+        text, fds = _next(control)
+        if text in (b"", END):
+            leave(text)
         message = json.loads(text)
         if message["op"] == "fork":
             _reply(control, _fork(guests, control, fds[0], role, message, spaces, serve))
@@ -82,7 +91,25 @@ def _fork(
 
 
 def _reply(control: socket.socket, message: dict[str, Any]) -> None:
-    control.send(json.dumps(message).encode())
+    with suppress(BrokenPipeError):  # the host is gone, as the next message shows
+        control.send(json.dumps(message).encode())
+
+
+def _next(control: socket.socket) -> tuple[bytes, list[int]]:
+    """The host's next message; empty where the host is gone."""
+    with suppress(ConnectionResetError):
+        text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
+        return text, fds
+    return b"", []
+
+
+def _leave(control: socket.socket, host: int, folders: Path, text: bytes | None = None) -> NoReturn:
+    """End with all guests. Where the host is gone, remove its folders, which lie in `folders`."""
+    text = _next(control)[0] if text is None else text
+    _end_all()
+    if orphaned.is_gone(host, 0.0 if text == END else _HOST_S):
+        own_folders.remove_stale(folders)
+    os._exit(0)
 
 
 def _preloaded(role: str) -> Serve:
@@ -188,7 +215,3 @@ def _keep_only(channel_fd: int) -> int:
     os.closerange(3, target)
     os.closerange(target + 1, 65_536)
     return target
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])

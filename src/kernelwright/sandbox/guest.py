@@ -8,7 +8,6 @@ An answer that the user's deadline cuts off raises `OutOfTime`, and the guest en
 
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.core.text import printable
+from kernelwright.sandbox import removal
 from kernelwright.sandbox.contract import (
     MAX_NAME,
     MAX_NAMES,
@@ -121,7 +121,7 @@ class Guest:
                 self._memory.close()
         finally:
             self._exchange.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
+            removal.remove(self._folder)
 
     # -- requests
 

@@ -1,8 +1,8 @@
 """Control candidates: ours, right or wrong on purpose, to see whether a guest still judges well.
 
-A candidate that took a guest over could compute right outputs for later candidates, or wrong ones. It
-cannot know which candidate is a control: programs, names, sizes and constants are drawn, and half of
-the controls must be rejected.
+A candidate that took a guest over could compute right outputs for later candidates, or wrong
+outputs. Such a candidate cannot know which later candidate is a control: programs, names, sizes
+and constants are drawn, and half of the controls must be rejected.
 """
 
 import secrets

@@ -10,7 +10,6 @@ takes longer than to time them.
 
 import os
 import socket
-import tempfile
 import time
 import traceback
 from collections import OrderedDict, deque
@@ -26,6 +25,7 @@ from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.programs.text import parse
+from kernelwright.sandbox import own_folders
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS
@@ -75,7 +75,7 @@ class JudgeWorker:
         """By the candidate's id."""
         self._judged: dict[str, Prepared] = {}
         """Of the batch at hand, by the candidate's id."""
-        self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tasks-")
+        self._folder = own_folders.make("tasks")
 
     def begin(self, job: Record) -> None:
         """Candidates of the grade `recycled` compile while earlier ones are judged."""
@@ -119,7 +119,7 @@ class JudgeWorker:
     def close(self) -> None:
         self._compiling.shutdown(cancel_futures=True)
         self.judge.__exit__(None, None, None)
-        self._folder.cleanup()
+        own_folders.remove(self._folder)
 
     def _finding(self, reference: str, candidate: Record) -> Record:
         begin_s = time.time()
@@ -195,7 +195,7 @@ class JudgeWorker:
         try:
             return program_task(parse(reference))
         except UsageError:  # more than a flat program
-            path = Path(self._folder.name) / f"reference_{abs(hash(reference)):x}.py"
+            path = self._folder / f"reference_{abs(hash(reference)):x}.py"
             path.write_text(reference, encoding="utf-8")
             return load_task(path, self.judge.rules.device)
 

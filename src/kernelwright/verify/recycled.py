@@ -21,7 +21,6 @@ right candidates, or compute the outputs of later candidates for them. Five thin
 - `verify.many_audit` judges the best, and a share of the others, again under `fresh`.
 """
 
-import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,6 +34,7 @@ from pathlib import Path
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.core.verdict import ErrorFigures, Verdict
+from kernelwright.sandbox import removal
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.verify import life
@@ -79,7 +79,7 @@ class Prepared:
     def discard(self) -> None:
         """Remove the kernels that were compiled of it."""
         if self.trial.kernels is not None:
-            shutil.rmtree(self.trial.kernels, ignore_errors=True)
+            removal.remove(self.trial.kernels)
 
 
 @dataclass(slots=True)
