@@ -24,11 +24,17 @@ def main(records: Records, only: Only = None) -> None:
     if unknown := set(only or ()) - ATTACKS.keys():
         raise typer.BadParameter(f"no such attack: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory(prefix="attacks-") as folder:
-        seen = all_seen(Path(folder), only)
+        seen = all_seen(Path(folder), only, tell)
     text = "".join(json.dumps(each) + "\n" for each in seen)
     records.write_text(text.replace(folder, "<folder>"))
     for line in counts(seen):
         typer.echo(line)
+
+
+def tell(seen: dict[str, Any]) -> None:
+    """Print one line of what is seen."""
+    found = "; ".join([*seen["outside"], *seen["after"]]) or "nothing"
+    typer.echo(f"{seen['grade']} {seen['name']}: {seen['code'] or 'no verdict'}; {found}"[:200])
 
 
 def counts(seen: list[dict[str, Any]]) -> list[str]:

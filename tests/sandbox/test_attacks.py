@@ -1,4 +1,4 @@
-"""Hostile candidates, seen from outside: nothing escapes, the host has a verdict, the next is unhurt.
+"""Hostile candidates, seen from outside: nothing escapes, and the next candidate is unhurt.
 
 What each attempts is said in `tests/sandbox/attacks`. All are judged once, before the first test:
 those of a grade in one process, the two grades side by side.

@@ -18,7 +18,6 @@ from tests.sandbox.attacks.prelude import (
     inside,
     raw_answer,
     raw_frame,
-    replace_answers,
 )
 
 NO_VERDICT = "the host has an error of its own, and no verdict"
@@ -42,16 +41,16 @@ FIELDS = {
     "process_of_nothing": "process=None",
     "process_counts_infinite": 'process={"settings": {}, "running": {"threads": math.inf}}',
     "process_without_facts": 'process={"settings": {}, "running": {}}',
-    "process_with_a_novel": 'process={"settings": {"x" * 7_000_000: "y" * 7_000_000}, "running": {}}',
+    "process_with_a_novel": 'process={"settings": {"x": "y" * 14_000_000}, "running": {}}',
     "structure_of_a_number": "structure=7, overrun=[]",
     "structure_of_15_million": 'structure="T" * 15_000_000',
     "outputs_of_nothing": "outputs=None",
     "outputs_without_sizes": "outputs=[{}]",
     "outputs_of_a_listed_type": 'outputs=[{"shape": [1], "strides": [1], "dtype": ["float32"]}]',
     "outputs_of_true": 'outputs=[{"shape": [True], "strides": [1], "dtype": "float32"}]',
-    "outputs_of_2_to_94": 'outputs=[{"shape": [1 << 47, 1 << 47], "strides": [0, 0], "dtype": "int8"}]',
+    "outputs_of_2_to_94": 'outputs=[{"shape": [1 << 47] * 2, "strides": [0, 0], "dtype": "int8"}]',
     "outputs_promised": 'outputs=[{"shape": [3 << 29], "strides": [1], "dtype": "float32"}]',
-    "outputs_by_the_thousand": 'outputs=[{"shape": [0], "strides": [1], "dtype": "int8"}] * 150_000',
+    "outputs_by_the_thousand": 'outputs=[{"shape": [0], "strides": [1], "dtype": "int8"}] * 90_000',
 }
 """Name -> the forged fields of an answer about a call."""
 
@@ -68,7 +67,7 @@ FAULTS = {
     "fault_of_nothing": "[]",
     "fault_of_unknown_kind": '{"kind": ["infra"], "type": {}, "message": 7, "line": 1}',
     "fault_at_no_line": '{"kind": "runtime", "type": "E", "message": "m", "line": -(10**4000)}',
-    "fault_of_12_million": '{"kind": "runtime", "type": "E" * 12_000_000, "message": "", "line": 1}',
+    "fault_of_12_million": '{"kind": "load", "type": "E" * 12_000_000, "message": "", "line": 1}',
     "fault_with_codes": '{"kind": "load", "type": "\\x1b[2J", "message": "\\ud800", "line": True}',
 }
 """Name -> the forged fault."""

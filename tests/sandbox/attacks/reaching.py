@@ -87,7 +87,7 @@ def local_sockets(facts, x0):
 
 @attack(kind="A", outside="the local socket has a datagram")
 def datagram_from_a_pair(facts, x0):
-    """Send to a service of the host from a pair of sockets, which needs neither socket nor connect."""
+    """Send to a service of the host from a pair of sockets, without socket or connect."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     for address in (facts["datagram"], "\0" + facts["abstract_datagram"]):
         with suppress(OSError):

@@ -1,7 +1,6 @@
 # mypy: ignore-errors
 """A candidate that tells what it finds in its process. Its text follows that of `prelude`."""
 
-import ctypes
 import gc
 import json
 import os

@@ -10,6 +10,8 @@ from tests.sandbox.attacks import (
 )
 from tests.sandbox.attacks.attack import ATTACKS, Attack
 
+__all__ = ["ATTACKS", "of_grade"]
+
 MODULES = (leaving, reaching, forging, hosting, replacing, lasting)
 """Importing them fills the table."""
 

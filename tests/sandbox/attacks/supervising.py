@@ -8,14 +8,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from tests.sandbox.attacks.attack import BOTH_GRADES
+from tests.sandbox.attacks.judging import Seen
 from tests.sandbox.attacks.suite import ATTACKS, of_grade
 
+Say = Callable[[dict[str, Any]], None]
 ROOT = Path(__file__).parents[3]
 SILENCE_S = 75.0
 """A judge that says nothing for this long hangs."""
@@ -30,11 +32,24 @@ _CODE = (
 )
 
 
-def all_seen(folder: Path, names: list[str] | None = None) -> list[dict[str, Any]]:
-    """What is seen of each attack in each of its grades; the grades side by side."""
+def all_seen(
+    folder: Path, names: list[str] | None = None, say: Say = lambda _: None
+) -> list[dict[str, Any]]:
+    """What is seen of each attack in each of its grades; the grades side by side.
+
+    Args:
+        say: called with what is seen of an attack, as soon as that is known.
+    """
+
+    def seen(grade: str) -> list[dict[str, Any]]:
+        found = []
+        for each in seen_in(grade, folder, names):
+            say(each)
+            found.append(each)
+        return found
+
     with ThreadPoolExecutor(len(BOTH_GRADES)) as pool:
-        found = pool.map(lambda grade: list(seen_in(grade, folder, names)), BOTH_GRADES)
-        return [each for grade in found for each in grade]
+        return [each for found in pool.map(seen, BOTH_GRADES) for each in found]
 
 
 def seen_in(grade: str, folder: Path, names: list[str] | None = None) -> Iterator[dict[str, Any]]:
@@ -46,12 +61,10 @@ def seen_in(grade: str, folder: Path, names: list[str] | None = None) -> Iterato
                 left.remove(each["name"])
                 yield each
             if left:  # the first one is to blame
-                name = left.pop(0)
-                yield {
-                    **{"name": name, "kind": ATTACKS[name].kind, "grade": grade, "code": ""},
-                    **{"message": "", "is_void": False, "outside": [judging.end], "after": []},
-                    "seconds": round(time.monotonic() - judging.since_s, 2),
-                }
+                attack = ATTACKS[left.pop(0)]
+                lost = Seen(name=attack.name, kind=attack.kind, grade=grade, outside=[judging.end])
+                lost.seconds = round(time.monotonic() - judging.since_s, 2)
+                yield lost.to_json()
 
 
 class _Judging:
