@@ -136,8 +136,8 @@ class Guest:
 
         Args:
             init: None for a `fused_operator`. Otherwise a mapping with `arguments`, the text of a
-                literal `([args], {kwargs})`, or `reference`, source whose `get_init_inputs` is
-                called; `seed` of the construction (0); `train` (True).
+                literal `([args], {kwargs})`, or `init_inputs`, source whose `get_init_inputs`
+                is called; `seed` of the construction (0); `train` (True).
             kernels: what `take_kernels` gave for the same source (guests with a GPU).
         """
         self._caches[name] = f"cache_{secrets.token_hex(8)}"

@@ -26,6 +26,7 @@ from kernelwright.core.verdict import Code, Contract, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.probe import require_guards
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further, life, second_look
@@ -74,7 +75,8 @@ class Judge:
             "recycled" (guests that live on, correctness only: training and wide search).
         hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
             processes that share a GPU take turns by it (`verify.room`).
-        trusted: what is screened and warmed is our own; False where models wrote some of it.
+        trusted: all candidates are our own. False where others or models wrote some: a machine
+            without the essential guards is refused.
         reads_source: static rules may refuse a candidate. False is for measuring the other checks.
     """
 
@@ -143,6 +145,7 @@ class Judge:
         Raises:
             InfraError: a server cannot be started.
         """
+        self._check_guards()
         server(self.rules.device).start()
         shared("compile").start()
 
@@ -160,6 +163,7 @@ class Judge:
             InfraError: a guest was lost twice for no fault of the candidate's.
             OutOfTime: the deadline passed before the verdict was known.
         """
+        self._check_guards()
         if self.grade == "recycled":
             return next(self.recycled.judge_many([(task, candidate)]))
         read = Trial(self.rules, candidate)
@@ -181,6 +185,7 @@ class Judge:
         Raises:
             UsageError, InfraError: as `verify`, at the candidate it happens to.
         """
+        self._check_guards()
         if self.grade == "recycled":
             yield from self.recycled.judge_many(pairs)
         else:
@@ -342,6 +347,7 @@ class Judge:
         Raises:
             UsageError, InfraError, OutOfTime: as `verify`.
         """
+        self._check_guards()
         verdicts = self._screening.screen(task, candidates, repeats, deadline)
         self._make_room()
         return verdicts
@@ -381,6 +387,10 @@ class Judge:
         with shared("compile").guest(self.limits) as guest:
             guest.deadline = deadline
             trial.compile(task, [task.example(META)], guest)
+
+    def _check_guards(self) -> None:
+        if not self.trusted:
+            require_guards(self.rules.device.type)
 
     def _sharing(self) -> AbstractContextManager[None]:
         return sharing(self.rules.device)
