@@ -13,6 +13,11 @@ from kernelwright.verify.rules import RULES, Rule, Severity
 from kernelwright.verify.rules.source import Source, parse
 
 
+MAX_SOURCE = 1 << 20
+"""Characters of a candidate. Rules take some ten us a character at worst, and the longest
+files of honest kernels have some ten thousand characters."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     rule: str
@@ -34,6 +39,8 @@ def findings(
         lent: modules that may be imported beside the usual ones (`rules.outside.lent_by`).
     """
     try:
+        if len(text) > MAX_SOURCE:
+            raise ValueError(f"{len(text)} characters, {MAX_SOURCE} are allowed")
         return _check(parse(text, entry, lent), mode, hints)
     except SyntaxError as error:
         message, line = f"not Python: {error.msg}", error.lineno or 1
