@@ -195,8 +195,8 @@ def constant_output(source: Source) -> Iterator[tuple[int, str]]:
         for node in ast.walk(entry):
             if isinstance(node, ast.Return) and source.function(node) is entry:
                 for value in _elements(node.value):
-                    is_name = isinstance(value, ast.Name)
-                    if value.id in untouched if is_name else _is_new(source, value):
+                    name = value.id if isinstance(value, ast.Name) else None
+                    if _is_new(source, value) if name is None else name in untouched:
                         yield node.lineno, f"returns {source.quoted(value)} as it was made"
 
 
