@@ -160,8 +160,11 @@ class Guest:
         file = f"{words[0]}_{words[1]}{self._num_files}.py"
         self._sources[name] = self._folder / file
         try:
-            # "x" follows no link, should a guest without Landlock have left one
-            with open(self._folder / file, "x", encoding="utf-8") as written:
+            # "x" follows no link, should a guest without Landlock have left one. A lone surrogate
+            # is written too: the guest's Python refuses the file.
+            with open(
+                self._folder / file, "x", encoding="utf-8", errors="surrogatepass"
+            ) as written:
                 written.write(source)
         except FileExistsError:
             raise self._exchange.malformed(f"the guest made a file named {file}") from None

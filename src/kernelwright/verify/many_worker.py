@@ -196,7 +196,8 @@ class JudgeWorker:
             return program_task(parse(reference))
         except UsageError:  # more than a flat program
             path = self._folder / f"reference_{abs(hash(reference)):x}.py"
-            path.write_text(reference, encoding="utf-8")
+            # Python says what is wrong with a lone surrogate: the reference's fault, not ours.
+            path.write_text(reference, encoding="utf-8", errors="surrogatepass")
             return load_task(path, self.judge.rules.device)
 
 

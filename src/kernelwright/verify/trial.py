@@ -10,10 +10,11 @@ from typing import Any
 import torch
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.text import printable
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
-from kernelwright.sandbox.contract import Call
+from kernelwright.sandbox.contract import MAX_NAME, Call
 from kernelwright.sandbox.guest import Guest
 from kernelwright.sandbox.manner import WATCHED
 from kernelwright.timing.stages import stage
@@ -37,6 +38,8 @@ REFUSALS = frozenset(
     }
 )
 """Ways in which a candidate refuses a call."""
+MAX_MESSAGE, MAX_ADVICE, MOST_ADVICE = 2_500, 1_000, 100
+"""Characters of a verdict's message and of each advice; how many advices."""
 
 
 @dataclass(slots=True)
@@ -361,11 +364,14 @@ class Trial:
     def verdict(self) -> Verdict:
         rejection = self.rejection
         accepted = rejection is None
+        message = _summary(self.cases, self.checks) if rejection is None else rejection.message
+        # The candidate's own words end here: what comes after prints them and writes them down.
+        advice = dict.fromkeys(printable(said, MAX_ADVICE) for said in dict.fromkeys(self.advice))
         return Verdict(
             accepted=accepted,
             stage=Stage.ACCEPTED if rejection is None else rejection.stage,
             code=self.code,
-            message=_summary(self.cases, self.checks) if rejection is None else rejection.message,
+            message=printable(message, MAX_MESSAGE),
             mode=self.rules.mode,
             precision=self.rules.precision.value,
             device=self.rules.device_name,
@@ -374,14 +380,14 @@ class Trial:
             times=self.times,
             speedup_interval=self.speedup_interval,
             noise=self.noise,
-            launches=self.launches,
+            launches={printable(name, MAX_NAME): n for name, n in self.launches.items()},
             library_share=self.library_share,
             cases=tuple(self.cases),
             checks=tuple(self.checks),
             contract=self.rules.contract.value,
             grade=self.grade,
             isolation=self.isolation,
-            advice=tuple(dict.fromkeys(self.advice)),
+            advice=tuple(advice)[:MOST_ADVICE],
         )
 
 
