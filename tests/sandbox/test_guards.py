@@ -251,6 +251,7 @@ def test_processes_and_threads_start_but_no_namespaces(machine: int, on_gpu: boo
     assert decide(machine, clone, CLONE_THREAD_FLAGS, on_gpu=on_gpu) == ALLOWED
     assert decide(machine, clone, 17, on_gpu=on_gpu) == ALLOWED  # fork: SIGCHLD
     assert decide(machine, clone, 17 | 0x10000000, on_gpu=on_gpu) == EPERM
+    assert decide(machine, clone, 0x8000, on_gpu=on_gpu) == EPERM  # a child of the fork server
     assert decide(machine, clone3, on_gpu=on_gpu) == ENOSYS
 
 
@@ -262,6 +263,14 @@ def test_sockets_and_filters_by_their_first_argument(machine: int):
         assert decide(machine, socket, family, on_gpu=False) == EPERM
     assert decide(machine, prctl, 22, on_gpu=False) == EPERM  # PR_SET_SECCOMP
     assert decide(machine, prctl, 15, on_gpu=False) == ALLOWED  # PR_SET_NAME
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+def test_pairs_of_sockets_are_streams(machine: int):
+    """Others could send to sockets of the host that are files."""
+    socketpair = (53, 199)[machine]
+    for kind, answer in ((1, ALLOWED), (1 | 0x80800, ALLOWED), (2, EPERM), (3, EPERM), (5, EPERM)):
+        assert decide(machine, socketpair, 1, kind, on_gpu=False) == answer
 
 
 def test_calls_by_another_table_are_refused():

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import torch
 
-from kernelwright.core.text import printable
 from kernelwright.sandbox.manner import WATCHED, Manner
 from kernelwright.sandbox.tensors import TensorMeta
 
@@ -97,25 +96,6 @@ class ProcessState:
     changed: tuple[str, ...] = ()
     """Objects the guest itself finds changed, for the message."""
 
-    @classmethod
-    def from_json(cls, values: Any) -> Self:
-        """Read what a guest wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError, AttributeError: not a state.
-        """
-        settings, objects = values["settings"], values.get("objects", {})
-        if max(len(settings), len(objects)) > MAX_NAMES:
-            raise ValueError("too many names")
-        return cls(
-            settings={
-                name_of(name): printable(str(text), _MAX_SETTING) for name, text in settings.items()
-            },
-            running=counts_of(values["running"]),
-            objects={name_of(name): name_of(text) for name, text in objects.items()},
-            changed=tuple(map(name_of, values.get("changed", ())[:MAX_NAMES])),
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
@@ -161,58 +141,3 @@ class Timed:
     """In all, by events, as the guest reports it."""
     wall_ms: float
     """On the host's clock, around the request."""
-
-
-MAX_NAME, MAX_NAMES, MAX_STRUCTURE = 200, 4096, 1 << 16
-"""Characters of a name, names in one answer, characters of a structure."""
-_MAX_COUNT = 1 << 53
-_MAX_SETTING = 2_000
-
-
-def name_of(value: object) -> str:
-    """A name that a guest wrote."""
-    return printable(str(value), MAX_NAME)
-
-
-def counts_of(values: dict[str, object]) -> dict[str, int]:
-    """Counts by name that a guest wrote.
-
-    Raises:
-        ValueError, AttributeError: not counts, or too many.
-    """
-    if len(values) > MAX_NAMES:
-        raise ValueError("too many names")
-    return {name_of(name): _count(count) for name, count in values.items()}
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or not 0 <= value < _MAX_COUNT:
-        raise ValueError("a count must be a whole number from 0")
-    return value
-
-
-def _pairs(values: Sequence[Sequence[object]]) -> tuple[tuple[int, int], ...]:
-    return tuple((_count(i), _count(j)) for i, j in values)
-
-
-def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
-    """Fields of `Ran` from what a guest says of one call; its outputs come by themselves.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: it does not follow the protocol.
-    """
-    structure = str(answer["structure"])
-    if len(structure) > MAX_STRUCTURE:
-        raise ValueError("a structure of too many parts")
-    kinds = ("launches", "suppressed", "operators")
-    return {
-        **{kind: counts_of(answer.get(kind, {})) for kind in kinds},
-        "structure": printable(structure, MAX_STRUCTURE),
-        "changed_inputs": tuple(map(_count, answer["changed"])),
-        "aliases": _pairs(answer["aliases"]),
-        "shared": _pairs(answer.get("shared", ())),
-        "held": tuple(map(_count, answer.get("held", ()))),
-        "overwritten": tuple(map(_count, answer.get("overwritten", ()))),
-        "overrun": bool(answer.get("overrun")),
-        "process": ProcessState.from_json(answer["process"]),
-    }

@@ -10,8 +10,9 @@ from typing import Any
 from kernelwright.core.errors import InfraError, KernelwrightError
 from kernelwright.core.text import printable
 from kernelwright.sandbox import wire
-from kernelwright.sandbox.contract import GuestFault, name_of
+from kernelwright.sandbox.contract import GuestFault
 from kernelwright.sandbox.guest_process import GuestProcess
+from kernelwright.sandbox.reading import name_of
 from kernelwright.timing.deadline import NEVER
 
 _START_S = 60.0

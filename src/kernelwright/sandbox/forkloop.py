@@ -32,6 +32,9 @@ SCRATCH = "scratch"
 START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
 
+_ANY_CHILD = 0x40000000
+"""Option `__WALL` of waitpid: children that end without a signal too."""
+
 Serve = Callable[[socket.socket, dict[str, Any], list[str]], None]
 """A guest's loop: of a channel, the host's order and the names of the guards that hold."""
 
@@ -145,11 +148,18 @@ def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any
     found, status = os.waitpid(pid, os.WNOHANG)
     if found == 0:
         return {"status": None}
-    spaces.end(guests.pop(pid))
+    holder = guests.pop(pid)
+    _end_orphans(guests, spaces)  # else a child of ours in the namespace would keep the holder
+    spaces.end(holder)
+    _end_orphans(guests, spaces)
+    return {"status": os.waitstatus_to_exitcode(status)}
+
+
+def _end_orphans(guests: dict[int, int], spaces: Namespaces) -> None:
+    """End processes that guests left to the server."""
     for orphan in _children() - guests.keys() - spaces.processes:
         os.kill(orphan, signal.SIGKILL)
-        os.waitpid(orphan, 0)
-    return {"status": os.waitstatus_to_exitcode(status)}
+        os.waitpid(orphan, _ANY_CHILD)
 
 
 def _end_all() -> None:
@@ -158,7 +168,7 @@ def _end_all() -> None:
         for pid in children:
             os.kill(pid, signal.SIGKILL)
         for pid in children:
-            os.waitpid(pid, 0)
+            os.waitpid(pid, _ANY_CHILD)
 
 
 def _children() -> set[int]:

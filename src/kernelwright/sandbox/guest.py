@@ -19,11 +19,8 @@ import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.core.text import printable
-from kernelwright.sandbox import removal
+from kernelwright.sandbox import candidate_files, reading, removal
 from kernelwright.sandbox.contract import (
-    MAX_NAME,
-    MAX_NAMES,
-    MAX_STRUCTURE,
     Call,
     Compiled,
     GuestFault,
@@ -33,9 +30,6 @@ from kernelwright.sandbox.contract import (
     Ran,
     StateEntry,
     Timed,
-    call_facts,
-    counts_of,
-    name_of,
 )
 from kernelwright.sandbox.exchange import Exchange, GuestRaised
 from kernelwright.sandbox.forkloop import SCRATCH
@@ -48,22 +42,9 @@ if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
 
 __all__ = [
-    "Compiled",
-    "Guest",
-    "GuestFault",
-    "Limits",
-    "Loaded",
-    "ProcessState",
-    "Ran",
-    "StateEntry",
-    "Timed",
-]
-
-_MAX_PATH = 1_000
-"""Characters of the path of a parameter."""
-_USAGE = ("registers", "shared_bytes", "spills")
-_WORDS = ("model", "kernels", "fused", "layers", "ops", "triton", "net", "block", "new", "fast")
-"""A candidate's file has one of these names: the name does not tell who loads the file."""
+    "Compiled", "Guest", "GuestFault", "Limits", "Loaded", "ProcessState",
+    "Ran", "StateEntry", "Timed",
+]  # fmt: skip
 
 
 class Guest:
@@ -150,25 +131,17 @@ class Guest:
             kernels=None if kernels is None else str(kernels),
         )
         with self._exchange.reading():
-            kernels_of = tuple(map(name_of, header["kernels"][:MAX_NAMES]))
-            return Loaded(name, name_of(header["entry"]), kernels_of)
+            return reading.loaded(name, header)
 
     def _write(self, source: str, name: str) -> str:
         """Put a candidate's file where the guest reads it and may not write; its name."""
         self._num_files += 1
-        words = secrets.choice(_WORDS), secrets.choice(_WORDS)  # as users name their files
-        file = f"{words[0]}_{words[1]}{self._num_files}.py"
-        self._sources[name] = self._folder / file
         try:
-            # "x" follows no link, should a guest without Landlock have left one. A lone surrogate
-            # is written too: the guest's Python refuses the file.
-            with open(
-                self._folder / file, "x", encoding="utf-8", errors="surrogatepass"
-            ) as written:
-                written.write(source)
-        except FileExistsError:
-            raise self._exchange.malformed(f"the guest made a file named {file}") from None
-        return file
+            path = candidate_files.write(self._folder, self._num_files, source)
+        except FileExistsError as error:
+            raise self._exchange.malformed(f"the guest made {error.filename}") from None
+        self._sources[name] = path
+        return path.name
 
     def construct(self, name: str, init: Mapping[str, Any]) -> int:
         """Make another instance of a loaded `ModelNew`; its number. `load` made number 0."""
@@ -195,17 +168,12 @@ class Guest:
         anything else {"type": its name}."""
         header, _ = self._exchange.request("attributes", name=name, instance=instance)
         with self._exchange.reading():
-            attributes = header["attributes"]
-            if len(attributes) > MAX_NAMES:
-                raise ValueError("too many attributes")
-            return {name_of(path): _attribute(value) for path, value in attributes.items()}
+            return reading.attributes(header)
 
     def _instance(self, op: str, name: str, **values: Any) -> int:
         header, _ = self._exchange.request(op, name=name, **values)
-        number = header.get("instance")
-        if type(number) is not int:
-            raise self._exchange.malformed()
-        return number
+        with self._exchange.reading():
+            return reading.count(header["instance"])
 
     def state(
         self, name: str, instance: int = 0, *, values: bool = False, most_bytes: int | None = None
@@ -221,10 +189,7 @@ class Guest:
         """
         header, _ = self._exchange.request("state", name=name, instance=instance)
         with self._exchange.reading():
-            entries = [
-                (printable(str(e["name"]), _MAX_PATH), name_of(e["kind"]), TensorMeta.from_json(e))
-                for e in header["entries"]
-            ]
+            entries = reading.entries(header)
         metas = [meta for _, _, meta in entries]
         brought: list[torch.Tensor] | list[None] = [None] * len(metas)
         if values:
@@ -320,10 +285,7 @@ class Guest:
             for call in calls
         ]
         header, wall_ms = self._exchange.request("run_many", name=name, calls=requests)
-        answers = header.get("calls")
-        if not isinstance(answers, list) or len(answers) != len(calls):
-            raise self._exchange.malformed()
-        return self._all_ran(answers, wall_ms, [call.like for call in calls])
+        return self._all_ran(header.get("calls"), wall_ms, [call.like for call in calls])
 
     def prepare(
         self,
@@ -364,10 +326,8 @@ class Guest:
         header, wall_ms = self._exchange.request(
             "time", is_idle=is_idle, repeats=repeats, pause_ms=pause_ms
         )
-        time_ms = header.get("time_ms")
-        if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
-            raise self._exchange.malformed()
-        return Timed(time_ms=time_ms, wall_ms=wall_ms)
+        with self._exchange.reading():
+            return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
 
     def timed(self, like: Sequence[torch.Tensor] | None = None) -> Ran:
         """What the last timed call returned; to be asked once.
@@ -388,7 +348,7 @@ class Guest:
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("capture", name=name, seed=seed, instance=instance)
-        return printable(str(header.get("refused") or ""), MAX_STRUCTURE)
+        return printable(str(header.get("refused") or ""), reading.MAX_STRUCTURE)
 
     def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float | None:
         """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA); None where the call
@@ -396,10 +356,8 @@ class Guest:
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("share", name=name)
-        share = header.get("share")
-        if share is not None and (type(share) is not float or not 0.0 <= share <= 1.0):
-            raise self._exchange.malformed()
-        return share
+        with self._exchange.reading():
+            return reading.share(header)
 
     def compile(
         self, inputs: Sequence[Any], name: str = "candidate", *, measures: bool = True
@@ -418,12 +376,7 @@ class Guest:
             own_code_s=self._limits.own_code_s,
         )
         with self._exchange.reading():
-            kernels = header["kernels"]
-            usage = {
-                name_of(kernel): counts_of({key: used[key] for key in _USAGE})
-                for kernel, used in kernels.items()
-            }
-            return Compiled(usage, tuple(header["signatures"][:MAX_NAMES]))
+            return reading.compiled(header)
 
     def take_kernels(self, name: str) -> Path | None:
         """What was compiled of a candidate, moved to where no guest can change it; None where
@@ -449,7 +402,7 @@ class Guest:
 
     def _process_state(self, values: Any) -> ProcessState:
         with self._exchange.reading():
-            return ProcessState.from_json(values)
+            return reading.process_state(values)
 
     def _require_gpu(self) -> None:
         if self._memory is None:
@@ -457,7 +410,7 @@ class Guest:
 
     def _all_ran(
         self,
-        answers: Sequence[Any],
+        answers: Any,
         wall_ms: float,
         likes: Sequence[Sequence[torch.Tensor] | None],
         *,
@@ -465,10 +418,11 @@ class Guest:
     ) -> list[Ran]:
         """Read what the guest says of each call, and bring their outputs over together."""
         with self._exchange.reading():
-            metas = [[TensorMeta.from_json(m) for m in answer["outputs"]] for answer in answers]
-            facts = [call_facts(answer) for answer in answers]
+            metas = [reading.metas(answer["outputs"]) for answer in answers]
+            facts = [reading.call_facts(answer) for answer in answers]
             outputs = [
-                _unexpected(of_call, like) for of_call, like in zip(metas, likes, strict=True)
+                reading.unexpected(of_call, like)
+                for of_call, like in zip(metas, likes, strict=True)
             ]
         every = [meta for of_call in metas for meta in of_call]
         places = [(call, i) for call, row in enumerate(outputs) for i in range(len(row))]
@@ -546,24 +500,3 @@ class Guest:
         if is_timed:
             self._memory.settle()  # nothing of ours runs beside the next timed call
         return copies, bool(header.get("has_changed"))
-
-
-def _unexpected(
-    metas: Sequence[TensorMeta], like: Sequence[torch.Tensor] | None
-) -> list[torch.Tensor | None]:
-    """Tensors without memory for those that the host did not expect; None for the others."""
-    if like is None:
-        return [None] * len(metas)
-    if len(metas) != len(like):
-        return [meta.without_memory() for meta in metas]
-    pairs = zip(metas, like, strict=True)
-    return [None if meta.is_like(tensor) else meta.without_memory() for meta, tensor in pairs]
-
-
-def _attribute(value: Any) -> Any:
-    """A plain attribute as `instances` describes it."""
-    if isinstance(value, str):
-        return printable(value, MAX_NAME)
-    if isinstance(value, dict):
-        return float(value["float"]) if "float" in value else {"type": name_of(value["type"])}
-    return value if value is None or isinstance(value, bool | int | float) else {"type": "?"}

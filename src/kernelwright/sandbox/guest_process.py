@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from kernelwright.core.errors import GuestLost
 from kernelwright.sandbox.contract import GuestFault
+from kernelwright.sandbox.kernel import signal_name
 
 _END_S = 30.0
 _DEATH_S = 0.5
@@ -60,14 +61,6 @@ class GuestProcess:
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return status
-
-
-def signal_name(number: int) -> str:
-    """ "SIGSEGV"; "signal 40" for a real-time signal, which has no name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _signal(send: Callable[[int, int], None], pid: int) -> None:

@@ -125,10 +125,14 @@ _SIGNALS_TO_ANY: dict[str, tuple[int, int]] = {
 _MACHINES = ("x86_64", "aarch64")
 _AUDIT_ARCH = (0xC000003E, 0xC00000B7)
 _CLONE, _CLONE3, _PRCTL, _SOCKET = (56, 220), (435, 435), (157, 167), (41, 198)
-_PRLIMIT = (302, 261)
+_PRLIMIT, _SOCKETPAIR = (302, 261), (53, 199)
+_NOT_STREAMS = 0b110
+"""Bits of the type of a socket: datagrams have 2, raw sockets 3, sequences of packets 5."""
 _X32_BIT = 0x40000000
 
-_NEW_NAMESPACES = 0x7E020000  # clone's flags for mount, cgroup, UTS, IPC, user, PID, network
+# clone's flags for mount, cgroup, UTS, IPC, user, PID, network; and CLONE_PARENT, which would make
+# the new process a child of the fork server
+_REFUSED_FLAGS = 0x7E020000 | 0x8000
 _PR_SET_SECCOMP = 22
 _AF_UNIX, _AF_NETLINK = 1, 16
 
@@ -136,7 +140,8 @@ _AF_UNIX, _AF_NETLINK = 1, 16
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _REFUSE, _UNKNOWN = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 # offsets in struct seccomp_data; arguments have two halves of 4 bytes, the lower one first
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _THIRD_ARGUMENT = 0, 4, 16, 32
+_NUMBER, _ARCHITECTURE = 0, 4
+_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 16, 24, 32
 _SET_MODE_FILTER, _ALL_THREADS, _WITHOUT_SPECULATION_GUARD = 1, 1, 4
 
 
@@ -180,10 +185,15 @@ def instructions(machine: int, *, on_gpu: bool, own_pid: int | None = None) -> b
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     # glibc and musl fall back to clone, whose flags can be read
     program += [(_EQUAL, 0, 1, _CLONE3[machine]), (_RETURN, 0, 0, _UNKNOWN)]
-    program += _by_first_argument(_CLONE[machine], [(_ANY_BIT, 0, 1, _NEW_NAMESPACES)])
+    program += _by_first_argument(
+        _CLONE[machine], [(_ANY_BIT, 0, 1, _NEW_NAMESPACES | _CLONE_PARENT)]
+    )
     program += _by_first_argument(_PRCTL[machine], [(_EQUAL, 0, 1, _PR_SET_SECCOMP)])
     if on_gpu:
         program += _asking_only(_PRLIMIT[machine])
+    else:  # others than streams send to sockets that are files, without a connection
+        kinds = [(_LOAD, 0, 0, _SECOND_ARGUMENT), (_ANY_BIT, 0, 1, _NOT_STREAMS)]
+        program += _by_first_argument(_SOCKETPAIR[machine], kinds)
     if own_pid is not None:
         for kinds in _SIGNALS.values():  # 0 is the caller's own group
             tests = [(_EQUAL, 2, 0, own_pid), (_EQUAL, 1, 0, 0)]

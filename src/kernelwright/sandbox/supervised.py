@@ -20,7 +20,7 @@ from typing import Any
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.sandbox import kernel
-from kernelwright.sandbox.guest_process import signal_name
+from kernelwright.sandbox.kernel import signal_name
 
 VARIABLE = "KERNELWRIGHT_SUPERVISOR"
 """Environment variable: the number of the child's end of the pipe, and the parent's process."""

@@ -14,9 +14,10 @@ from kernelwright.core.text import printable
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
-from kernelwright.sandbox.contract import MAX_NAME, Call
+from kernelwright.sandbox.contract import Call
 from kernelwright.sandbox.guest import Guest
 from kernelwright.sandbox.manner import WATCHED
+from kernelwright.sandbox.reading import MAX_NAME
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
