@@ -104,8 +104,6 @@ class Guest:
             self._exchange.close()
             removal.remove(self._folder)
 
-    # -- requests
-
     def load(
         self,
         source: str,

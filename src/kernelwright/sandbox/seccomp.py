@@ -185,15 +185,13 @@ def instructions(machine: int, *, on_gpu: bool, own_pid: int | None = None) -> b
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     # glibc and musl fall back to clone, whose flags can be read
     program += [(_EQUAL, 0, 1, _CLONE3[machine]), (_RETURN, 0, 0, _UNKNOWN)]
-    program += _by_first_argument(
-        _CLONE[machine], [(_ANY_BIT, 0, 1, _NEW_NAMESPACES | _CLONE_PARENT)]
-    )
+    program += _by_first_argument(_CLONE[machine], [(_ANY_BIT, 0, 1, _REFUSED_FLAGS)])
     program += _by_first_argument(_PRCTL[machine], [(_EQUAL, 0, 1, _PR_SET_SECCOMP)])
     if on_gpu:
         program += _asking_only(_PRLIMIT[machine])
     else:  # others than streams send to sockets that are files, without a connection
-        kinds = [(_LOAD, 0, 0, _SECOND_ARGUMENT), (_ANY_BIT, 0, 1, _NOT_STREAMS)]
-        program += _by_first_argument(_SOCKETPAIR[machine], kinds)
+        streams = [(_LOAD, 0, 0, _SECOND_ARGUMENT), (_ANY_BIT, 0, 1, _NOT_STREAMS)]
+        program += _by_first_argument(_SOCKETPAIR[machine], streams)
     if own_pid is not None:
         for kinds in _SIGNALS.values():  # 0 is the caller's own group
             tests = [(_EQUAL, 2, 0, own_pid), (_EQUAL, 1, 0, 0)]
