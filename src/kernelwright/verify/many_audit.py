@@ -1,5 +1,5 @@
 """The audit of a run of many judgements under the grade `recycled`: a second, `fresh` run over
-each reference's fastest and a random share of what was accepted. Where they differ, `fresh` holds.
+each reference's fastest and random shares of the others. Where they differ, `fresh` holds.
 
 A recycled guest may have been spoiled by an earlier candidate without its attestation showing it: a
 difference means that, or a bug of ours.
@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Stage, Verdict
 from kernelwright.sandbox.executor import Executor
 from kernelwright.verify.jobs import Job
 from kernelwright.verify.many import Say, judge_many
@@ -22,7 +22,9 @@ from kernelwright.verify.run_folder import RunFolder
 FOLDER = "audit"
 """Of the second run, inside the first one's."""
 SHARE = 0.02
-"""Of the accepted candidates."""
+"""Of the accepted candidates, and of the rejected ones."""
+GUEST_STAGES = (Stage.RUN, Stage.COMPARE, Stage.PROBE)
+"""Where a guest that runs candidates has a part in a rejection."""
 
 
 def audit_many(
@@ -32,9 +34,10 @@ def audit_many(
     judges_of: Callable[[Recipe], Executor],
     say: Say | None = None,
 ) -> Record:
-    """Judge again, `fresh`, some of what the run in `out` has accepted.
+    """Judge again, `fresh`, some of what the run in `out` has accepted and rejected.
 
-    Candidates that the two grades judge differently get a second record in `out`, with the fresh
+    Where the two grades differ, everything that the same guest judged is judged again too.
+    Candidates that the grades judge differently get a second record in `out`, with the fresh
     verdict: whoever reads the records takes a job's last one.
 
     Args:
@@ -58,22 +61,45 @@ def audit_many(
     if not picked:
         return {"audited": 0, "differ": []}
     fresh = replace(recipe, grade="fresh", timing=False)
-    judge_many(picked, fresh, out / FOLDER, judges_of(fresh), None, say)
-    again = RunFolder(out / FOLDER, fresh).by_id
-    judged = [job for job in picked if again.get(job.id, {}).get("record") == "verdict"]
-    found = {job.content: again[job.id]["verdict"] for job in judged}
-    rejected = {content: verdict for content, verdict in found.items() if not verdict["accepted"]}
-    differ = [job for job, _ in settled if job.content in rejected]  # who was copied from it too
+
+    def judged_again(jobs: Sequence[Job]) -> dict[str, Record]:
+        """The fresh verdicts by content."""
+        judge_many(jobs, fresh, out / FOLDER, judges_of(fresh), None, say)
+        again = RunFolder(out / FOLDER, fresh).by_id
+        lines = [again[job.id] for job in jobs if job.id in again]
+        return {line["content"]: line["verdict"] for line in lines if line["record"] == "verdict"}
+
+    verdicts = judged_again(picked)
+    num_audited = len(verdicts)
+    spoiled = {
+        folder.by_id[job.id].get("guest")
+        for job, verdict in recycled
+        if _differs(verdict, verdicts.get(job.content))
+    } - {None}
+    others = [
+        job
+        for job, _ in recycled
+        if folder.by_id[job.id].get("guest") in spoiled and job.content not in verdicts
+    ]
+    if others:
+        verdicts |= judged_again(others)
+    differ = [  # jobs whose verdicts were copied are among them
+        job for job, verdict in settled if _differs(verdict, verdicts.get(job.content))
+    ]
     for job in differ:
-        folder.write(job, "verdict", {"verdict": rejected[job.content], "audited": True})
-    return {"audited": len(judged), "differ": [job.id for job in differ]}
+        folder.write(job, "verdict", {"verdict": verdicts[job.content], "audited": True})
+    return {"audited": num_audited, "differ": [job.id for job in differ]}
+
+
+def _differs(verdict: Verdict, fresh: Record | None) -> bool:
+    return fresh is not None and fresh["accepted"] is not verdict.accepted
 
 
 def chosen(
     verdicts: Sequence[Verdict], references: Sequence[str], share: float = SHARE
 ) -> list[int]:
-    """Numbers of those to judge again: each reference's fastest, where there are times, and a share
-    of all accepted, at least one, that nobody can foresee."""
+    """Numbers of those to judge again: each reference's fastest, where there are times, and shares
+    that nobody can foresee of the accepted, and of those that a guest rejected."""
     accepted = [number for number, verdict in enumerate(verdicts) if verdict.accepted]
     fastest: dict[str, int] = {}
     for number in accepted:
@@ -83,5 +109,10 @@ def chosen(
         best = verdicts[fastest[reference]].speedup if reference in fastest else None
         if best is None or speedup > best:
             fastest[reference] = number
-    count = math.ceil(share * len(accepted))
-    return sorted({*fastest.values(), *secrets.SystemRandom().sample(accepted, count)})
+    rejected = [number for number, v in enumerate(verdicts) if v.stage in GUEST_STAGES]
+    drawn = [
+        number
+        for numbers in (accepted, rejected)
+        for number in secrets.SystemRandom().sample(numbers, math.ceil(share * len(numbers)))
+    ]
+    return sorted({*fastest.values(), *drawn})
