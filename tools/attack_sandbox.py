@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tests.sandbox.attacks.attack import BOTH_GRADES
 from tests.sandbox.attacks.suite import ATTACKS
 from tests.sandbox.attacks.supervising import all_seen
 
@@ -23,8 +24,9 @@ def main(records: Records, only: Only = None) -> None:
     """Judge all attacks, or some, and count those that have an effect."""
     if unknown := set(only or ()) - ATTACKS.keys():
         raise typer.BadParameter(f"no such attack: {', '.join(sorted(unknown))}")
+    names = dict.fromkeys(BOTH_GRADES, only or list(ATTACKS))
     with tempfile.TemporaryDirectory(prefix="attacks-") as folder:
-        seen = all_seen(Path(folder), only, tell)
+        seen = all_seen(names, Path(folder), tell)
     text = "".join(json.dumps(each) + "\n" for each in seen)
     records.write_text(text.replace(folder, "<folder>"))
     for line in counts(seen):

@@ -23,7 +23,8 @@ RECYCLED = [
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """What is seen of each attack, by grade and name."""
-    found = all_seen(tmp_path_factory.mktemp("attacks"))
+    names = {grade: [attack.name for attack in of_grade(grade)] for grade in BOTH_GRADES}
+    found = all_seen(names, tmp_path_factory.mktemp("attacks"))
     return {(each["grade"], each["name"]): each for each in found}
 
 

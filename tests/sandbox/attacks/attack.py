@@ -9,6 +9,8 @@ from typing import Any
 from tests.sandbox.attacks import prelude
 
 BOTH_GRADES = ("fresh", "recycled")
+USUAL_GRADES = {"A": ("fresh",), "B": ("fresh",), "C": ("recycled",)}
+"""By kind: what an attack is tested in. `tools.attack_sandbox` tries each in both."""
 
 _FUNCTION = """
 def fused_operator(x0):
@@ -27,8 +29,14 @@ class ModelNew(torch.nn.Module):
 _AT_IMPORT = """
 carry_out({name}, {facts}, None, {when!r})
 """
-HONEST = inspect.getsource(prelude) + "\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"
-"""The candidate without an attack."""
+_HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+_KERNEL = "\n\n".join(map(inspect.getsource, (prelude.relu_kernel.fn, prelude.relu)))
+HONEST = f"{_HEAD}{_KERNEL}\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"
+HONEST_MODULE = (
+    f"{_HEAD}{_KERNEL}\n\nclass ModelNew(torch.nn.Module):\n"
+    "    def __init__(self):\n        super().__init__()\n        torch.nn.Linear(1, 1)\n\n"
+    "    def forward(self, x0):\n        return relu(x0)\n"
+)
 WRONG = HONEST.replace("tl.maximum", "tl.minimum")
 
 
@@ -52,7 +60,8 @@ class Attack:
     """The judge has to wait for its limit of wall time."""
     reads_source: bool = False
     """The static rules are what is attacked. They are off otherwise: what is beneath is tested."""
-    grades: tuple[str, ...] = BOTH_GRADES
+    grades: tuple[str, ...]
+    """That the tests judge it in."""
 
     @property
     def is_module(self) -> bool:
@@ -98,4 +107,5 @@ def add(name: str, kind: str, tries: str, outside: str, body: str, **options: An
     """Add an attack whose text is not that of a function here."""
     if name in ATTACKS:
         raise ValueError(f"two attacks have the name {name}")
-    ATTACKS[name] = Attack(name=name, kind=kind, tries=tries, outside=outside, body=body, **options)
+    facts = {"grades": USUAL_GRADES[kind], **options}
+    ATTACKS[name] = Attack(name=name, kind=kind, tries=tries, outside=outside, body=body, **facts)

@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from tests.sandbox.attacks.attack import add, attack
+from tests.sandbox.attacks.attack import BOTH_GRADES, add, attack
 from tests.sandbox.attacks.prelude import (
     Announced,
     channel,
@@ -102,7 +102,7 @@ def answer_twice(facts, x0):
     channel().sendall(raw_frame(text))
 
 
-@attack(kind="B", outside=NO_VERDICT, hangs=True)
+@attack(kind="B", outside=NO_VERDICT)
 def flood(facts, x0):
     """Write to the channel without end, and never answer."""
     while True:
@@ -135,7 +135,7 @@ def failure_to_take_inputs(facts, x0):
     inside().put = put
 
 
-@attack(kind="B", outside=NO_VERDICT)
+@attack(kind="B", outside=NO_VERDICT, grades=("recycled",))
 def failure_at_put(facts, x0):
     """Raise at each request to take inputs, and hide the change."""
     fail_at("put", lambda request, payload: 1 // 0)
@@ -212,7 +212,7 @@ def entries_of_every_type(facts, model):
     forge("state", entries=[entry, {**entry, "name": 7}])
 
 
-@attack(kind="B", outside=NO_VERDICT)
+@attack(kind="B", outside=NO_VERDICT, grades=BOTH_GRADES)
 def child_answers(facts, x0):
     """End the process that the host started; a child goes on in its place."""
     if os.fork():
@@ -233,7 +233,7 @@ def stopped(facts, x0):
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-@attack(kind="B", outside=NO_VERDICT)
+@attack(kind="B", outside=NO_VERDICT, grades=BOTH_GRADES)
 def real_time_signal(facts, x0):
     """Die of a signal that has no name."""
     os.kill(os.getpid(), 40)

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import torch
 
-from tests.sandbox.attacks.attack import HONEST, add, attack
+from tests.sandbox.attacks.attack import BOTH_GRADES, HONEST, add, attack
 from tests.sandbox.attacks.prelude import Announced, relu, relu_kernel, scratch
 
 MEMORY = "the host takes more than 1 GiB, or has an error of its own"
@@ -121,7 +121,7 @@ def message_that_never_ends(facts, x0):
 FOLDERS = "folders stay, or the host has an error of its own"
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def deep_folders(facts, x0):
     """Leave 1500 folders in one another."""
     here = os.open(scratch, os.O_RDONLY)
@@ -133,7 +133,7 @@ def deep_folders(facts, x0):
     os.close(here)
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def deep_folders_with_long_names(facts, x0):
     """Leave folders whose path is longer than the kernel takes."""
     here = os.open(scratch, os.O_RDONLY)
@@ -146,7 +146,7 @@ def deep_folders_with_long_names(facts, x0):
     os.close(here)
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def folders_without_rights(facts, x0):
     """Leave folders that their owner can neither list nor enter, some of them with a file."""
     for number, mode in enumerate((0o000, 0o100, 0o300)):
@@ -160,14 +160,14 @@ def folders_without_rights(facts, x0):
         os.chmod(filled, 0)
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def many_files(facts, x0):
     """Leave 5000 files."""
     for number in range(5000):
         os.close(os.open(os.path.join(scratch, f"file{number}"), os.O_CREAT))
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def odd_names(facts, x0):
     """Leave files whose names are no texts, options or ends of lines, and pipes."""
     place = os.fsencode(scratch)
@@ -178,8 +178,8 @@ def odd_names(facts, x0):
 
 
 def _doubling(step: str) -> str:
-    steps = "".join(f"t{n + 1} = {step.format(n=n)}\n" for n in range(22))
-    return f't0 = "x"\n{steps}{HONEST}\n\ndef never():\n    getattr(torch, t22)\n'
+    steps = "".join(f"t{n + 1} = {step.format(n=n)}\n" for n in range(24))
+    return f't0 = "x"\n{steps}{HONEST}\n\ndef never():\n    getattr(torch, t24)\n'
 
 
 SLOW = "the host reads the text for minutes"
@@ -190,7 +190,7 @@ for _name, _step in {
     add(
         _name,
         "B",
-        f"Have the static rules compute {_step} in 22 steps",
+        f"Have the static rules compute {_step} in 24 steps",
         SLOW,
         _doubling(_step),
         reads_source=True,

@@ -63,7 +63,7 @@ def state_of_python():
 
     smallest = sys.float_info.min
     functions = (
-        torch.manual_seed, torch.nn.Linear.__init__, linecache.getlines, str.endswith,
+        torch.manual_seed, torch.nn.Linear.__init__, linecache.getlines, str.encode,
         numpy.maximum, numpy.minimum, json.loads, codecs.lookup_error("strict"),
     )  # fmt: skip
     return {
