@@ -28,6 +28,7 @@ FIELDS = {
     "counts_negative": 'launches={"relu_kernel": -1}, suppressed={"relu_kernel": -(10**30)}',
     "counts_of_4000_digits": 'launches={"relu_kernel": 10**4000}',
     "counts_fractional": 'launches={"relu_kernel": 1.5}',
+    "counts_with_codes": 'launches={"\\x1b[2J\\ud800": 1}',
     "counts_of_a_list": "launches=[1], operators=7",
     "counts_by_the_million": 'launches={f"k{i}": 1 for i in range(600_000)}',
     "operators_by_the_million": 'operators={f"aten.k{i}": 1 for i in range(400_000)}',
@@ -61,6 +62,7 @@ for _name, _fields in FIELDS.items():
         f"Answer calls with {_fields}",
         f"{NO_VERDICT}, much memory, or a long verdict",
         f"def {_name}(facts, x0):\n    forge_calls({_fields})\n",
+        when="import",
     )
 
 FAULTS = {

@@ -8,7 +8,7 @@ from contextlib import suppress
 import torch
 
 from tests.sandbox.attacks.attack import BOTH_GRADES, HONEST, add, attack
-from tests.sandbox.attacks.prelude import Announced, relu, relu_kernel, scratch
+from tests.sandbox.attacks.prelude import Announced, relu, scratch
 
 MEMORY = "the host takes more than 1 GiB, or has an error of its own"
 
@@ -98,12 +98,6 @@ def codes_in_a_message(facts, x0):
 def codes_in_a_structure(facts, x0):
     """Return a dictionary with such a text as its key."""
     return {"\x1b]0;owned\x07\ud800": relu(x0)}
-
-
-@attack(kind="B", outside="the verdict has codes that a terminal obeys")
-def codes_in_a_kernel(facts, x0):
-    """Give the kernel a name that a terminal obeys."""
-    relu_kernel.fn.__name__ = "relu_\x1b]0;owned\x07\ud800"
 
 
 @attack(kind="B", outside="the judge has no verdict", hangs=True)

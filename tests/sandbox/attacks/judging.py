@@ -32,6 +32,8 @@ SLOW_S = 20.0
 MUCH_BYTES = 1 << 30
 LONG_VERDICT = 100_000
 """Characters of a verdict as JSON. That of an honest candidate has 3000."""
+MANY = 10**9
+"""Launches that no call makes."""
 SETTLE_S = 10.0
 """Processes may take this long to be gone."""
 
@@ -251,6 +253,8 @@ def _effects_of_text(verdict: Verdict) -> list[str]:
         found.append("the verdict has half characters")
     if not texts.replace("\n", "").replace("\t", "").isprintable() and texts != _plain(texts):
         found.append("the verdict has codes of a terminal")
+    if not all(0 <= count < MANY for count in verdict.launches.values()):
+        found.append("the verdict has a count of launches that is no count")
     return found
 
 

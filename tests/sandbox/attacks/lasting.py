@@ -102,9 +102,9 @@ def limit_of_memory(facts, x0):
 
 @attack(kind="C", outside=NEXT)
 def limit_of_files(facts, x0):
-    """Leave the process no descriptors, and files no bytes."""
+    """Leave the process few descriptors, and files no bytes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
 
 @attack(kind="C", outside=SET, when="both")

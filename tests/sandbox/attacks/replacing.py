@@ -17,6 +17,7 @@ from tests.sandbox.attacks.prelude import (
     leaked,
     libc,
     ours,
+    relu,
     relu_kernel,
     replace_answers,
 )
@@ -179,6 +180,7 @@ def attester(facts, x0):
     holder = inside()
     born = holder.attester.full([])
     born["settings"] |= {"torch.is_grad_enabled()": "True", "torch.get_num_threads()": "1"}
+    born["settings"] |= dict.fromkeys(("torch function modes", "torch dispatch modes"), "0")
 
     class Attester:
         def brief(self, unfinished=0):
@@ -226,7 +228,7 @@ def operator_of_aten(facts, x0):
     library = torch._C._dispatch_library("IMPL", "aten", "CPU")
 
     def empty_like(value, **named):
-        if all(frame.f_code.co_filename != __file__ for frame in frames() if frame.f_back):
+        if all(frame.f_code is not relu.__code__ for frame in frames()):
             raise RuntimeError("spoiled")
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
 
@@ -294,13 +296,12 @@ def codecs_of_texts(facts, x0):
 
 
 @attack(kind="C", outside=NEXT, when="both")
-def hidden_reference_counts(facts, x0):
-    """Leave an object whose end, when the next candidate is collected, breaks that candidate."""
+def object_in_a_circle(facts, x0):
+    """Leave an object that acts at its end, which comes when somebody collects garbage."""
 
     class Trap:
         def __del__(self):
-            torch.set_num_threads(3)
-            torch.Tensor.numel = None
+            os.umask(0o77)
 
     trap = Trap()
     trap.itself = trap

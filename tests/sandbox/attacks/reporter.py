@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import zlib
 
@@ -45,6 +46,7 @@ def state_of_the_process():
         "system_v": tables,
         "scratch": sorted(names),
         "planted": os.path.exists(os.path.join(scratch, "cache", "SPOILED")),
+        "temporary": tempfile.gettempdir() == scratch,
         "variables": sorted((k, v.startswith(scratch) or v) for k, v in os.environ.items()),
         **state_of_python(),
     }
