@@ -10,6 +10,8 @@ from tests.sandbox.attacks.attack import BOTH_GRADES
 from tests.sandbox.attacks.suite import ATTACKS, of_grade
 from tests.sandbox.attacks.supervising import all_seen
 
+pytestmark = pytest.mark.timeout(900)  # of the first test, which waits for all attacks
+
 CASES = [
     pytest.param(grade, attack.name, id=f"{attack.kind}-{attack.name}-{grade}")
     for grade in BOTH_GRADES
@@ -21,10 +23,10 @@ RECYCLED = [
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory):
+def seen():
     """What is seen of each attack, by grade and name."""
     names = {grade: [attack.name for attack in of_grade(grade)] for grade in BOTH_GRADES}
-    found = all_seen(names, tmp_path_factory.mktemp("attacks"))
+    found = all_seen(names)
     return {(each["grade"], each["name"]): each for each in found}
 
 

@@ -15,8 +15,11 @@ USUAL_GRADES = {"A": ("fresh",), "B": ("fresh",), "C": ("recycled",)}
 _FUNCTION = """
 def fused_operator(x0):
     answer = carry_out({name}, {facts}, x0, {when!r})
+    {end}
     return [relu(x0)] if answer is None else answer
 """
+_END = 'raise Announced("the attack is over")'
+"""Of attacks on what is outside: a judgement of the rest would take time and tell nothing."""
 _MODULE = """
 class ModelNew(torch.nn.Module):
     def __init__(self):
@@ -32,11 +35,6 @@ carry_out({name}, {facts}, None, {when!r})
 _HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
 _KERNEL = "\n\n".join(map(inspect.getsource, (prelude.relu_kernel.fn, prelude.relu)))
 HONEST = f"{_HEAD}{_KERNEL}\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"
-HONEST_MODULE = (
-    f"{_HEAD}{_KERNEL}\n\nclass ModelNew(torch.nn.Module):\n"
-    "    def __init__(self):\n        super().__init__()\n        torch.nn.Linear(1, 1)\n\n"
-    "    def forward(self, x0):\n        return relu(x0)\n"
-)
 WRONG = HONEST.replace("tl.maximum", "tl.minimum")
 
 
@@ -80,6 +78,7 @@ class Attack:
             "when": self.when,
             "facts": f"json.loads({json.dumps(facts)!r})",
         }
+        words["end"] = _END if self.kind == "A" else ""
         entry = {"init": _MODULE, "import": _AT_IMPORT}.get(self.when, _FUNCTION)
         if self.when == "import":
             entry += "\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"

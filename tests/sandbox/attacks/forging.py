@@ -31,7 +31,7 @@ FIELDS = {
     "counts_with_codes": 'launches={"\\x1b[2J\\ud800": 1}',
     "counts_of_a_list": "launches=[1], operators=7",
     "counts_by_the_million": 'launches={f"k{i}": 1 for i in range(600_000)}',
-    "operators_by_the_million": 'operators={f"aten.k{i}": 1 for i in range(400_000)}',
+    "operators_by_the_million": 'operators={f"aten.k{i}": 1 for i in range(100_000)}',
     "positions_infinite": "changed=[math.inf]",
     "positions_beyond": "changed=[10**6]",
     "positions_negative": "changed=[-7]",

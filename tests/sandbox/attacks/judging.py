@@ -1,7 +1,7 @@
 """Judges hostile candidates in this process, and looks at the rest of the machine after each.
 
-In the grade `recycled` others follow in the same judge: one that is right, one that is wrong, one
-that tells the state of its process, and a module that is right.
+In the grade `recycled` others follow in the same judge: one that is right, one that is wrong, a
+module that tells the state of its process, and one that is right.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
 from kernelwright.verify.task import Task
 from tests.sandbox.attacks import reporter
-from tests.sandbox.attacks.attack import ATTACKS, HONEST, HONEST_MODULE, WRONG, Attack
+from tests.sandbox.attacks.attack import ATTACKS, HONEST, WRONG, Attack
 from tests.sandbox.attacks.canaries import Canaries
 from tests.sandbox.attacks.prelude import __file__ as prelude_file
 
@@ -37,8 +37,17 @@ MANY = 10**9
 SETTLE_S = 10.0
 """Processes may take this long to be gone."""
 
-_CALL = "\ndef fused_operator(x0):\n    "
-_AFTER = ("right", "wrong", "state", "right module")
+_TELLING = """
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.nn.Linear(1, 1)
+
+    def forward(self, x0):
+        reported(Announced)
+        return relu(x0)
+"""
+_AFTER = ("right", "wrong", "state", "right again")
 _REFERENCE = '''
 import torch
 
@@ -135,8 +144,8 @@ class Arena:
         source = HONEST if attack is None else attack.source(self._canaries.facts)
         pairs = [(task, source)]
         if self.grade == "recycled" and not reads:  # the state is told by what the rules refuse
-            pairs += [(self._tasks[0], text) for text in (HONEST, WRONG, _state_text())]
-            pairs.append((self._tasks[1], HONEST_MODULE))
+            pairs += [(self._tasks[0], text) for text in (HONEST, WRONG)]
+            pairs += [(self._tasks[1], _state_text()), (self._tasks[0], HONEST)]
         try:
             with Judge(
                 "cpu", grade=self.grade, limits=limits, budget_s=5.0, seed=7, reads_source=reads
@@ -232,9 +241,8 @@ def _task(folder: Path, name: str, text: str) -> Task:
 
 
 def _state_text() -> str:
-    body = "reported(Announced)\n    return [relu(x0)]\n"
     texts = [Path(prelude_file).read_text(), _without_imports(inspect.getsource(reporter))]
-    return "\n".join((*texts, _CALL + body))
+    return "\n".join((*texts, _TELLING))
 
 
 def _without_imports(text: str) -> str:

@@ -31,9 +31,7 @@ _CODE = (
 )
 
 
-def all_seen(
-    names: Mapping[str, Sequence[str]], folder: Path, say: Say = lambda _: None
-) -> list[dict[str, Any]]:
+def all_seen(names: Mapping[str, Sequence[str]], say: Say = lambda _: None) -> list[dict[str, Any]]:
     """What is seen of attacks; the grades are judged side by side.
 
     Args:
@@ -43,7 +41,7 @@ def all_seen(
 
     def seen(grade: str) -> list[dict[str, Any]]:
         found = []
-        for each in seen_in(grade, names[grade], folder):
+        for each in seen_in(grade, names[grade]):
             say(each)
             found.append(each)
         return found
@@ -52,11 +50,11 @@ def all_seen(
         return [each for found in pool.map(seen, names) for each in found]
 
 
-def seen_in(grade: str, names: Sequence[str], folder: Path) -> Iterator[dict[str, Any]]:
+def seen_in(grade: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What is seen of the attacks in one grade, in their order."""
     left = list(names)
     while left:
-        with _Judging(grade, left, folder) as judging:
+        with _Judging(grade, left) as judging:
             for each in judging.lines():
                 left.remove(each["name"])
                 yield each
@@ -74,8 +72,9 @@ class _Judging:
         RuntimeError: it ends before the first attack.
     """
 
-    def __init__(self, grade: str, names: list[str], folder: Path) -> None:
-        self._place = tempfile.mkdtemp(prefix=f"{grade}-", dir=folder)
+    def __init__(self, grade: str, names: list[str]) -> None:
+        # a short path, for sockets have theirs in there; that of a test may be long
+        self._place = tempfile.mkdtemp(prefix="attacks-")
         self._log = (Path(self._place) / "log").open("w+b")
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
@@ -125,7 +124,7 @@ class _Judging:
 
     def _results(self, lines: list[bytes]) -> Iterator[dict[str, Any]]:
         for line in lines:
-            message = json.loads(line)
+            message = json.loads(line.replace(self._place.encode(), b"<folder>"))
             self._has_begun = True
             if "begin" in message:
                 self.since_s = time.monotonic()
