@@ -11,11 +11,13 @@ from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
 from kernelwright.sandbox import launchers
 from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.verify import recycled
+from kernelwright.verify.controls import draw
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
 from kernelwright.verify.program_task import program_task
-from kernelwright.verify.recycled import MAX_CANDIDATES
+from kernelwright.verify.recycled import MAX_CANDIDATES, TOGETHER
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 GOOD = Candidate(source=PLAIN)
@@ -72,7 +74,6 @@ def test_candidates_in_a_row_are_accepted_in_one_guest(judge):
     verdicts = list(judge.verify_many([(RELU, different(i)) for i in range(20)]))
     assert [v.message for v in verdicts if not v.accepted] == []
     assert judge.recycled.guests.num_started == 1
-    assert judge.recycled.compilers.num_started == 1
 
 
 def test_kernels_and_launchers_come_compiled():
@@ -145,4 +146,36 @@ def test_the_honest_corpus_passes_twice_without_a_new_guest(mode):
             if not verdict.accepted
         }
         assert refused == {}
-        assert judge.recycled.guests.num_started <= 1 + len(pairs) // MAX_CANDIDATES
+        num_controls = len(pairs) // TOGETHER + 1
+        most = 1 + (len(pairs) + num_controls) // MAX_CANDIDATES
+        assert judge.recycled.guests.num_started <= most
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "import signal; signal.setitimer(signal.ITIMER_REAL, 0.2)",
+        "import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))",
+        "import os; os.setpriority(os.PRIO_PROCESS, 0, 19)",
+        "import os; os.chmod(os.environ['HOME'], 0o777)",
+    ],
+)
+def test_what_would_outlast_a_candidate_is_refused_in_a_guest_on_a_gpu(what):
+    source = f"def fused_operator(x):\n    {what}\n    return [x + 1]\n"
+    with shared("cuda").guest(Limits()) as guest:
+        guest.load(source)
+        with pytest.raises(GuestFault) as caught:
+            guest.run("candidate", [torch.zeros(4, device="cuda")], seed=1)
+    assert caught.value.kind == "runtime", caught.value
+
+
+def test_a_control_finds_a_guest_that_loads_no_kernel_any_more(judge, monkeypatch):
+    """The attestation does not see an attribute of an instance."""
+    monkeypatch.setattr("kernelwright.verify.trial.findings", lambda *_, **__: [])
+    monkeypatch.setattr(recycled, "draw", lambda: next(c for c in iter(draw, None) if c.is_right))
+    spoil = "from triton.runtime import driver; driver.active.utils.load_binary = None"
+    called = f"    y = relu(x0)\n    if not x0.is_meta:\n        {spoil}\n    return [y]"
+    spoiler = Candidate(source=PLAIN.replace("    return [relu(x0)]", called))
+    row = (spoiler, different(1), different(2))
+    codes = [v.code for v in judge.verify_many([(RELU, candidate) for candidate in row])]
+    assert codes[1:] == [Code.OK, Code.OK]

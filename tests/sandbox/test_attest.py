@@ -179,14 +179,16 @@ def test_inputs_that_cannot_be_taken_are_the_fault_of_who_broke_that(guest):
     guest.load(HEADER + "torch.frombuffer = None\ndef fused_operator(x):\n    return x\n")
     with pytest.raises(GuestFault) as caught:
         guest.run("candidate", [torch.ones(3)], seed=1)
-    assert caught.value.kind == "tampered"
+    assert caught.value.kind == "malformed"
 
 
 NOT_BESIDE_CANDIDATES = {
-    "compile_hook", "cuda_memory", "forkloop", "guards", "kernel", "landlock", "namespaces",
-    "own_code", "persisting", "seccomp", "stub_gpu", "window",
+    "candidate_files", "compile_hook", "cuda_memory", "forkloop", "guards", "kernel", "landlock",
+    "namespaces", "orphaned", "own_code", "own_folders", "persisting", "removal", "seccomp",
+    "stub_gpu", "window",
 }  # fmt: skip
-"""Modules that set a guest up, compile, or move the host's memory: they watch no judged call."""
+"""Modules that set a guest up, compile, move the host's memory, or clear up: they watch no judged
+call."""
 IMPORTED = """
 import sys
 import kernelwright.sandbox.inside, kernelwright.sandbox.interpreter

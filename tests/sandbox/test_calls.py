@@ -8,6 +8,7 @@ from sample_candidates import ADD, HEADER
 
 from kernelwright.core.errors import InfraError
 from kernelwright.sandbox.guest import GuestFault
+from kernelwright.verify.init_inputs import init_inputs_text
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])
@@ -183,7 +184,10 @@ def test_init_arguments_come_from_the_reference_without_its_model(guest):
         "class Model(torch.nn.Module):\n    answers = 42\n"
         "def get_init_inputs():\n    return [WIDTH, BIAS]\nBIAS = True\n"
     )
-    loaded = guest.load(MODEL, init={"reference": reference})
+    text = init_inputs_text(reference)
+    assert "answers" not in text
+    assert "twice" not in text
+    loaded = guest.load(MODEL, init={"init_inputs": text})
     assert loaded.entry == "ModelNew"
     assert guest.state("candidate")["linear.weight"].meta.shape == (2, 3)
 

@@ -327,6 +327,26 @@ def test_the_work_folder_is_removed():
     assert not folder.exists()
 
 
+def test_a_work_folder_that_is_hard_to_remove_is_removed():
+    source = (
+        "import os\n"
+        "def fused_operator():\n"
+        "    before = os.getcwd()\n"
+        "    os.chdir(os.environ['TMPDIR'])\n"
+        "    os.mkdir('closed', mode=0)\n"
+        "    for _ in range(1_500):\n"
+        "        os.mkdir('deep')\n"
+        "        os.chdir('deep')\n"
+        "    os.chdir(before)\n"
+        "    return []\n"
+    )
+    with shared("cpu").guest(Limits(wall_s=60)) as guest:
+        folder = guest._folder
+        guest.load(source)
+        guest.run("candidate", [], seed=0)
+    assert not os.path.lexists(folder)
+
+
 def test_every_guard_is_reported():
     level = isolation_level()
     assert set(level.held) | set(level.missing) == set(GUARDS)

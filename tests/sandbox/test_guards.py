@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from corpus import ROOT
 from kernelwright.sandbox import seccomp
 from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.probe import GUARDS, isolation_level
+from kernelwright.sandbox.probe import GUARDS, WEAK_VARIABLE, isolation_level
 
 SOURCES = Path(seccomp.__file__).parents[2]
 NOBODY = 65_534
@@ -107,6 +108,10 @@ def test_an_ordinary_user_gets_every_guard_that_root_gets(home_of_nobody: Path):
 AS_IN_A_HARDENED_CONTAINER = f"""\
 from kernelwright.sandbox import kernel, seccomp
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+names = ("unshare", "setns", "mount", "move_mount", "seccomp")
+seccomp._REFUSED = {{name: seccomp._REFUSED[name] for name in names}}
+seccomp._REFUSED_ON_GPU = {{}}
+seccomp._asking_only = lambda _: []
 seccomp.install(on_gpu=True)
 {LEVEL}
 with shared("cpu").guest() as guest:
@@ -132,8 +137,40 @@ def test_what_a_machine_refuses_is_missing_and_the_rest_stays():
     assert listing_proc == "PermissionError"  # others' processes stay out of sight
     assert reported == held
     assert held == set(isolation_level().held) - {
-        "userns", "netns", "ipcns", "pidns", "procfs", "seccomp"
+        "userns", "netns", "ipcns", "pidns", "procfs", "seccomp", "signals"
     }  # fmt: skip
+
+
+REFUSED_BY_DEFAULT = (
+    AS_IN_A_HARDENED_CONTAINER.split("from kernelwright.sandbox.forkserver")[0]
+    + """
+import sys
+from kernelwright.cli.main import main
+sys.argv = ["kernelwright", "verify", *sys.argv[1:]]
+main()
+"""
+)
+
+
+def test_text_of_others_is_refused_where_an_essential_guard_is_missing(tmp_path: Path):
+    reference, candidate = ROOT / "tasks" / "relu.py", ROOT / "honest" / "plain.py"
+    environment = {"PYTHONPATH": str(SOURCES), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+
+    def verify(**more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", REFUSED_BY_DEFAULT, str(reference), str(candidate)],
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    refused = verify()
+    assert refused.returncode == 2, refused.stderr
+    assert "seccomp" in refused.stderr
+    assert WEAK_VARIABLE in refused.stderr
+    allowed = verify(**{WEAK_VARIABLE: "allow"})
+    assert allowed.returncode == 0, allowed.stderr
 
 
 # -- the filter
@@ -149,12 +186,18 @@ HARMLESS = {  # read, write, openat, mmap, ioctl, futex, execve, exit_group, wai
 }
 
 
-def decide(machine: int, number: int, argument: int = 0, *, on_gpu: bool, architecture: int = 0):
+def decide(
+    machine: int,
+    number: int,
+    *arguments: int,
+    on_gpu: bool,
+    architecture: int = 0,
+    own_pid: int | None = None,
+) -> int:
     """Run the filter as the kernel does."""
-    text = seccomp.instructions(machine, on_gpu=on_gpu)
-    data = struct.pack(
-        "=iIQ6Q", number, architecture or ARCHITECTURE[machine], 0, argument, *5 * [0]
-    )
+    text = seccomp.instructions(machine, on_gpu=on_gpu, own_pid=own_pid)
+    words = (*arguments, *[0] * (6 - len(arguments)))
+    data = struct.pack("=iIQ6Q", number, architecture or ARCHITECTURE[machine], 0, *words)
     at = value = 0
     while True:
         code, jump_true, jump_false, operand = struct.unpack_from("=HBBI", text, 8 * at)
@@ -166,6 +209,29 @@ def decide(machine: int, number: int, argument: int = 0, *, on_gpu: bool, archit
         else:
             test = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}
             at += jump_true if test[code] else jump_false
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+def test_without_a_pid_namespace_signals_reach_the_guest_alone(machine: int):
+    kill, tgkill, tkill = ((62, 234, 200), (129, 131, 130))[machine]
+    own = 4711
+    for number in (kill, tgkill):
+        assert decide(machine, number, own, 9, on_gpu=False, own_pid=own) == ALLOWED
+        assert decide(machine, number, own + 1, 9, on_gpu=False, own_pid=own) == EPERM
+        assert decide(machine, number, 0xFFFFFFFF, 9, on_gpu=False, own_pid=own) == EPERM
+        assert decide(machine, number, own + 1, 9, on_gpu=False) == ALLOWED
+    assert decide(machine, tkill, own, 9, on_gpu=False, own_pid=own) == EPERM
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+def test_guests_on_a_gpu_ask_for_limits_and_change_none(machine: int):
+    prlimit, setrlimit = ((302, 160), (261, 164))[machine]
+    assert decide(machine, prlimit, 0, 9, 0, on_gpu=True) == ALLOWED
+    assert decide(machine, prlimit, 0, 9, 0x7FFF00000000, on_gpu=True) == EPERM
+    assert decide(machine, prlimit, 0, 9, 0x1000, on_gpu=True) == EPERM
+    assert decide(machine, prlimit, 0, 9, 0x1000, on_gpu=False) == ALLOWED
+    assert decide(machine, setrlimit, on_gpu=True) == EPERM
+    assert decide(machine, setrlimit, on_gpu=False) == ALLOWED
 
 
 @pytest.mark.parametrize("machine", [X86_64, AARCH64])
@@ -185,6 +251,7 @@ def test_processes_and_threads_start_but_no_namespaces(machine: int, on_gpu: boo
     assert decide(machine, clone, CLONE_THREAD_FLAGS, on_gpu=on_gpu) == ALLOWED
     assert decide(machine, clone, 17, on_gpu=on_gpu) == ALLOWED  # fork: SIGCHLD
     assert decide(machine, clone, 17 | 0x10000000, on_gpu=on_gpu) == EPERM
+    assert decide(machine, clone, 0x8000, on_gpu=on_gpu) == EPERM  # a child of the fork server
     assert decide(machine, clone3, on_gpu=on_gpu) == ENOSYS
 
 
@@ -196,6 +263,14 @@ def test_sockets_and_filters_by_their_first_argument(machine: int):
         assert decide(machine, socket, family, on_gpu=False) == EPERM
     assert decide(machine, prctl, 22, on_gpu=False) == EPERM  # PR_SET_SECCOMP
     assert decide(machine, prctl, 15, on_gpu=False) == ALLOWED  # PR_SET_NAME
+
+
+@pytest.mark.parametrize("machine", [X86_64, AARCH64])
+def test_pairs_of_sockets_are_streams(machine: int):
+    """Others could send to sockets of the host that are files."""
+    socketpair = (53, 199)[machine]
+    for kind, answer in ((1, ALLOWED), (1 | 0x80800, ALLOWED), (2, EPERM), (3, EPERM), (5, EPERM)):
+        assert decide(machine, socketpair, 1, kind, on_gpu=False) == answer
 
 
 def test_calls_by_another_table_are_refused():

@@ -202,6 +202,7 @@ def _judge_of(
         large=large,
         grade=grade,
         reads_source=reads_source,
+        trusted=False,
     )
 
 

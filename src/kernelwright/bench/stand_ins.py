@@ -38,8 +38,8 @@ from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.oracle import Nudges, rounded_somehow
 from kernelwright.verify.program_task import ProgramTask, at_aligned_shapes, program_task
-from kernelwright.verify.recycled import SharedCases
 from kernelwright.verify.rejection import WrongOutputs
+from kernelwright.verify.shared_cases import SharedCases
 from kernelwright.verify.task import CPU
 
 RULES = Rules(CPU, Precision.STRICT, "pure")

@@ -1,6 +1,7 @@
 """Where the verbs print: results to stdout, progress and errors to stderr."""
 
 import contextlib
+import io
 import json
 import sys
 import time
@@ -11,6 +12,7 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from kernelwright.core.progress import Progress
+from kernelwright.core.text import printable
 from kernelwright.search.display import displayed
 
 out = Console(highlight=False)
@@ -21,6 +23,13 @@ Say = Callable[[str], None]
 
 _json_stream: list[TextIO] = []
 """The real stdout while `stdout_for_json` keeps everything else away from it."""
+
+
+def escape_what_cannot_be_encoded() -> None:
+    """A terminal or pipe of another encoding than UTF-8 gets escapes, and no verb fails for it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 @contextmanager
@@ -42,7 +51,8 @@ def print_json(value: Any) -> None:
 
 def note(text: str, style: str | None = None) -> None:
     """Print a line beside the result: a path that was written, a warning."""
-    err.print(text, style=style, markup=False, soft_wrap=True)
+    # An error may quote a candidate, or the name of a file.
+    err.print(printable(text, len(text)), style=style, markup=False, soft_wrap=True)
 
 
 @contextmanager

@@ -4,8 +4,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import typer
 from rich.table import Table
@@ -127,34 +125,33 @@ def _python(code: str) -> str | None:
 
 def _judge(device: str) -> Iterator[Check]:
     """Have the judge accept a known good kernel: the whole path a candidate takes."""
-    from kernelwright.sandbox.probe import GUARDS, isolation_level
+    from kernelwright.sandbox.probe import ESSENTIAL, GUARDS, isolation_level
 
     name = "interpreter, compile check" if device == "cpu" else "kernels on the GPU"
     try:
-        verdict = _verdict_on_known_good(device)
         level = isolation_level(device)
+        refused = "; ".join(f"{guard} ({GUARDS[guard]})" for guard in level.missing)
+        yield Check(
+            name=f"sandbox ({device})",
+            works=level.is_full,
+            found=", ".join(level.held) or "none",
+            needed=bool(ESSENTIAL & set(level.missing)),
+            remedy=f"this kernel refuses {refused}" if refused else "",
+        )
+        verdict = _verdict_on_known_good(device)
     except KernelwrightError as error:
         yield Check(name=name, works=False, found=str(error))
         return
     found = ", ".join(verdict.checks) if verdict.accepted else f"{verdict.code}: {verdict.message}"
     yield Check(name=name, works=verdict.accepted, found=found)
-    yield Check(
-        name=f"sandbox ({device})",
-        works=level.is_full,
-        found=", ".join(level.held) or "none",
-        needed=False,
-        remedy=""
-        if level.is_full
-        else "this kernel refuses "
-        + "; ".join(f"{guard} ({GUARDS[guard]})" for guard in level.missing),
-    )
 
 
 def _verdict_on_known_good(device: str) -> Verdict:
+    from kernelwright.sandbox.own_folders import own_folder
     from kernelwright.verify.api import verify
 
-    with TemporaryDirectory(prefix="kernelwright-doctor-") as folder:
-        reference, candidate = Path(folder) / "reference.py", Path(folder) / "candidate.py"
+    with own_folder("doctor") as folder:
+        reference, candidate = folder / "reference.py", folder / "candidate.py"
         reference.write_text(REFERENCE)
         candidate.write_text(CANDIDATE)
         return verify(str(reference), candidate, device=device, precision="strict", mode="pure")

@@ -20,6 +20,7 @@ from kernelwright.cli.options import (
     SeedOption,
     TopPOption,
 )
+from kernelwright.core.text import printable
 from kernelwright.policy.names import DEFAULT
 
 if TYPE_CHECKING:
@@ -126,7 +127,9 @@ def _print(answers: "list[Answer]") -> None:
         else:
             missing_plan = "" if candidate.plan else f", {answer.message}"
             heading, text = f"{candidate.origin}{missing_plan}", candidate.source
-        out.print(f"# candidate {number}: {heading}\n{text}", markup=False, soft_wrap=True)
+        said = f"# candidate {number}: {heading}\n{text}"
+        # A model wrote the text: a terminal is not to obey what the text says.
+        out.print(printable(said, len(said)), markup=False, soft_wrap=True)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -15,6 +15,7 @@ from typer.main import get_command
 
 from kernelwright import __version__
 from kernelwright.cli import (
+    console,
     doctor,
     failures,
     generate,
@@ -80,6 +81,7 @@ def _options(
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command and exit with its code; `argv` is the process's own by default."""
     words = list(sys.argv[1:] if argv is None else argv)
+    console.escape_what_cannot_be_encoded()
     if COMPLETION_VARIABLE in os.environ:
         get_command(app).main(args=words, prog_name=NAME)
     if argv is None and supervised.attach():

@@ -30,14 +30,15 @@ def fused_operator(facts: str) -> list[torch.Tensor]:
         "userns": lambda: _is_other("user", host),
         "netns": lambda: _is_other("net", host) and _interfaces() == ["lo"],
         "ipcns": lambda: _attached(host["shared_memory"]) == ctypes.c_void_p(-1).value,
-        "pidns": lambda: _is_other("pid", host) and _is_nobody(host["pid"]),
+        "pidns": lambda: _is_other("pid", host) and not _exists(host["pid"]),
         "procfs": lambda: sum(name.isdigit() for name in os.listdir("/proc")) <= 2,
         "pdeathsig": lambda: _parent_death_signal() == _SIGKILL,
         "nonewprivs": lambda: _libc.prctl(_PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1,
         "rlimits": _cannot_raise_limits,
         "landlock": lambda: _is_kept_from_files(host),
         "nocaps": lambda: int(_status("CapEff"), 16) == int(_status("CapPrm"), 16) == 0,
-        "seccomp": _are_calls_refused,
+        "seccomp": lambda: _are_calls_refused(host),
+        "signals": lambda: _is_out_of_reach(host["pid"]),
     }
     found = {}
     for guard, attempt in attempts.items():
@@ -64,14 +65,8 @@ def _attached(shared_memory: int) -> int | None:
     return found
 
 
-def _is_nobody(pid: int) -> bool:
-    if pid <= 2:
-        return True  # in here those are the holder and the guest
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return False
+def _exists(pid: int) -> bool:
+    return pid > 2 and os.path.exists(f"/proc/{pid}")
 
 
 def _parent_death_signal() -> int:
@@ -95,13 +90,16 @@ def _cannot_raise_limits() -> bool:
 
 
 def _is_kept_from_files(host: dict[str, Any]) -> bool:
-    """Writes nothing of the host's and nothing where it works; on CPU reads nothing either."""
+    """Writes nothing of the host's and nothing where it works; on CPU reads nothing either, also
+    none of the passwords of the system."""
     modes = {host["file"]: "a" if host["on_gpu"] else "r", "torch.py": "w"}
+    if not host["on_gpu"]:
+        modes["/etc/shadow"] = "r"
     for name, mode in modes.items():
         try:
             with open(name, mode):
                 return False
-        except PermissionError:
+        except (PermissionError, FileNotFoundError):
             continue
     return True
 
@@ -111,10 +109,25 @@ def _status(field: str) -> str:
     return next(line.split()[1] for line in lines if line.startswith(f"{field}:"))
 
 
-def _are_calls_refused() -> bool:
-    made = [
+def _are_calls_refused(host: dict[str, Any]) -> bool:
+    """Calls that escapes use, and calls that change attributes of a file of the host's."""
+    file = host["file"].encode()
+    answers = [
         _libc.ptrace(0, 0, None, None),
         _libc.unshare(_NEWUSER),
         _libc.syscall(_IO_URING_SETUP, 1, None),
+        _libc.chmod(file, 0o600),
+        _libc.chown(file, -1, -1),
+        _libc.utimes(file, None),
+        _libc.removexattr(file, b"user.kernelwright"),
     ]
-    return made == [-1, -1, -1] and ctypes.get_errno() == errno.EPERM
+    return set(answers) == {-1} and ctypes.get_errno() == errno.EPERM
+
+
+def _is_out_of_reach(pid: int) -> bool:
+    """A process of the host's, to which signal 0 would do nothing."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return True
+    return pid <= 2  # in a PID namespace those are the holder and the guest

@@ -276,7 +276,8 @@ def _functions(named: dict[str, Any]) -> tuple[list[str], list[FunctionType]]:
 class Objects:
     """Everything of the process that is attested by identity.
 
-    Made by the fork server, which takes some 20 ms; a guest renews it once it is set up (3 ms).
+    The fork server makes and renews them: to read each object in each guest would copy 20 MB of
+    pages. A guest on a GPU renews them once more, when its CUDA context is there.
     """
 
     def __init__(self) -> None:
@@ -302,7 +303,16 @@ class Objects:
         ]
         self._modules = dict(sys.modules)
         self._aten = frozenset(torch.library._impls)
+        self.renew_hooks()
+
+    def renew_hooks(self) -> None:
+        """The hooks and streams of a guest are its own."""
         self._hooks = _hooks()
+
+    def digests(self) -> dict[str, str]:
+        """By group, as `report` gives them where nothing has changed."""
+        unchanged = dict.fromkeys(("sys.modules", "hooks", "ATen implementations"), "")
+        return {group.name: group.digest for group in self._groups} | unchanged
 
     def report(self, own: Iterable[str]) -> tuple[dict[str, str], list[str]]:
         """(digest by group, names that changed, for the message).
@@ -422,12 +432,18 @@ def objects() -> Objects:
 
 
 class Attester:
-    """Reports on a guest from its birth on."""
+    """Reports on a guest from its birth on. Made when the process is as candidates will find it."""
 
     def __init__(self, *, on_gpu: bool) -> None:
         self._on_gpu = on_gpu
-        self._usual = running()
+        self._usual: dict[str, int] = {}
         objects().renew()
+
+    def begin(self) -> dict[str, Any]:
+        """The state at birth, once a guest's threads run and before it loads anything."""
+        self._usual = running()
+        objects().renew_hooks()
+        return {**self.brief(), "objects": objects().digests(), "changed": []}
 
     def brief(self, unfinished_streams: int = 0) -> dict[str, Any]:
         """After a call: settings and what is left running (0.3 ms)."""

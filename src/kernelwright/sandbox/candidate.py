@@ -5,11 +5,11 @@ import importlib.util
 import linecache
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -104,8 +104,8 @@ def _is_kernel(value: object) -> bool:
 
 def _construct(entry: Callable[..., Any], init: dict[str, Any]) -> torch.nn.Module:
     """Arguments come as the text of a literal, or from the reference's `get_init_inputs`."""
-    if "reference" in init:
-        args, kwargs = _init_inputs(init["reference"])
+    if "init_inputs" in init:
+        args, kwargs = _init_inputs(init["init_inputs"])
     else:
         args, kwargs = ast.literal_eval(init.get("arguments", "([], {})"))
     torch.manual_seed(init.get("seed", 0))
@@ -117,43 +117,14 @@ def _construct(entry: Callable[..., Any], init: dict[str, Any]) -> torch.nn.Modu
     return model.train() if init.get("train", True) else model.eval()
 
 
-def _init_inputs(reference: str) -> tuple[list[Any], dict[str, Any]]:
-    """What `get_init_inputs` returns. Of the reference it gets imports and the constants it reads;
-    classes and other functions are left out: the candidate must not find the answer in its own
-    process."""
-    tree = ast.parse(reference)
-    kept: list[ast.stmt] = [node for node in tree.body if _is_function(node, "get_init_inputs")]
-    read = _names(kept)
-    for node in reversed(tree.body):
-        is_constant = bool(_names(_targets(node)) & read)
-        if is_constant:
-            read |= _names([node])
-        if is_constant or isinstance(node, ast.Import | ast.ImportFrom):
-            kept.insert(0, node)
-    tree.body = kept
-    code: CodeType = compile(tree, "<reference>", "exec")
+def _init_inputs(text: str) -> tuple[list[Any], dict[str, Any]]:
+    """What `get_init_inputs` of this text returns."""
     namespace: dict[str, Any] = {"__name__": "reference"}
-    exec(code, namespace)
+    exec(compile(text, "<reference>", "exec"), namespace)
     values = namespace["get_init_inputs"]() if "get_init_inputs" in namespace else []
     if len(values) == 2 and isinstance(values[0], list) and isinstance(values[1], dict):
         return values[0], values[1]
     return list(values), {}
-
-
-def _is_function(node: ast.stmt, name: str) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name == name
-
-
-def _targets(node: ast.stmt) -> list[ast.expr]:
-    """What an assignment sets; nothing of other statements."""
-    if isinstance(node, ast.AnnAssign | ast.AugAssign):
-        return [node.target]
-    return node.targets if isinstance(node, ast.Assign) else []
-
-
-def _names(nodes: Sequence[ast.AST]) -> set[str]:
-    """That are read or written anywhere in these."""
-    return {each.id for node in nodes for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def fault(error: BaseException, path: Path | None, default: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import torch
 
@@ -15,8 +15,8 @@ GIB = 1 << 30
 class GuestFault(Exception):
     """What a candidate did wrong, for the judge to turn into a verdict. Never our fault.
 
-    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds,
-    tampered (the guest lives on), crashed, timeout, malformed (it is dead).
+    `kind` is one of: load, missing_entry, compile, runtime, out_of_memory, out_of_bounds (the guest
+    lives on), crashed, timeout, malformed (the guest is dead).
     """
 
     def __init__(
@@ -79,6 +79,8 @@ class Call:
     seed: int
     poison: float
     manner: Manner = WATCHED
+    like: Sequence[torch.Tensor] | None = None
+    """As of `Guest.run`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,27 +96,14 @@ class ProcessState:
     changed: tuple[str, ...] = ()
     """Objects the guest itself finds changed, for the message."""
 
-    @classmethod
-    def from_json(cls, values: Any) -> Self:
-        """Read what a guest wrote.
-
-        Raises:
-            ValueError, KeyError, TypeError, AttributeError: not a state.
-        """
-        return cls(
-            settings={str(k): str(v) for k, v in values["settings"].items()},
-            running={str(k): int(n) for k, n in values["running"].items()},
-            objects={str(k): str(v) for k, v in values.get("objects", {}).items()},
-            changed=tuple(map(str, values.get("changed", ()))),
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ran:
     """One call, as the guest reports it."""
 
     outputs: tuple[torch.Tensor, ...]
-    """The tensors of the returned value in order, host-owned, with the guest's strides."""
+    """The tensors of the returned value in order, host-owned, with the guest's strides. Tensors
+    that the host did not expect are on the meta device: their values stay in the guest."""
     structure: str
     """The returned value as text, e.g. "[T,(T,None)]" (tensors.flatten)."""
     changed_inputs: tuple[int, ...]
@@ -152,26 +141,3 @@ class Timed:
     """In all, by events, as the guest reports it."""
     wall_ms: float
     """On the host's clock, around the request."""
-
-
-def call_facts(answer: dict[str, Any]) -> dict[str, Any]:
-    """Fields of `Ran` from what a guest says of one call; its outputs come by themselves.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: it does not follow the protocol.
-    """
-    counts = {
-        key: {str(k): int(n) for k, n in answer.get(key, {}).items()}
-        for key in ("launches", "suppressed", "operators")
-    }
-    return {
-        **counts,
-        "structure": str(answer["structure"]),
-        "changed_inputs": tuple(int(i) for i in answer["changed"]),
-        "aliases": tuple((int(i), int(j)) for i, j in answer["aliases"]),
-        "shared": tuple((int(i), int(j)) for i, j in answer.get("shared", ())),
-        "held": tuple(int(i) for i in answer.get("held", ())),
-        "overwritten": tuple(int(i) for i in answer.get("overwritten", ())),
-        "overrun": bool(answer.get("overrun")),
-        "process": ProcessState.from_json(answer["process"]),
-    }

@@ -3,17 +3,23 @@
 import secrets
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import InfraError, KernelwrightError
+from kernelwright.core.text import printable
 from kernelwright.sandbox import wire
 from kernelwright.sandbox.contract import GuestFault
 from kernelwright.sandbox.guest_process import GuestProcess
+from kernelwright.sandbox.reading import name_of
 from kernelwright.timing.deadline import NEVER
 
 _START_S = 60.0
 """To say hello. The candidate's limits do not hold yet: nothing of its runs."""
+
+_MAX_MESSAGE, _MAX_LINE = 2_500, 1 << 31
+"""Characters of a fault's message; lines of a file."""
 
 
 class GuestRaised(GuestFault):
@@ -57,9 +63,9 @@ class Exchange:
         header, _, wall_ms = self._exchange({"op": op, **values}, chunks, 0)
         return header, wall_ms
 
-    def request_payload(self, op: str, num_bytes: int) -> bytearray:
+    def request_payload(self, op: str, num_bytes: int, **values: Any) -> bytearray:
         """So many bytes at most; raises as `request`."""
-        return self._exchange({"op": op}, (), num_bytes)[1]
+        return self._exchange({"op": op, **values}, (), num_bytes)[1]
 
     def _exchange(
         self, request: wire.Header, chunks: Sequence[memoryview], max_payload_bytes: int
@@ -92,22 +98,39 @@ class Exchange:
         self, deadline_s: float, max_payload_bytes: int = 0
     ) -> tuple[wire.Header, bytearray]:
         return wire.receive(
-            self._channel, max_payload_bytes=max_payload_bytes, deadline_s=deadline_s
+            self._channel,
+            max_payload_bytes=max_payload_bytes,
+            deadline_s=deadline_s,
+            from_guest=True,
         )
 
     def _fault(self, header: wire.Header) -> GuestFault:
         """What the request raised; a lost CUDA context ends the guest."""
         if header.get("context_lost"):
             self.end()
-        try:
+        with self.reading():
             fault = header["fault"]
             line = fault["line"]
-            message = f"{fault['type']}: {fault['message']}"
+            message = f"{name_of(fault['type'])}: {fault['message']}"
             return GuestRaised(
-                str(fault["kind"]), message, line=line if isinstance(line, int) else None
+                name_of(fault["kind"]),
+                printable(message, _MAX_MESSAGE),
+                line=line if type(line) is int and 0 < line < _MAX_LINE else None,
             )
-        except (KeyError, TypeError):
-            return self.malformed()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """The host reads an answer inside. Whatever that raises is the guest's doing.
+
+        Raises:
+            GuestFault: the answer does not follow the protocol.
+        """
+        try:
+            yield
+        except (GuestFault, KernelwrightError):
+            raise
+        except Exception as error:
+            raise self.malformed() from error
 
     def malformed(self, why: str = "an answer that does not follow the protocol") -> GuestFault:
         """The fault to raise; the guest is ended."""

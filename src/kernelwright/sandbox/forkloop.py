@@ -9,16 +9,22 @@ import json
 import os
 import signal
 import socket
-import sys
 import tempfile
 import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from kernelwright.sandbox import guards, kernel
+from kernelwright.sandbox import guards, kernel, orphaned, own_folders
 from kernelwright.sandbox.namespaces import Namespaces
 
 MAX_MESSAGE_BYTES = 1 << 16
+END = b"end"
+"""The host's last message. Without it the host is gone."""
+_HOST_S = 10.0
+"""The most seconds from the end of the host's channel to the end of the host."""
 
 SCRATCH = "scratch"
 """The part of a guest's folder that it may write."""
@@ -26,25 +32,36 @@ SCRATCH = "scratch"
 START_FAILURE = f"{SCRATCH}/failure.txt"
 """Where a guest that could not start says why."""
 
+_ANY_CHILD = 0x40000000
+"""Option `__WALL` of waitpid: children that end without a signal too."""
 
-def main(control_fd: int, role: str) -> None:
-    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile"."""
+Serve = Callable[[socket.socket, dict[str, Any], list[str]], None]
+"""A guest's loop: of a channel, the host's order and the names of the guards that hold."""
+
+
+def main(control_fd: int, role: str, host: int) -> None:
+    """Serve until the host closes its end. Roles: "cpu", "cuda", "compile".
+
+    Args:
+        host: the process that started this one; it may have ended already.
+    """
     control = socket.socket(fileno=control_fd)
+    leave = partial(_leave, control, host, Path.cwd().parent)
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # to end what guests leave behind
     spaces = Namespaces(needs_proc=role == "cuda")
-    _preload(role)
+    with orphaned.watched(control, leave):
+        serve = _preloaded(role)
     gc.collect()
     gc.freeze()  # keeps the garbage collector of guests from copying shared pages
     guests: dict[int, int] = {}
     _reply(control, {"ready": os.getpid()})
     while True:
-        text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
-        if not text:
-            _end_all()
-            return
+        text, fds = _next(control)
+        if text in (b"", END):
+            leave(text)
         message = json.loads(text)
         if message["op"] == "fork":
-            _reply(control, _fork(guests, control, fds[0], role, message, spaces))
+            _reply(control, _fork(guests, control, fds[0], role, message, spaces, serve))
             os.close(fds[0])
         else:
             _reply(control, _reap(message["pid"], guests, spaces))
@@ -57,6 +74,7 @@ def _fork(
     role: str,
     message: dict[str, Any],
     spaces: Namespaces,
+    serve: Serve,
 ) -> dict[str, Any]:
     """Start a guest; in `guests` remember who holds its namespaces."""
     server = os.getpid()
@@ -70,28 +88,45 @@ def _fork(
         return {"error": traceback.format_exc(limit=0).strip()}
     if pid == 0:
         control.close()
-        _become_guest(channel_fd, role, message, spaces)
+        _become_guest(channel_fd, role, message, spaces, serve)
     guests[pid] = holder
     return {"pid": pid}
 
 
 def _reply(control: socket.socket, message: dict[str, Any]) -> None:
-    control.send(json.dumps(message).encode())
+    with suppress(BrokenPipeError):  # the host is gone, as the next message shows
+        control.send(json.dumps(message).encode())
 
 
-def _preload(role: str) -> None:
-    """Import and warm up what every guest would otherwise pay for (60 ms interpreted, 0.4 s
-    compiled)."""
+def _next(control: socket.socket) -> tuple[bytes, list[int]]:
+    """The host's next message; empty where the host is gone."""
+    with suppress(ConnectionResetError):
+        text, fds, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 1)
+        return text, fds
+    return b"", []
+
+
+def _leave(control: socket.socket, host: int, folders: Path, text: bytes | None = None) -> NoReturn:
+    """End with all guests. Where the host is gone, remove its folders, which lie in `folders`."""
+    text = _next(control)[0] if text is None else text
+    _end_all()
+    if orphaned.is_gone(host, 0.0 if text == END else _HOST_S):
+        own_folders.remove_stale(folders)
+    os._exit(0)
+
+
+def _preloaded(role: str) -> Serve:
+    """Import, warm up and patch what every guest would otherwise pay for (0.1 s interpreted, 0.4 s
+    compiled). A guest's loop is given."""
     from kernelwright.sandbox import (
-        attest,
         crossings,
+        inside,
         interpreter,
+        landlock,
         stub_gpu,
         surroundings,
         warm_kernel,
     )
-    from kernelwright.sandbox import inside as inside  # what every guest runs
-    from kernelwright.sandbox import kernel_cache as kernel_cache
 
     surroundings.move_clocks_from_here_on()
     crossings.watch_storages()
@@ -104,7 +139,8 @@ def _preload(role: str) -> None:
             warm_kernel.compile_only()
     if role == "compile":
         stub_gpu.install()
-    attest.objects()
+    landlock.packages()
+    return partial(inside.serve, inside.Inside(role))
 
 
 def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:
@@ -112,11 +148,18 @@ def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any
     found, status = os.waitpid(pid, os.WNOHANG)
     if found == 0:
         return {"status": None}
-    spaces.end(guests.pop(pid))
+    holder = guests.pop(pid)
+    _end_orphans(guests, spaces)  # else a child of ours in the namespace would keep the holder
+    spaces.end(holder)
+    _end_orphans(guests, spaces)
+    return {"status": os.waitstatus_to_exitcode(status)}
+
+
+def _end_orphans(guests: dict[int, int], spaces: Namespaces) -> None:
+    """End processes that guests left to the server."""
     for orphan in _children() - guests.keys() - spaces.processes:
         os.kill(orphan, signal.SIGKILL)
-        os.waitpid(orphan, 0)
-    return {"status": os.waitstatus_to_exitcode(status)}
+        os.waitpid(orphan, _ANY_CHILD)
 
 
 def _end_all() -> None:
@@ -125,7 +168,7 @@ def _end_all() -> None:
         for pid in children:
             os.kill(pid, signal.SIGKILL)
         for pid in children:
-            os.waitpid(pid, 0)
+            os.waitpid(pid, _ANY_CHILD)
 
 
 def _children() -> set[int]:
@@ -133,10 +176,10 @@ def _children() -> set[int]:
     return {int(pid) for pid in path.read_text().split()} if path.exists() else set()
 
 
-def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces) -> None:
+def _become_guest(
+    channel_fd: int, role: str, message: dict[str, Any], spaces: Namespaces, serve: Serve
+) -> None:
     """In the forked child: confine it, serve the host, never return."""
-    from kernelwright.sandbox import inside, kernel_cache
-
     try:
         channel_fd = _keep_only(channel_fd)
         folder = Path(message["folder"])
@@ -146,11 +189,6 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: N
             os.environ[name] = str(scratch)
         tempfile.tempdir = str(scratch)  # the server's answer is remembered otherwise
         os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
-        kernel_cache.install(
-            Path(os.environ["TRITON_CACHE_DIR"]),
-            [Path(each) for each in message["ours"]],
-            is_shared=bool(message["cache"]),
-        )
         held = guards.confine(
             guards.Confinement(
                 folder=folder,
@@ -163,7 +201,7 @@ def _become_guest(channel_fd: int, role: str, message: dict[str, Any], spaces: N
             )
         )
         channel = socket.socket(fileno=channel_fd)
-        inside.serve(channel, role, folder, held, patient=message["patient"])
+        serve(channel, message, held)
         os._exit(0)
     except BaseException:
         _fail(message)
@@ -187,7 +225,3 @@ def _keep_only(channel_fd: int) -> int:
     os.closerange(3, target)
     os.closerange(target + 1, 65_536)
     return target
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])

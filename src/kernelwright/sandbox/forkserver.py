@@ -7,7 +7,6 @@ one server, started when the first guest is asked for, and a fresh guest per can
 import atexit
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import GuestLost, InfraError
-from kernelwright.sandbox import launchers, wire
-from kernelwright.sandbox.forkloop import MAX_MESSAGE_BYTES, SCRATCH, START_FAILURE
+from kernelwright.sandbox import launchers, orphaned, own_folders, removal, wire
+from kernelwright.sandbox.forkloop import END, MAX_MESSAGE_BYTES, SCRATCH, START_FAILURE
 from kernelwright.sandbox.guest import Guest, Limits
 from kernelwright.sandbox.guest_process import GuestProcess
 from kernelwright.timing.stages import stage
@@ -49,6 +48,8 @@ _ENVIRONMENT = [
 """What guests see of the host's environment."""
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 """Libraries that start threads at the first large product, which would pass for the candidate's."""
+_TEMPORARY = "temporary"
+"""The server's own folder for temporary files, beside those of guests."""
 
 
 class ForkServer:
@@ -66,6 +67,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._root: Path | None = None
+        orphaned.add_heir(self.clears_up)
         atexit.register(self.close)
 
     @stage("start server")
@@ -123,7 +125,7 @@ class ForkServer:
             log = folder / START_FAILURE
             why = log.read_text(errors="replace") if log.exists() else type(error).__name__
             ours.close()
-            shutil.rmtree(folder, ignore_errors=True)
+            removal.remove(folder)
             raise GuestLost(f"the guest did not start: {why}") from error
 
     def close(self) -> None:
@@ -131,19 +133,28 @@ class ForkServer:
         with self._lock:
             self._end_server()
             if self._root is not None:
-                shutil.rmtree(self._root, ignore_errors=True)
+                own_folders.remove(self._root)
             self._root = None
 
+    def clears_up(self) -> bool:
+        """The server removes the folders of this process should this process end now. Without the
+        lock, which another thread may hold for long."""
+        process = self._process
+        return self._control is not None and process is not None and process.poll() is None
+
     def _end_server(self) -> None:
-        if self._control is not None:
-            self._control.close()
+        control, self._control = self._control, None
+        if control is not None:
+            with suppress(OSError):
+                control.send(END, socket.MSG_DONTWAIT)
+            control.close()
         if self._process is not None:
             # The server ends its guests first. A Ctrl-C meanwhile ends the server at once.
             with suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
                 self._process.wait(_END_S)
             self._process.kill()
             self._process.wait()
-        self._process = self._control = None
+        self._process = None
 
     def _ours(self) -> list[str]:
         """Folders of what is compiled already (a kernel 0.1 to 5 s, a launcher 0.5 s of gcc).
@@ -205,16 +216,18 @@ class ForkServer:
             return
         self._end_server()
         if self._root is None:
-            self._root = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+            self._root = own_folders.make("server")
+            (self._root / _TEMPORARY).mkdir()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_START_S)
         code = (
             f"import sys; sys.path[:0] = {_package_folders()!r}; "
             "from kernelwright.sandbox.forkloop import main; "
-            f"main({theirs.fileno()}, {self.device!r})"
+            f"main({theirs.fileno()}, {self.device!r}, {os.getpid()})"
         )
         environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1")
+        environment["TMPDIR"] = str(self._root / _TEMPORARY)  # torch makes a folder there
         if self.device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
         with theirs:
@@ -261,9 +274,7 @@ def _package_folders() -> list[str]:
 def _trusted_cache(_process_id: int) -> Path:
     """Kernels and launchers compiled from our own sources, by all servers of this process.
     Triton keys them by source and options."""
-    folder = Path(tempfile.mkdtemp(prefix="kernelwright-cache-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return own_folders.make("cache")
 
 
 @cache

@@ -4,6 +4,7 @@ None needs root. A guard the kernel refuses is missing from the report and stops
 namespaces are there when the guest is forked (`namespaces.fork`); `confine` adds the rest.
 """
 
+import os
 import resource
 import signal
 from collections.abc import Callable
@@ -33,21 +34,24 @@ class Confinement:
 
 def confine(limits: Confinement) -> list[str]:
     """Put the calling process under every guard that works here; return their names."""
+    held = limits.namespaces.names
+    own_pid = None if "pidns" in held else os.getpid()
     guards: list[tuple[str, Callable[[], object]]] = [
         ("pdeathsig", lambda: kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)),
         ("nonewprivs", lambda: kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)),
         ("rlimits", lambda: _resource_limits(limits)),
         ("landlock", lambda: _landlock(limits)),
         ("nocaps", kernel.drop_capabilities),
-        ("seccomp", lambda: seccomp.install(on_gpu=limits.on_gpu)),
+        ("seccomp", lambda: seccomp.install(on_gpu=limits.on_gpu, own_pid=own_pid)),
     ]
-    held = limits.namespaces.names
     for name, guard in guards:
         try:
             guard()
-        except OSError:
+        except (OSError, ValueError):  # the second of `resource`, where a limit may not be changed
             continue
         held.append(name)
+    if {"pidns", "seccomp"} & set(held):
+        held.append("signals")
     return held
 
 

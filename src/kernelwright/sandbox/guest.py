@@ -8,7 +8,6 @@ An answer that the user's deadline cuts off raises `OutOfTime`, and the guest en
 
 import os
 import secrets
-import shutil
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
-from kernelwright.core.errors import InfraError
+from kernelwright.core.errors import GuestLost, InfraError
+from kernelwright.core.text import printable
+from kernelwright.sandbox import candidate_files, reading, removal
 from kernelwright.sandbox.contract import (
     Call,
     Compiled,
@@ -29,7 +30,6 @@ from kernelwright.sandbox.contract import (
     Ran,
     StateEntry,
     Timed,
-    call_facts,
 )
 from kernelwright.sandbox.exchange import Exchange, GuestRaised
 from kernelwright.sandbox.forkloop import SCRATCH
@@ -42,20 +42,9 @@ if TYPE_CHECKING:
     from kernelwright.sandbox.cuda_memory import DeviceMemory
 
 __all__ = [
-    "Compiled",
-    "Guest",
-    "GuestFault",
-    "Limits",
-    "Loaded",
-    "ProcessState",
-    "Ran",
-    "StateEntry",
-    "Timed",
-]
-
-_USAGE = ("registers", "shared_bytes", "spills")
-_WORDS = ("model", "kernels", "fused", "layers", "ops", "triton", "net", "block", "new", "fast")
-"""A candidate's file has one of these names: the name does not tell who loads the file."""
+    "Compiled", "Guest", "GuestFault", "Limits", "Loaded", "ProcessState",
+    "Ran", "StateEntry", "Timed",
+]  # fmt: skip
 
 
 class Guest:
@@ -113,9 +102,7 @@ class Guest:
                 self._memory.close()
         finally:
             self._exchange.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
-
-    # -- requests
+            removal.remove(self._folder)
 
     def load(
         self,
@@ -128,8 +115,8 @@ class Guest:
 
         Args:
             init: None for a `fused_operator`. Otherwise a mapping with `arguments`, the text of a
-                literal `([args], {kwargs})`, or `reference`, source whose `get_init_inputs` is
-                called; `seed` of the construction (0); `train` (True).
+                literal `([args], {kwargs})`, or `init_inputs`, source whose `get_init_inputs`
+                is called; `seed` of the construction (0); `train` (True).
             kernels: what `take_kernels` gave for the same source (guests with a GPU).
         """
         self._caches[name] = f"cache_{secrets.token_hex(8)}"
@@ -141,24 +128,18 @@ class Guest:
             cache=self._caches[name],
             kernels=None if kernels is None else str(kernels),
         )
-        try:
-            return Loaded(name, str(header["entry"]), tuple(map(str, header["kernels"])))
-        except (KeyError, TypeError) as error:
-            raise self._exchange.malformed() from error
+        with self._exchange.reading():
+            return reading.loaded(name, header)
 
     def _write(self, source: str, name: str) -> str:
         """Put a candidate's file where the guest reads it and may not write; its name."""
         self._num_files += 1
-        words = secrets.choice(_WORDS), secrets.choice(_WORDS)  # as users name their files
-        file = f"{words[0]}_{words[1]}{self._num_files}.py"
-        self._sources[name] = self._folder / file
         try:
-            # "x" follows no link, should a guest without Landlock have left one
-            with open(self._folder / file, "x", encoding="utf-8") as written:
-                written.write(source)
-        except FileExistsError:
-            raise self._exchange.malformed(f"the guest made a file named {file}") from None
-        return file
+            path = candidate_files.write(self._folder, self._num_files, source)
+        except FileExistsError as error:
+            raise self._exchange.malformed(f"the guest made {error.filename}") from None
+        self._sources[name] = path
+        return path.name
 
     def construct(self, name: str, init: Mapping[str, Any]) -> int:
         """Make another instance of a loaded `ModelNew`; its number. `load` made number 0."""
@@ -184,33 +165,34 @@ class Guest:
         """Plain attributes of an instance and its parts by path: numbers and strings, and for
         anything else {"type": its name}."""
         header, _ = self._exchange.request("attributes", name=name, instance=instance)
-        attributes = header.get("attributes")
-        if not isinstance(attributes, dict):
-            raise self._exchange.malformed()
-        return attributes
+        with self._exchange.reading():
+            return reading.attributes(header)
 
     def _instance(self, op: str, name: str, **values: Any) -> int:
         header, _ = self._exchange.request(op, name=name, **values)
-        number = header.get("instance")
-        if type(number) is not int:
-            raise self._exchange.malformed()
-        return number
+        with self._exchange.reading():
+            return reading.count(header["instance"])
 
-    def state(self, name: str, instance: int = 0, *, values: bool = False) -> dict[str, StateEntry]:
+    def state(
+        self, name: str, instance: int = 0, *, values: bool = False, most_bytes: int | None = None
+    ) -> dict[str, StateEntry]:
         """Parameters and buffers of a loaded `ModelNew` by state_dict name.
 
         Args:
             values: bring their values too, as they are now.
+            most_bytes: of all values; by default the limit of a call's outputs.
+
+        Raises:
+            GuestFault: the values are larger ("out_of_memory").
         """
         header, _ = self._exchange.request("state", name=name, instance=instance)
-        try:
-            entries = [
-                (str(e["name"]), str(e["kind"]), TensorMeta.from_json(e)) for e in header["entries"]
-            ]
-        except (KeyError, TypeError, ValueError) as error:
-            raise self._exchange.malformed() from error
+        with self._exchange.reading():
+            entries = reading.entries(header)
         metas = [meta for _, _, meta in entries]
-        brought = self._fetch(metas)[0] if values else [None] * len(metas)
+        brought: list[torch.Tensor] | list[None] = [None] * len(metas)
+        if values:
+            self._check_size(metas, most_bytes)
+            brought = self._fetch(metas)[0]
         return {
             name: StateEntry(kind, meta, value)
             for (name, kind, meta), value in zip(entries, brought, strict=True)
@@ -246,6 +228,7 @@ class Guest:
         manner: Manner = WATCHED,
         is_held: bool = False,
         wanted_inputs: Sequence[int] = (),
+        like: Sequence[torch.Tensor] | None = None,
     ) -> Ran:
         """Call a loaded candidate once.
 
@@ -257,6 +240,8 @@ class Guest:
             instance: of a `ModelNew`.
             is_held: keep the outputs until `let_go`: later calls must not write to them.
             wanted_inputs: positions of inputs to bring back as the call left them.
+            like: tensors that the outputs should be like. Values of other types, shapes or spans
+                are not brought. None: all values are brought.
         """
         self._put(inputs)
         header, wall_ms = self._exchange.request(
@@ -270,7 +255,9 @@ class Guest:
             is_held=is_held,
             wanted_inputs=list(wanted_inputs),
         )
-        ran = self._all_ran([header], wall_ms)[0]
+        if like is not None:
+            like = [*like, *(inputs[position] for position in wanted_inputs)]
+        ran = self._all_ran([header], wall_ms, [like])[0]
         num_outputs = len(ran.outputs) - len(wanted_inputs)
         if num_outputs < 0:
             raise self._exchange.malformed()
@@ -296,10 +283,7 @@ class Guest:
             for call in calls
         ]
         header, wall_ms = self._exchange.request("run_many", name=name, calls=requests)
-        answers = header.get("calls")
-        if not isinstance(answers, list) or len(answers) != len(calls):
-            raise self._exchange.malformed()
-        return self._all_ran(answers, wall_ms)
+        return self._all_ran(header.get("calls"), wall_ms, [call.like for call in calls])
 
     def prepare(
         self,
@@ -340,15 +324,17 @@ class Guest:
         header, wall_ms = self._exchange.request(
             "time", is_idle=is_idle, repeats=repeats, pause_ms=pause_ms
         )
-        time_ms = header.get("time_ms")
-        if type(time_ms) is not float or not 0.0 < time_ms < float("inf"):
-            raise self._exchange.malformed()
-        return Timed(time_ms=time_ms, wall_ms=wall_ms)
+        with self._exchange.reading():
+            return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
 
-    def timed(self) -> Ran:
-        """What the last timed call returned; to be asked once."""
+    def timed(self, like: Sequence[torch.Tensor] | None = None) -> Ran:
+        """What the last timed call returned; to be asked once.
+
+        Args:
+            like: as of `run`.
+        """
         header, wall_ms = self._exchange.request("describe")
-        return self._all_ran([header], wall_ms, is_timed=True)[0]
+        return self._all_ran([header], wall_ms, [like], is_timed=True)[0]
 
     def release(self) -> None:
         """Let go of inputs, results and cached memory: the host and other guests need room."""
@@ -360,7 +346,7 @@ class Guest:
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("capture", name=name, seed=seed, instance=instance)
-        return str(header.get("refused") or "")
+        return printable(str(header.get("refused") or ""), reading.MAX_STRUCTURE)
 
     def kernel_time_share(self, name: str, inputs: Sequence[Any]) -> float | None:
         """Share of GPU time in the candidate's own kernels, 0 to 1 (CUDA); None where the call
@@ -368,10 +354,8 @@ class Guest:
         self._require_gpu()
         self._put(inputs)
         header, _ = self._exchange.request("share", name=name)
-        share = header.get("share")
-        if share is not None and (type(share) is not float or not 0.0 <= share <= 1.0):
-            raise self._exchange.malformed()
-        return share
+        with self._exchange.reading():
+            return reading.share(header)
 
     def compile(
         self, inputs: Sequence[Any], name: str = "candidate", *, measures: bool = True
@@ -389,15 +373,8 @@ class Guest:
             measures=measures,
             own_code_s=self._limits.own_code_s,
         )
-        try:
-            usage = {
-                str(kernel): {key: int(used[key]) for key in _USAGE}
-                for kernel, used in header["kernels"].items()
-            }
-            signatures = tuple(header["signatures"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._exchange.malformed() from error
-        return Compiled(usage, signatures)
+        with self._exchange.reading():
+            return reading.compiled(header)
 
     def take_kernels(self, name: str) -> Path | None:
         """What was compiled of a candidate, moved to where no guest can change it; None where
@@ -422,34 +399,45 @@ class Guest:
         return self._process_state(header.get("process"))
 
     def _process_state(self, values: Any) -> ProcessState:
-        try:
-            return ProcessState.from_json(values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._exchange.malformed() from error
+        with self._exchange.reading():
+            return reading.process_state(values)
 
     def _require_gpu(self) -> None:
         if self._memory is None:
             raise InfraError("speed is measured on CUDA only, never in the interpreter")
 
     def _all_ran(
-        self, answers: Sequence[Any], wall_ms: float, *, is_timed: bool = False
+        self,
+        answers: Any,
+        wall_ms: float,
+        likes: Sequence[Sequence[torch.Tensor] | None],
+        *,
+        is_timed: bool = False,
     ) -> list[Ran]:
         """Read what the guest says of each call, and bring their outputs over together."""
-        try:
-            metas = [[TensorMeta.from_json(m) for m in answer["outputs"]] for answer in answers]
-            facts = [call_facts(answer) for answer in answers]
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._exchange.malformed() from error
-        outputs, has_changed = self._fetch([m for each in metas for m in each], is_timed=is_timed)
-        rest = iter(outputs)
+        with self._exchange.reading():
+            metas = [reading.metas(answer["outputs"]) for answer in answers]
+            facts = [reading.call_facts(answer) for answer in answers]
+            outputs = [
+                reading.unexpected(of_call, like)
+                for of_call, like in zip(metas, likes, strict=True)
+            ]
+        every = [meta for of_call in metas for meta in of_call]
+        places = [(call, i) for call, row in enumerate(outputs) for i in range(len(row))]
+        wanted = [n for n, (call, i) in enumerate(places) if outputs[call][i] is None]
+        self._check_size([every[n] for n in wanted])
+        brought, has_changed = self._fetch(every, wanted, is_timed=is_timed)
+        for n, tensor in zip(wanted, brought, strict=True):
+            call, i = places[n]
+            outputs[call][i] = tensor
         return [
             Ran(
-                outputs=tuple(next(rest) for _ in each),
+                outputs=tuple(tensor for tensor in row if tensor is not None),
                 **fact,
                 wall_ms=wall_ms,
                 has_changed=has_changed,
             )
-            for each, fact in zip(metas, facts, strict=True)
+            for row, fact in zip(outputs, facts, strict=True)
         ]
 
     def _put(self, inputs: Sequence[Any]) -> None:
@@ -464,37 +452,49 @@ class Guest:
                     "put", inputs=described(inputs), shared=shared.handle, begins=shared.begins
                 )
         except GuestRaised as raised:
-            # Taking inputs runs nothing of the candidate's, so a failure there is ours, unless the
-            # candidate changed what is used for that.
             message = f"the guest cannot take its inputs: {raised.message}"
-            if self.alive and self._is_changed():
-                raise GuestFault("tampered", message) from None
-            raise InfraError(message) from None
+            if raised.kind == "out_of_memory":  # others may have taken the memory
+                self._exchange.end()
+                raise GuestLost(message) from None
+            raise self._exchange.malformed(message) from None
+
+    def _check_size(self, metas: Sequence[TensorMeta], most_bytes: int | None = None) -> None:
+        total = sum(meta.span_bytes for meta in metas)
+        limit = self._limits.memory_bytes if most_bytes is None else most_bytes
+        if total > limit:
+            self._exchange.end()
+            message = f"tensors of {total} bytes to bring over, {limit} are allowed"
+            raise GuestFault("out_of_memory", message)
 
     def _fetch(
-        self, metas: Sequence[TensorMeta], *, is_timed: bool = False
+        self,
+        metas: Sequence[TensorMeta],
+        wanted: Sequence[int] | None = None,
+        *,
+        is_timed: bool = False,
     ) -> tuple[list[torch.Tensor], bool]:
         """Bring the guest's last outputs over; the host owns what is returned. And whether they
-        were written to after a timed call had ended."""
-        total = sum(meta.span_bytes for meta in metas)
-        if total > self._limits.memory_bytes:
-            self._exchange.end()
-            raise GuestFault("out_of_memory", f"outputs of {total} bytes are above the limit")
+        were written to after a timed call had ended.
+
+        Args:
+            wanted: positions of those to bring; all where None.
+        """
+        wanted = range(len(metas)) if wanted is None else wanted
+        metas = [metas[position] for position in wanted]
         if self._memory is None:
-            try:
-                return from_payload(metas, self._exchange.request_payload("fetch", total)), False
-            except (ValueError, RuntimeError) as error:
-                raise self._exchange.malformed() from error
+            total = sum(meta.span_bytes for meta in metas)
+            payload = self._exchange.request_payload("fetch", total, wanted=list(wanted))
+            with self._exchange.reading():
+                return from_payload(metas, payload), False
         with self._memory.land(metas) as (shared, landings):
             header, _ = self._exchange.request(
-                "fetch", shared=shared.handle, begins=shared.begins, is_timed=is_timed
+                "fetch",
+                shared=shared.handle,
+                begins=shared.begins,
+                wanted=list(wanted),
+                is_timed=is_timed,
             )
             copies = [fresh_copy(landing) for landing in landings]
         if is_timed:
             self._memory.settle()  # nothing of ours runs beside the next timed call
         return copies, bool(header.get("has_changed"))
-
-    def _is_changed(self) -> bool:
-        """Objects or settings are not what they were at birth."""
-        now = self.attest()
-        return now.objects != self.born.objects or now.settings != self.born.settings

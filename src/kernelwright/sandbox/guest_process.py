@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from kernelwright.core.errors import GuestLost
 from kernelwright.sandbox.contract import GuestFault
+from kernelwright.sandbox.kernel import signal_name
 
 _END_S = 30.0
 _DEATH_S = 0.5
@@ -45,7 +46,7 @@ class GuestProcess:
         if status >= 0:
             message = f"the process exited with code {status} before it answered"
             return GuestFault("crashed", message, detail=f"exit code {status}")
-        name = signal.Signals(-status).name
+        name = signal_name(-status)
         if name == "SIGXCPU":
             return GuestFault("timeout", "CPU time is used up", detail=name)
         return GuestFault("crashed", f"the process died of {name}", detail=name)

@@ -4,6 +4,7 @@ Everything here runs beside hostile code in one process and decides nothing: the
 """
 
 import gc
+import os
 import secrets
 import socket
 from collections.abc import Callable
@@ -50,23 +51,31 @@ from kernelwright.timing.waiting import sleep_while_waiting
 Answer = tuple[dict[str, Any], list[memoryview]]
 
 
-def serve(
-    channel: socket.socket, role: str, folder: Path, held: list[str], *, patient: bool
-) -> None:
-    """Say hello with the guards that hold, then answer requests."""
+def serve(inside: "Inside", channel: socket.socket, order: dict[str, Any], held: list[str]) -> None:
+    """Say hello with the guards that hold, then answer requests.
+
+    Args:
+        inside: made by the fork server.
+        order: as `ForkServer.guest` wrote it.
+    """
+    folder = Path(order["folder"])
+    kernel_cache.install(
+        Path(os.environ["TRITON_CACHE_DIR"]),
+        list(map(Path, order["ours"])),
+        is_shared=bool(order["cache"]),
+    )
     surroundings.take_standard_streams(folder / SCRATCH)
-    if role != "compile":
+    if inside.role != "compile":
         surroundings.start_threads()
-    if role == "cuda":
-        if patient:
+    if inside.role == "cuda":
+        if order["patient"]:
             sleep_while_waiting()
         torch.cuda.init()  # type: ignore[no-untyped-call]
         torch.zeros(1, device="cuda")  # the context, whose threads and files are not a candidate's
         torch.cuda.synchronize()
-    surroundings.hide_ourselves()
-    inside = Inside(role, folder)
+    born = inside.begin(folder)
     gc.freeze()
-    wire.send(channel, {"isolation": held, "born": inside.attester.full()})
+    wire.send(channel, {"isolation": held, "born": born})
     while True:
         try:
             request, payload = wire.receive(channel, max_payload_bytes=1 << 40)
@@ -81,11 +90,14 @@ _KEPT_BYTES = 1 << 30
 
 
 class Inside:
-    """One guest's state: candidates by name, the inputs at hand, the last outputs."""
+    """One guest's state: candidates by name, the inputs at hand, the last outputs.
 
-    def __init__(self, role: str, folder: Path) -> None:
+    The fork server makes it, and its guests inherit it: PyTorch and Triton are patched once.
+    """
+
+    def __init__(self, role: str) -> None:
         self.role = role
-        self.folder = folder
+        self.folder = Path()
         self.device = torch.device("cuda", 0) if role == "cuda" else torch.device("cpu")
         self.loaded: dict[str, candidate.Loaded] = {}
         self.kept: list[Any] = []  # inputs as the host sent them
@@ -99,9 +111,18 @@ class Inside:
             self.launches.install()
             self.turns.install()
             count_thread_starts()
-        # made before any candidate can replace what it uses
-        self._timer = Timer() if role == "cuda" else None
+        self._timer: Timer | None = None
+        attest.objects()  # by the names of modules, which the next line removes
+        surroundings.hide_ourselves()
         self.attester = attest.Attester(on_gpu=role == "cuda")
+
+    def begin(self, folder: Path) -> dict[str, Any]:
+        """In a guest that has its context and its threads: the process as it is at birth."""
+        self.folder = folder
+        if self.role == "cuda":  # what a context brings with it is not a candidate's
+            self._timer = Timer()
+            self.attester = attest.Attester(on_gpu=True)
+        return self.attester.begin()
 
     def answer(self, request: dict[str, Any], payload: bytearray) -> Answer:
         """Do what is asked; whatever the candidate raises comes back as data."""
@@ -452,7 +473,7 @@ class Inside:
 
         Between timed calls the allocator keeps its blocks, as it does in use.
         """
-        outputs, self.outputs = self.outputs, []
+        outputs, self.outputs = [self.outputs[i] for i in request["wanted"]], []
         if self.role != "cuda":
             # NumPy keeps the storage it reads from being resized: that of copies, not a candidate's
             return {}, [chunk(fresh_copy(tensor)) for tensor in outputs]

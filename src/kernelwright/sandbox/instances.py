@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from math import isfinite
 from typing import Any
 
 import torch
@@ -147,6 +148,8 @@ def _passing(module: torch.nn.Module) -> set[str]:
 
 
 def _described(value: object) -> Any:
+    if type(value) is float and not isfinite(value):
+        return {"float": str(value)}
     if value is None or type(value) in _PLAIN:
         return value if not isinstance(value, str) else value[:_MAX_TEXT]
     return {"type": type(value).__name__[:_MAX_TEXT]}

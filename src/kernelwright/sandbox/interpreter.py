@@ -145,8 +145,10 @@ def _bits(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def _install_dot() -> None:
     builder: Any = stock.InterpreterBuilder
     precisions = ("tf32", "tf32x3", "ieee", "bf16x3", "bf16x6")
+    # Without `debug`, Triton computes whether integers overflow, and then does not look: a third of
+    # the time of a small kernel.
     stock.interpreter_builder.options = stock.InterpreterOptions(
-        allowed_dot_input_precisions=precisions
+        allowed_dot_input_precisions=precisions, sanitize_overflow=False
     )
     stock_dot = builder.create_dot
 

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import signal
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -62,3 +63,11 @@ def drop_capabilities() -> None:
             except OSError:
                 break  # the kernel knows no more
     checked(_libc.capset(version_3, (ctypes.c_uint32 * 6)()))
+
+
+def signal_name(number: int) -> str:
+    """ "SIGSEGV"; "signal 40" for a real-time signal, which has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

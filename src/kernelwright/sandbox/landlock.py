@@ -5,6 +5,7 @@ import struct
 import sys
 import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from kernelwright.sandbox import kernel
@@ -17,6 +18,17 @@ _REFER, _TRUNCATE = 1 << 13, 1 << 14
 _MAKE_AND_REMOVE = 0x1FF0  # bits 4..12
 _ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _SCOPE_ABSTRACT_SOCKET, _SCOPE_SIGNAL = 1, 2
+
+
+_CONFIGURATION = [
+    f"/etc/{name}"
+    for name in (
+        "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives", "localtime",
+        "timezone", "locale.alias", "nsswitch.conf", "passwd", "group", "ssl/certs",
+    )
+]  # fmt: skip
+"""What the loader, the C library and compilers read. Other files of /etc may hold secrets, and a
+guest of root could read them."""
 
 
 def restrict(
@@ -77,14 +89,20 @@ def _device_files(on_gpu: bool) -> list[Path]:
 
 def _system(own_proc: bool) -> list[Path]:
     """System, interpreter and the packages already imported; not the user's files."""
-    system = "/usr /lib /lib64 /lib32 /bin /sbin /etc /sys /dev/urandom /dev/random"
+    system = "/usr /lib /lib64 /lib32 /bin /sbin /sys /dev/urandom /dev/random"
     shared_proc = "/proc/self /proc/cpuinfo /proc/meminfo /proc/stat /proc/filesystems /proc/sys"
     interpreter = [sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()]
-    packages = [
+    proc = ["/proc"] if own_proc else shared_proc.split()
+    names = (*system.split(), *_CONFIGURATION, *proc, *interpreter, *packages())
+    return [Path(name) for name in names]
+
+
+@cache
+def packages() -> list[str]:
+    """Folders of the packages that are imported. The fork server asks first, for all its guests."""
+    return [
         folder
         for name, module in list(sys.modules.items())
         if "." not in name
         for folder in vars(module).get("__path__", ())
     ]
-    proc = ["/proc"] if own_proc else shared_proc.split()
-    return [Path(name) for name in (*system.split(), *proc, *interpreter, *packages)]

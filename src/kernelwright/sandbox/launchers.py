@@ -6,11 +6,9 @@ and is taken apart into a few known words first, from which Triton writes the C 
 Triton has one launcher, in the module its driver is built from, which is made here too.
 """
 
-import atexit
 import fcntl
 import hashlib
 import os
-import shutil
 import sysconfig
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import infra
+from kernelwright.sandbox import own_folders
 
 FOLDER_VARIABLE = "KERNELWRIGHT_LAUNCHERS"
 """Names the folder to the worker processes that this process starts."""
@@ -36,18 +35,8 @@ def folder() -> Path:
     removed when it ends."""
     given = os.environ.get(FOLDER_VARIABLE)
     if given is None:
-        made = tempfile.mkdtemp(prefix="kernelwright-launchers-")
-        os.environ[FOLDER_VARIABLE] = given = made
-        _remove_at_exit(made, os.getpid())
+        os.environ[FOLDER_VARIABLE] = given = str(own_folders.make("launchers"))
     return Path(given)
-
-
-def _remove_at_exit(made: str, process_id: int) -> None:
-    def remove() -> None:
-        if os.getpid() == process_id:  # not a fork of it
-            shutil.rmtree(made, ignore_errors=True)
-
-    atexit.register(remove)
 
 
 def plain_signature(types: object) -> tuple[str, ...] | None:

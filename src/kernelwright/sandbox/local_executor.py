@@ -142,7 +142,7 @@ class _Process:
         code = (
             f"import sys; sys.path[:] = {[path or os.getcwd() for path in sys.path]!r}; "
             "from kernelwright.sandbox.worker_process import main; "
-            f"main({theirs.fileno()})"
+            f"main({theirs.fileno()}, {os.getpid()})"
         )
         with theirs:
             self._process = subprocess.Popen(

@@ -20,6 +20,7 @@ from typing import Any
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.sandbox import kernel
+from kernelwright.sandbox.kernel import signal_name
 
 VARIABLE = "KERNELWRIGHT_SUPERVISOR"
 """Environment variable: the number of the child's end of the pipe, and the parent's process."""
@@ -192,24 +193,17 @@ def _ended(child: "subprocess.Popen[bytes]", code: int) -> int:
 
 def _death(child: "subprocess.Popen[bytes]", running: str) -> Exception:
     code = child.wait()
-    how = f"the process was ended by {_signal(-code)}" if code < 0 else f"it exited with {code}"
+    how = f"the process was ended by {signal_name(-code)}" if code < 0 else f"it exited with {code}"
     if running:
         return UsageError(
             f"{running} ended the process: {how}", remedy="mend the file; it must run by itself"
         )
     if code < 0:
-        return InfraError(f"the working process was ended by {_signal(-code)}")
+        return InfraError(f"the working process was ended by {signal_name(-code)}")
     return UsageError(
         f"the process ended before the result was known: {how}",
         remedy="see that nothing in the file calls os._exit, also at exit or in threads",
     )
-
-
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def command_again(arguments: Sequence[str]) -> list[str]:

@@ -18,6 +18,8 @@ from kernelwright.sandbox.manner import MAX_THREADS, Manner
 
 _PACKAGE = __name__.partition(".")[0]
 _ahead_s = 0
+_SHARE = 1 << 15
+"""Elements below which PyTorch gives no work to a further thread (`at::internal::GRAIN_SIZE`)."""
 _COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
 
 
@@ -70,7 +72,7 @@ def hide_ourselves() -> None:
 def start_threads() -> None:
     """Start PyTorch's threads before a candidate loads: they must not count as its threads."""
     torch.set_num_threads(MAX_THREADS)
-    torch.arange(1 << 20).sum()
+    torch.zeros(MAX_THREADS * _SHARE, dtype=torch.bool).any()
     torch.set_num_threads(1)
 
 

@@ -68,6 +68,21 @@ class TensorMeta:
             "dtype": _NAMES[self.dtype],
         }
 
+    def is_like(self, tensor: torch.Tensor) -> bool:
+        """The same type and shape, in a span that is no longer than it need be, or than the
+        tensor's own."""
+        if self.shape != tuple(tensor.shape) or self.dtype != tensor.dtype:
+            return False
+        return self.span <= max(tensor.numel(), TensorMeta.of(tensor).span)
+
+    def without_memory(self) -> torch.Tensor:
+        """A tensor of this description on the meta device.
+
+        Raises:
+            RuntimeError: no tensor may be so large.
+        """
+        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="meta")
+
     @classmethod
     def from_json(cls, values: Any) -> Self:
         """Read metadata written by the other side.

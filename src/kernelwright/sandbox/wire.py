@@ -15,7 +15,7 @@ Header = dict[str, Any]
 
 _PREFIX = struct.Struct("<4sIQ")  # magic, header bytes, payload bytes
 _MAGIC = b"kwr1"
-_MAX_HEADER_BYTES = 16 << 20
+_MAX_HEADER_BYTES, _MAX_GUEST_HEADER_BYTES = 16 << 20, 2 << 20
 
 
 class Malformed(Exception):
@@ -46,9 +46,16 @@ def send(
 
 
 def receive(
-    channel: socket.socket, *, max_payload_bytes: int, deadline_s: float | None = None
+    channel: socket.socket,
+    *,
+    max_payload_bytes: int,
+    deadline_s: float | None = None,
+    from_guest: bool = False,
 ) -> tuple[Header, bytearray]:
     """Receive one frame.
+
+    Args:
+        from_guest: the header is at most 2 MiB long, and has no NaN and no infinity.
 
     Raises:
         Closed: end of stream before a whole frame.
@@ -56,15 +63,21 @@ def receive(
         TimeoutError: `deadline_s` passed.
     """
     magic, num_header, num_payload = _PREFIX.unpack(_exactly(channel, _PREFIX.size, deadline_s))
-    if magic != _MAGIC or num_header > _MAX_HEADER_BYTES or num_payload > max_payload_bytes:
+    max_header = _MAX_GUEST_HEADER_BYTES if from_guest else _MAX_HEADER_BYTES
+    if magic != _MAGIC or num_header > max_header or num_payload > max_payload_bytes:
         raise Malformed("not a frame of this protocol, or larger than allowed")
     try:
-        header = json.loads(_exactly(channel, num_header, deadline_s))
+        text = _exactly(channel, num_header, deadline_s)
+        header = json.loads(text, parse_constant=_refuse if from_guest else None)
     except (ValueError, RecursionError) as error:
         raise Malformed("the header is not JSON") from error
     if not isinstance(header, dict):
         raise Malformed("the header is not a JSON object")
     return header, _exactly(channel, num_payload, deadline_s)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _exactly(channel: socket.socket, num_bytes: int, deadline_s: float | None) -> bytearray:

@@ -64,7 +64,11 @@ class Witness:
         self._num_started = len(_starts)
 
     def __enter__(self) -> Self:
-        _start(_CONFIG)
+        try:
+            _start(_CONFIG)
+        except RuntimeError:  # an observer still runs: one of a call that ended in a fault
+            _stop()
+            _start(_CONFIG)
         with record_function(self._mark):
             pass
         return self

@@ -8,36 +8,52 @@ import os
 import queue
 import socket
 import threading
+import time
 import traceback
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
 from kernelwright.core.errors import UsageError
-from kernelwright.sandbox import wire
+from kernelwright.sandbox import orphaned, wire
 from kernelwright.sandbox.executor import Factory, Worker
 
+_EXECUTOR_S = 60.0
+"""More than an executor gives its workers to end."""
+_ORDERLY_S = 0.5
+"""A worker whose executor is gone may end in order so long."""
 
-def main(channel_fd: int) -> None:
-    """Serve until the executor closes its end, or a job breaks the worker."""
+_Messages = queue.SimpleQueue[wire.Header | None]
+
+
+def main(channel_fd: int, executor: int) -> None:
+    """Serve until the executor closes its end, or a job breaks the worker.
+
+    Args:
+        executor: the executor's process; it may have ended already.
+    """
     with socket.socket(fileno=channel_fd) as channel:
         order, _ = wire.receive(channel, max_payload_bytes=0)
+        messages: _Messages = queue.SimpleQueue()
+        made: Future[Worker] = Future()
+        reading = (channel, made, messages, executor)
+        threading.Thread(target=_read, args=reading, daemon=True).start()
         try:
             worker = Factory(order["target"], order["arguments"]).make()
         except BaseException as error:
             wire.send(channel, {"ready": False, **described(error)})
             return
-        wire.send(channel, {"ready": True, "pid": os.getpid()})
+        made.set_result(worker)
         try:
             with suppress(wire.Closed):
-                _serve(channel, worker)
+                wire.send(channel, {"ready": True, "pid": os.getpid()})
+                _serve(channel, worker, messages)
         finally:
             worker.close()
 
 
-def _serve(channel: socket.socket, worker: Worker) -> None:
-    waiting: queue.SimpleQueue[wire.Header | None] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(channel, worker, waiting), daemon=True).start()
-    while (message := waiting.get()) is not None:
+def _serve(channel: socket.socket, worker: Worker, messages: _Messages) -> None:
+    while (message := messages.get()) is not None:
         try:
             answer = {"id": message["id"], "answer": worker.run(message["job"])}
         except BaseException as error:
@@ -47,17 +63,20 @@ def _serve(channel: socket.socket, worker: Worker) -> None:
 
 
 def _read(
-    channel: socket.socket, worker: Worker, waiting: "queue.SimpleQueue[wire.Header | None]"
+    channel: socket.socket, made: "Future[Worker]", messages: _Messages, executor: int
 ) -> None:
-    """Take what arrives at once, so that neither side ever waits for the other to read."""
-    while True:
-        try:
+    """Take what arrives at once, so that neither side ever waits for the other to read. See that
+    the executor is gone, also while the worker is made or runs a job."""
+    with suppress(wire.Closed, OSError):
+        while True:
             message, _ = wire.receive(channel, max_payload_bytes=0)
-        except (wire.Closed, OSError):
-            waiting.put(None)
-            return
-        worker.begin(message["job"])
-        waiting.put(message)
+            made.result().begin(message["job"])
+            messages.put(message)
+    messages.put(None)
+    # An executor that lives ends its workers itself.
+    if orphaned.is_gone(executor, _EXECUTOR_S):
+        time.sleep(_ORDERLY_S)
+        orphaned.exit_at_once()
 
 
 def described(error: BaseException) -> dict[str, Any]:

@@ -7,8 +7,9 @@ reads one JSON object, {"text", "source", "precision"}, and answers with one lin
 
 import json
 import os
+import select
+import signal
 import sys
-import tempfile
 import time
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -17,6 +18,8 @@ from pathlib import Path
 import torch
 
 from kernelwright.core.record import Record
+from kernelwright.sandbox import kernel
+from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.importing import import_file
 from kernelwright.search.side_by_side import COMPILE_MODES, Call, Called, side_by_side
 from kernelwright.timing.turns import OURS, Contender
@@ -32,12 +35,22 @@ NAME = "candidate"
 
 def main() -> None:
     begin_s = time.monotonic()
+    _end_with_parent()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what other code prints is no answer
     answer = timed(json.load(sys.stdin), device_named("cuda"))
     seconds = time.monotonic() - begin_s
     answers.write(json.dumps(answer | {"seconds": seconds}) + "\n")
     answers.flush()
+
+
+def _end_with_parent() -> None:
+    # The thread that started this process waits for its end, so that thread does not end before.
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    poll = select.poll()
+    poll.register(sys.stdout, 0)
+    if poll.poll(0):  # nobody can read it: the parent ended before
+        sys.exit(1)
 
 
 def timed(job: Record, device: torch.device) -> Record:
@@ -47,7 +60,7 @@ def timed(job: Record, device: torch.device) -> Record:
         Exception: the reference, the kernel or our side fails.
     """
     with ExitStack() as open_things:
-        folder = Path(open_things.enter_context(tempfile.TemporaryDirectory()))
+        folder = open_things.enter_context(own_folder("reference"))
         path = folder / "reference.py"
         path.write_text(job["text"], encoding="utf-8")
         task = load_task(path, device)

@@ -60,7 +60,15 @@ def verify(
         request: Record = {"ref": str(ref), "candidate": f"{candidate.source}\n", **options}
         request |= {"timeout_s": timeout_s, "large": large}
         return verify_apart(request, progress or (lambda _: None))
-    with Judge(device, precision, mode, contract=contract, large=large, progress=progress) as judge:
+    with Judge(
+        device,
+        precision,
+        mode,
+        contract=contract,
+        large=large,
+        progress=progress,
+        trusted=False,
+    ) as judge:
         if timeout_s is not None:
             judge.limits = replace(judge.limits, wall_s=timeout_s)
         task = ref if isinstance(ref, Task) else load_task(ref, judge.rules.device)

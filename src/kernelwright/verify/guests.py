@@ -3,16 +3,21 @@
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
+from copy import deepcopy
 from typing import TypeVar
 
 import torch
 
 from kernelwright.core.errors import GuestLost
+from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, GuestFault
+from kernelwright.sandbox.probe import check
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.verify.program_task import ProgramTask, for_interpreter
+from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.task import Task
+from kernelwright.verify.trial import Trial
 
 SPARE_AFTER = 4
 """Candidates that a guest runs before a spare is started: not while everything else starts."""
@@ -30,6 +35,29 @@ def once_more(step: Callable[[], Found]) -> Found:
         return step()
     except GuestLost:
         return step()
+
+
+def concluded(step: Callable[[], Trial], begun: Trial, device: torch.device) -> Trial:
+    """The trial that the step gives. A fault that our own side could have is the candidate's only
+    where a control of ours works in a new guest: otherwise a policy could learn to break the host.
+
+    Args:
+        begun: the trial before the step.
+
+    Raises:
+        InfraError: the control fails too.
+    """
+    try:
+        trial = once_more(step)
+    except GuestLost as error:
+        check(device.type)
+        trial = deepcopy(begun)
+        message = f"every guest that ran the candidate was lost: {error}"
+        trial.rejection = Rejected(Stage.RUN, Code.CRASHED, message)
+        return trial
+    if trial.code is Code.MALFORMED:
+        check(device.type)
+    return trial
 
 
 class LongLived:
@@ -52,14 +80,23 @@ class LongLived:
         self.num_started = 0
         """Guests that were put to use so far."""
 
+    @property
+    def is_worn(self) -> bool:
+        """The next candidate gets another guest."""
+        return self._num_candidates >= self._max_candidates
+
+    @property
+    def has_guest(self) -> bool:
+        """A guest is at hand, and alive."""
+        return self._guest is not None and self._guest.alive
+
     def next(self) -> Guest:
         """The guest for one more candidate.
 
         Raises:
             InfraError: none can be started.
         """
-        worn = self._num_candidates >= self._max_candidates
-        if self._guest is not None and (worn or not self._guest.alive):
+        if self._guest is not None and (self.is_worn or not self._guest.alive):
             self.retire()
         self._num_candidates += 1
         guest = self.begin()

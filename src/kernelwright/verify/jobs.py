@@ -29,7 +29,8 @@ class Job:
 def content_of(reference: str, candidate: str) -> str:
     """32 hexadecimal digits, the same for the same texts."""
     text = f"{len(reference)}:{reference}{candidate}"
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    # JSON may hold lone surrogates: the judge refuses that one candidate for them.
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def read_jobs(path: Path) -> list[Job]:

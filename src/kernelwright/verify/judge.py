@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -25,12 +26,13 @@ from kernelwright.core.verdict import Code, Contract, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.probe import require_guards
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.timing.stages import worked_s
 from kernelwright.verify import checks, clock, further, life, second_look
 from kernelwright.verify.cases import Cases, case_of, pose
 from kernelwright.verify.compare import Precision, compare
-from kernelwright.verify.guests import fitting, once_more, server, sharing
+from kernelwright.verify.guests import concluded, fitting, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.load import available_bytes
 from kernelwright.verify.program_task import at_other_shapes, beyond_int32
@@ -73,7 +75,8 @@ class Judge:
             "recycled" (guests that live on, correctness only: training and wide search).
         hold: makes the context in which `verify` and `screen` have something in the GPU's memory:
             processes that share a GPU take turns by it (`verify.room`).
-        trusted: what is screened and warmed is our own; False where models wrote some of it.
+        trusted: all candidates are our own. False where others or models wrote some: a machine
+            without the essential guards is refused.
         reads_source: static rules may refuse a candidate. False is for measuring the other checks.
     """
 
@@ -142,6 +145,7 @@ class Judge:
         Raises:
             InfraError: a server cannot be started.
         """
+        self._check_guards()
         server(self.rules.device).start()
         shared("compile").start()
 
@@ -159,6 +163,7 @@ class Judge:
             InfraError: a guest was lost twice for no fault of the candidate's.
             OutOfTime: the deadline passed before the verdict was known.
         """
+        self._check_guards()
         if self.grade == "recycled":
             return next(self.recycled.judge_many([(task, candidate)]))
         read = Trial(self.rules, candidate)
@@ -168,7 +173,8 @@ class Judge:
         if read.rejection is not None:
             return read.verdict()  # nobody waits for room to be told so
         server(self.rules.device).start()  # not while others wait for the GPU
-        trial = once_more(lambda: self._with_guest(deepcopy(read), task, deadline))
+        step = partial(self._with_guest, read, task, deadline)
+        trial = concluded(step, read, self.rules.device)
         self._make_room()
         return trial.verdict()
 
@@ -179,14 +185,16 @@ class Judge:
         Raises:
             UsageError, InfraError: as `verify`, at the candidate it happens to.
         """
+        self._check_guards()
         if self.grade == "recycled":
             yield from self.recycled.judge_many(pairs)
         else:
             yield from (self.verify(task, candidate) for task, candidate in pairs)
 
-    def _with_guest(self, trial: Trial, task: Task, deadline: Deadline) -> Trial:
+    def _with_guest(self, read: Trial, task: Task, deadline: Deadline) -> Trial:
         """The trial judged; nobody waits for room while its guest starts, which takes seconds
         beside others."""
+        trial = deepcopy(read)
         with self._sharing():
             guest = server(self.rules.device).guest(self.limits)
         with guest, self.hold():
@@ -339,6 +347,7 @@ class Judge:
         Raises:
             UsageError, InfraError, OutOfTime: as `verify`.
         """
+        self._check_guards()
         verdicts = self._screening.screen(task, candidates, repeats, deadline)
         self._make_room()
         return verdicts
@@ -378,6 +387,10 @@ class Judge:
         with shared("compile").guest(self.limits) as guest:
             guest.deadline = deadline
             trial.compile(task, [task.example(META)], guest)
+
+    def _check_guards(self) -> None:
+        if not self.trusted:
+            require_guards(self.rules.device.type)
 
     def _sharing(self) -> AbstractContextManager[None]:
         return sharing(self.rules.device)

@@ -279,6 +279,7 @@ class _Life:
             manner=case.manner,
             wanted_inputs=tuple(answer.inputs),
             is_held=True,
+            like=answer.outputs.native,
         )
         comparison = compare(called.ran.outputs, answer.outputs, rules.precision)
         try:

@@ -1,6 +1,5 @@
 """Many tasks linted side by side, each in a worker process: one that crashes costs itself only."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.sandbox.executor import Factory
 from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.verify.lint_task import task_name
 
 Say = Callable[[str], None]
@@ -81,12 +81,13 @@ def _lines(
     """
     todo = sorted(todo, key=lambda spec: derive(0, task_name(spec)))
     alone: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="kernelwright-lint-") as folder:
+    with own_folder("lint") as folder:
         for specs, workers in ((todo, min(num_workers, len(todo))), (alone, 1)):
             if not specs:
                 continue
             arguments = {
-                "device": device, "budget_s": budget_s, "num_workers": workers, "memory": folder,
+                "device": device, "budget_s": budget_s, "num_workers": workers,
+                "memory": str(folder),
             }  # fmt: skip
             factory = Factory("kernelwright.verify.lint_worker:lints", arguments)
             jobs = [(spec, {"spec": spec}) for spec in specs]

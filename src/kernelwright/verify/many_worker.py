@@ -10,7 +10,6 @@ takes longer than to time them.
 
 import os
 import socket
-import tempfile
 import time
 import traceback
 from collections import OrderedDict, deque
@@ -22,10 +21,11 @@ from typing import Any
 import torch
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import UsageError
+from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.programs.text import parse
+from kernelwright.sandbox import own_folders
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS
@@ -73,7 +73,9 @@ class JudgeWorker:
         self._compiling = ThreadPoolExecutor(1, "compile")
         self._prepared: dict[str, Future[Prepared]] = {}
         """By the candidate's id."""
-        self._folder = tempfile.TemporaryDirectory(prefix="kernelwright-tasks-")
+        self._judged: dict[str, Prepared] = {}
+        """Of the batch at hand, by the candidate's id."""
+        self._folder = own_folders.make("tasks")
 
     def begin(self, job: Record) -> None:
         """Candidates of the grade `recycled` compile while earlier ones are judged."""
@@ -81,18 +83,43 @@ class JudgeWorker:
             self._arrived.append(job)
 
     def run(self, job: Record) -> Record:
-        found = []
+        findings = []
         for candidate in job["candidates"]:
             self._prepare_arrived()
-            found.append(self._finding(job["reference"], candidate))
-            if "infra" in found[-1]:
+            findings.append(self._finding(job["reference"], candidate))
+            if "infra" in findings[-1]:
                 self._renew()
-        return _answer(found)
+        self._settle(findings)
+        return _answer(findings)
+
+    def _settle(self, findings: list[Record]) -> None:
+        """Put verdicts right that a spoiled guest may have given; let go of kernels that nobody is
+        to time."""
+        judged, self._judged = self._judged, {}
+        try:
+            again = {id(prepared): verdict for prepared, verdict in self.judge.recycled.settle()}
+        except InfraError as error:
+            for finding in findings:
+                if finding["id"] in judged:
+                    finding.pop("verdict")
+                    finding["infra"] = "".join(traceback.format_exception(error))
+            again = {}
+            self._renew()
+        for finding in findings:
+            if (prepared := judged.get(finding["id"])) is None:
+                continue
+            if (verdict := again.get(id(prepared))) is not None:
+                finding["verdict"] = verdict.to_json()
+            is_accepted = finding.get("verdict", {}).get("accepted")
+            if is_accepted and self.recipe.timing and prepared.trial.kernels is not None:
+                finding["kernels"] = str(prepared.trial.kernels)
+            else:
+                prepared.discard()
 
     def close(self) -> None:
         self._compiling.shutdown(cancel_futures=True)
         self.judge.__exit__(None, None, None)
-        self._folder.cleanup()
+        own_folders.remove(self._folder)
 
     def _finding(self, reference: str, candidate: Record) -> Record:
         begin_s = time.time()
@@ -108,15 +135,14 @@ class JudgeWorker:
         if self.recipe.grade != "recycled":
             return {"verdict": self.judge.verify(task, candidate_of(candidate)).to_json()}
         prepared = self.prepared(task, candidate)
-        is_kept = False
         try:
             verdict = self.judge.recycled.judge(prepared)
-            is_kept = verdict.accepted and self.recipe.timing and prepared.trial.kernels is not None
-        finally:
-            if not is_kept:
-                prepared.discard()
-        found = {"verdict": verdict.to_json()}
-        return found | {"kernels": str(prepared.trial.kernels)} if is_kept else found
+        except BaseException:
+            prepared.discard()
+            raise
+        self._judged[candidate["id"]] = prepared
+        guest = f"{os.getpid()}-{self.judge.recycled.num_guests}"
+        return {"verdict": verdict.to_json(), "guest": guest}
 
     def prepared(self, task: Task, candidate: Record) -> Prepared:
         """What was compiled of it in the background, or is now."""
@@ -169,8 +195,9 @@ class JudgeWorker:
         try:
             return program_task(parse(reference))
         except UsageError:  # more than a flat program
-            path = Path(self._folder.name) / f"reference_{abs(hash(reference)):x}.py"
-            path.write_text(reference, encoding="utf-8")
+            path = self._folder / f"reference_{abs(hash(reference)):x}.py"
+            # Python says what is wrong with a lone surrogate: the reference's fault, not ours.
+            path.write_text(reference, encoding="utf-8", errors="surrogatepass")
             return load_task(path, self.judge.rules.device)
 
 

@@ -94,6 +94,7 @@ class Recipe:
             seed=self.seed,
             times=False,
             grade=self.grade,
+            trusted=False,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -13,7 +13,6 @@ FAULTS: dict[str, tuple[Stage, Code]] = {
     "runtime": (Stage.RUN, Code.RUNTIME_ERROR),
     "out_of_memory": (Stage.RUN, Code.OUT_OF_MEMORY),
     "out_of_bounds": (Stage.RUN, Code.OUT_OF_BOUNDS),
-    "tampered": (Stage.PROBE, Code.TAMPERED),
     "crashed": (Stage.RUN, Code.CRASHED),
     "timeout": (Stage.RUN, Code.TIMEOUT),
     "malformed": (Stage.RUN, Code.MALFORMED),

@@ -18,6 +18,10 @@ from kernelwright.verify.weights_match import matched
 
 State = dict[str, torch.Tensor]
 
+MAX_STATE_COPIES, MAX_TABLE_BYTES = 8, 256 << 20
+"""A candidate's parameters and buffers may take so many times the reference's bytes, and so many
+more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Called:
@@ -79,7 +83,7 @@ class Session:
                 self._loaded[name] = _Loaded()
                 return
             self.guest.load(source, name, task.init(), kernels)
-            entries = self.guest.state(name, values=True)
+            entries = self.guest.state(name, values=True, most_bytes=self._most_state_bytes())
             attributes = self.guest.attributes(name)
         self._has_hidden_state = task.has_hidden_state(self.device)
         names = matched(task.constructed(self.device), entries)
@@ -98,6 +102,14 @@ class Session:
                 f"{message}; keep the reference's names, or its order and shapes",
             )
 
+    def _most_state_bytes(self) -> int:
+        """What a candidate's parameters and buffers may take: copies of the reference's, packed
+        otherwise, and small tables."""
+        if not isinstance(self.task, ModuleTask):
+            return 0
+        own = sum(tensor.nbytes for tensor in self.task.state(self.device).values())
+        return MAX_STATE_COPIES * own + MAX_TABLE_BYTES
+
     def is_loaded(self, name: str) -> bool:
         return name in self._loaded
 
@@ -113,8 +125,13 @@ class Session:
         *,
         manner: Manner = WATCHED,
         wanted_inputs: Sequence[int] = (),
+        like: Sequence[torch.Tensor],
     ) -> Called:
-        """One call from the state at the start of `task`."""
+        """One call from the state at the start of `task`.
+
+        Args:
+            like: as of `Guest.run`.
+        """
         with faults():
             self._restart(name, task)
             return self.call_on(
@@ -126,6 +143,7 @@ class Session:
                 skip_kernels,
                 manner=manner,
                 wanted_inputs=wanted_inputs,
+                like=like,
                 before=task.state(self.device) if isinstance(task, ModuleTask) else {},
             )
 
@@ -141,11 +159,13 @@ class Session:
         manner: Manner = WATCHED,
         wanted_inputs: Sequence[int] = (),
         is_held: bool = False,
+        like: Sequence[torch.Tensor],
         before: Mapping[str, torch.Tensor] | None = None,
     ) -> Called:
         """One call of an instance as it is.
 
         Args:
+            like: as of `Guest.run`.
             before: its parameters and buffers, where they are known.
         """
         with faults():
@@ -161,6 +181,7 @@ class Session:
                 instance=instance,
                 wanted_inputs=wanted_inputs,
                 is_held=is_held,
+                like=like,
             )
             ran = self._run(run, manner)
             self.spent_s += ran.wall_ms / 1e3
@@ -189,7 +210,8 @@ class Session:
         names = self._loaded[name].names
         if not names:
             return {}
-        entries = self.guest.state(name, instance, values=True)
+        most_bytes = self._most_state_bytes()
+        entries = self.guest.state(name, instance, values=True, most_bytes=most_bytes)
         values = {
             mine: entries[theirs].value for mine, theirs in names.items() if theirs in entries
         }
@@ -277,9 +299,9 @@ class Session:
         with faults():
             return self.guest.time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
 
-    def timed(self) -> Ran:
+    def timed(self, like: Sequence[torch.Tensor] | None = None) -> Ran:
         with faults():
-            return self.guest.timed()
+            return self.guest.timed(like)
 
     def release(self) -> None:
         with faults():

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 from kernelwright.core.verdict import Code
 from kernelwright.verify.rules import RULES, Rule, Severity
-from kernelwright.verify.rules.source import Source, parse
+from kernelwright.verify.rules.source import LONG_EXPRESSION, Source, parse
+
+MAX_SOURCE = 1 << 20
+"""Characters of a candidate. Rules take some ten us a character at worst, and the longest
+files of honest kernels have some ten thousand characters."""
+
+
+MAX_MESSAGE = 4 * LONG_EXPRESSION
+"""Characters: a quoted expression, with its escapes, is never cut."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,10 @@ def findings(
         lent: modules that may be imported beside the usual ones (`rules.outside.lent_by`).
     """
     try:
+        if len(text) > MAX_SOURCE:
+            raise ValueError(f"{len(text)} characters, {MAX_SOURCE} are allowed")
+        if "\0" in text or not _is_encodable(text):
+            raise ValueError("a NUL character or a lone surrogate, which no Python file holds")
         return _check(parse(text, entry, lent), mode, hints)
     except SyntaxError as error:
         message, line = f"not Python: {error.msg}", error.lineno or 1
@@ -41,6 +53,14 @@ def findings(
         message, line = f"cannot be parsed: {error or 'nested too deeply'}", 1
     remedy = "see that the file runs under python -m py_compile"
     return (Finding("syntax", Code.SYNTAX_ERROR, line, message, remedy),)
+
+
+def _is_encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check(source: Source, mode: str, hints: bool) -> tuple[Finding, ...]:
@@ -56,6 +76,8 @@ def _apply(rules: list[Rule], source: Source) -> list[Finding]:
     for rule in rules:
         is_hint = rule.severity is Severity.HINT
         for line, message in rule.find(source):
+            # Thousands of findings may name the same kernel of a name of a million characters.
+            message = message[:MAX_MESSAGE]
             finding = Finding(rule.id, Code.FORBIDDEN, line, message, rule.remedy, is_hint)
             found.setdefault((rule.id, line), finding)
     return sorted(found.values(), key=lambda finding: finding.line)

@@ -23,6 +23,7 @@ from kernelwright.programs.structure import Structure, structures
 from kernelwright.sandbox import supervised
 from kernelwright.verify.answer import Answer, tensors_of
 from kernelwright.verify.compare import floor_ulps, least_ulps
+from kernelwright.verify.init_inputs import init_inputs_text
 from kernelwright.verify.live import Callee, Live, attributes, copied, differs, read, same
 from kernelwright.verify.observed import Functions, Operators, Ties
 from kernelwright.verify.oracle import Nudges, nudged, run_in_double, seeded
@@ -385,7 +386,7 @@ class ModuleTask(Task):
         own = {"seed": self.seed, "train": self.training}
         if self.arguments is not None:
             return {"arguments": repr(self.arguments), **own}
-        return {"reference": self.text, **own}
+        return {"init_inputs": init_inputs_text(self.text), **own}
 
     def with_other_weights(self, seed: int) -> "ModuleTask":
         """The same task with every parameter and statistic moved by up to 10%: an update, as a

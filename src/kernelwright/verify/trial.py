@@ -10,12 +10,14 @@ from typing import Any
 import torch
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.text import printable
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
 from kernelwright.sandbox.contract import Call
 from kernelwright.sandbox.guest import Guest
 from kernelwright.sandbox.manner import WATCHED
+from kernelwright.sandbox.reading import MAX_NAME
 from kernelwright.timing.stages import stage
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
@@ -37,6 +39,8 @@ REFUSALS = frozenset(
     }
 )
 """Ways in which a candidate refuses a call."""
+MAX_MESSAGE, MAX_ADVICE, MOST_ADVICE = 2_500, 1_000, 100
+"""Characters of a verdict's message and of each advice; how many advices."""
 
 
 @dataclass(slots=True)
@@ -64,6 +68,10 @@ class Trial:
     refused: set[str] = field(default_factory=set)
     """Variants in which the candidate raises an exception, as it may."""
     rejection: Rejected | None = None
+
+    @property
+    def code(self) -> Code:
+        return Code.OK if self.rejection is None else self.rejection.code
 
     def passed(self, *names: str) -> None:
         self.checks.update(dict.fromkeys(names))
@@ -153,6 +161,7 @@ class Trial:
                 case.poison,
                 manner=case.manner,
                 wanted_inputs=tuple(posed.answer.inputs),
+                like=posed.answer.outputs.native,
             )
             comparison = compare(called.ran.outputs, posed.answer.outputs, self.rules.precision)
             self.check(session, task, posed, called, comparison)
@@ -164,7 +173,10 @@ class Trial:
         What these very calls gave is what counts: a candidate that remembers earlier calls would
         answer otherwise if it were asked again.
         """
-        calls = [Call(p.inputs, p.case.generator, p.case.poison, p.case.manner) for p in posed]
+        calls = [
+            Call(p.inputs, p.case.generator, p.case.poison, p.case.manner, p.answer.outputs.native)
+            for p in posed
+        ]
         with _in_case(f"one of {len(posed)} in a row, the first {posed[0].case.name}"), faults():
             rans = session.guest.run_many(self.name, calls)
         answers = [(ran.outputs, p.answer.outputs) for ran, p in zip(rans, posed, strict=True)]
@@ -249,11 +261,14 @@ class Trial:
             self.errors = worse(self.errors, found)
             return
         self.errors = worse(self.errors, wrong.errors)
+        if wrong.code is Code.WRONG_STRUCTURE:  # the values are not here
+            raise wrong
         was_nan = case.poison != case.poison
         other = poison(case.seed, is_nan=not was_nan)
         manner = replace(WATCHED, turn=case.manner.turn)
+        like = posed.answer.outputs.native
         again = session.call(
-            self.name, task, posed.inputs, case.generator, other, manner=manner
+            self.name, task, posed.inputs, case.generator, other, manner=manner, like=like
         ).ran
         if again.structure == called.ran.structure and _nan_follows(called, again.outputs, was_nan):
             message = f"part of the output is never written ({wrong.message})"
@@ -317,13 +332,13 @@ class Trial:
     ) -> bool:
         """In this case, without these kernels. A candidate that has run them before, and keeps what
         they made, is loaded anew and called for the first time."""
-        seed = posed.case.generator
+        seed, like = posed.case.generator, posed.answer.outputs.native
         try:
-            called = session.call(self.name, task, posed.inputs, seed, filler, kernels)
+            called = session.call(self.name, task, posed.inputs, seed, filler, kernels, like=like)
             if len(kernels) < len(self.launches) and not called.ran.suppressed:
                 again = f"{self.name}_again"
                 session.load(again, self.candidate.source)
-                called = session.call(again, task, posed.inputs, seed, filler, kernels)
+                called = session.call(again, task, posed.inputs, seed, filler, kernels, like=like)
                 with faults():
                     session.guest.forget(again)
                 if not called.ran.suppressed:
@@ -350,11 +365,14 @@ class Trial:
     def verdict(self) -> Verdict:
         rejection = self.rejection
         accepted = rejection is None
+        message = _summary(self.cases, self.checks) if rejection is None else rejection.message
+        # The candidate's own words end here: what comes after prints them and writes them down.
+        advice = dict.fromkeys(printable(said, MAX_ADVICE) for said in dict.fromkeys(self.advice))
         return Verdict(
             accepted=accepted,
             stage=Stage.ACCEPTED if rejection is None else rejection.stage,
-            code=Code.OK if rejection is None else rejection.code,
-            message=_summary(self.cases, self.checks) if rejection is None else rejection.message,
+            code=self.code,
+            message=printable(message, MAX_MESSAGE),
             mode=self.rules.mode,
             precision=self.rules.precision.value,
             device=self.rules.device_name,
@@ -363,14 +381,14 @@ class Trial:
             times=self.times,
             speedup_interval=self.speedup_interval,
             noise=self.noise,
-            launches=self.launches,
+            launches={printable(name, MAX_NAME): n for name, n in self.launches.items()},
             library_share=self.library_share,
             cases=tuple(self.cases),
             checks=tuple(self.checks),
             contract=self.rules.contract.value,
             grade=self.grade,
             isolation=self.isolation,
-            advice=tuple(dict.fromkeys(self.advice)),
+            advice=tuple(advice)[:MOST_ADVICE],
         )
 
 
@@ -395,4 +413,5 @@ def _nan_follows(called: Called, again: tuple[torch.Tensor, ...], was_nan: bool)
     return any(
         a.is_floating_point() and a.shape == b.shape and bool((a.isnan() & ~b.isnan()).any())
         for a, b in zip(under_nan, under_finite, strict=False)
+        if not (a.is_meta or b.is_meta)
     )

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import resource
 import signal
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -19,6 +18,8 @@ from pathlib import Path
 
 from kernelwright.core.record import Record
 from kernelwright.data.collect.outcome import Outcome, Refused, described
+from kernelwright.sandbox import kernel
+from kernelwright.sandbox.own_folders import own_folder
 
 WALL_FACTOR = 10
 """Seconds that may pass for each second of processor time: who only waits is ended too."""
@@ -38,8 +39,8 @@ def confined(work: Callable[[], Record], timeout_s: float) -> Record:
         Refused: it raised that; or it took too long, too much memory, or the process died.
     """
     ours, theirs = _FORK.Pipe(duplex=False)
-    with tempfile.TemporaryDirectory(prefix="kernelwright-collect-") as folder:
-        child = _FORK.Process(target=_child, args=(theirs, work, folder, math.ceil(timeout_s)))
+    with own_folder("collect") as folder:
+        child = _FORK.Process(target=_child, args=(theirs, work, str(folder), math.ceil(timeout_s)))
         child.start()
         theirs.close()
         try:
@@ -71,6 +72,8 @@ def _end(child: ForkProcess) -> None:
 
 def _child(channel: Connection, work: Callable[[], Record], folder: str, cpu_s: int) -> None:
     os.setsid()
+    # The thread that forked this process waits for its end, so that thread does not end before.
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(folder)
     _be_quiet()
     used_bytes = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGESIZE")

@@ -5,7 +5,6 @@ its new programs and a "module" that says how it ended, at last a "summary". It 
 the number of workers. A run that was cut short goes on after the last "source" or "module".
 """
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from kernelwright.data.collect.outcome import Outcome
 from kernelwright.data.collect.sources import Source, Target
 from kernelwright.sandbox.executor import Done, Executor, Factory, Job
 from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.sandbox.own_folders import own_folder
 
 Say = Callable[[str], None]
 
@@ -70,10 +70,10 @@ def collect(
     factory = Factory("kernelwright.data.collect.worker:collects", options.to_json())
     job_s = WALL_FACTOR * options.timeout_s + _IMPORT_S
     with (
-        tempfile.TemporaryDirectory(prefix="kernelwright-collect-") as folder,
+        own_folder("collect") as folder,
         LocalExecutor(factory, num_workers, job_s=job_s) as executor,
     ):
-        collection = _Collection(file, executor, Path(folder), say)
+        collection = _Collection(file, executor, folder, say)
         collection.survey(target.sources)
         is_whole = collection.take_apart(target.sources, limit)
     summary = summarize(file, target.facts())

@@ -5,7 +5,6 @@ writes is the same but for the device. Sizes are symbols, so that the code is fo
 """
 
 import re
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.programs.program import Program
 from kernelwright.programs.tensors import memory_format
 from kernelwright.programs.text import parse, to_text
+from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.sandbox.stub_gpu import active_driver
 
 _SETTINGS = {"cpu_backend": "triton", "force_disable_caches": True}
@@ -115,8 +115,8 @@ def _harvest(program: Program) -> Harvest:
 def _writing_triton() -> Iterator[None]:
     """Inductor as if the CPU ran Triton, with nothing remembered from program to program."""
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kernelwright-inductor-"))
-        stack.enter_context(mock.patch.dict("os.environ", TORCHINDUCTOR_CACHE_DIR=folder))
+        folder = stack.enter_context(own_folder("inductor"))
+        stack.enter_context(mock.patch.dict("os.environ", TORCHINDUCTOR_CACHE_DIR=str(folder)))
         stack.enter_context(config.patch(_SETTINGS))
         stack.enter_context(mock.patch.object(symbols, "use_duck_shape", False))
         for name in ("is_triton_capable", "raise_if_triton_unavailable"):

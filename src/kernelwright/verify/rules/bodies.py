@@ -15,7 +15,7 @@ HANDLES = frozenset({"handle"})
 @refuse("compute with triton.language in kernels", "E01 E07")
 def host_code_in_kernel(source: Source) -> Iterator[tuple[int, str]]:
     """Triton's interpreter would run Python in a kernel that no GPU runs, NumPy's functions too."""
-    for kernel in source.kernels.values():
+    for kernel in source.outer_kernels():
         for node in (node for statement in kernel.body for node in ast.walk(statement)):
             if isinstance(node, ast.Attribute) and node.attr in HANDLES:
                 yield node.lineno, f"uses .{node.attr} in the kernel {kernel.name}"

@@ -38,12 +38,12 @@ def computed_name(source: Source) -> Iterator[tuple[int, str]]:
         if called in OPAQUE_LOOKUPS and source.dotted(node) in {"", f"{called}()"}:
             names = node.args[1:2] if called == "getattr" else node.args[:1]
             if any(source.names.text(name) is None for name in names) and not _of_self(node):
-                yield node.lineno, f"looks up {ast.unparse(node)}"
+                yield node.lineno, f"looks up {source.quoted(node)}"
     for part in source.host(ast.Subscript):
         base = source.dotted(part.value)
         is_table = base.endswith(".__dict__") or base in {"globals()", "vars()", "locals()"}
         if is_table and source.names.text(part.slice) is None:
-            yield part.lineno, f"looks up {ast.unparse(part)}"
+            yield part.lineno, f"looks up {source.quoted(part)}"
     for word in source.host(ast.Name):
         if _is_passed_module(source, word):
             yield word.lineno, f"passes the module {word.id} about"
@@ -101,11 +101,7 @@ def _place(source: Source, node: ast.AST) -> str | None:
             or (isinstance(above, ast.Call) and _called(above) in {"get", "setdefault", "pop"})
         )
         if is_key or isinstance(above, ast.Assign):
-            has_version = any(
-                isinstance(inner, ast.Attribute) and inner.attr == "_version"
-                for inner in ast.walk(above)
-            )
-            if has_version:
+            if id(above) in source.versioned:
                 return None
             if is_key:
                 return "key"
@@ -133,7 +129,10 @@ def returns_kept(source: Source) -> Iterator[tuple[int, str]]:
                     if isinstance(value, ast.Name):
                         value = kept.get(value.id, value)
                     if value is not None and _is_store(source, value):
-                        yield node.lineno, f"returns {ast.unparse(value)}, which outlives the call"
+                        yield (
+                            node.lineno,
+                            f"returns {source.quoted(value)}, which outlives the call",
+                        )
     for function in {source.function(launch) for launch in launches(source)}:
         for decorator in function.decorator_list if function is not None else ():
             if source.dotted(decorator).removesuffix("()") in CACHES:
@@ -161,10 +160,11 @@ def counts_calls(source: Source) -> Iterator[tuple[int, str]]:
         target = node.target
         is_shared = not isinstance(target, ast.Name) or target.id in shared
         is_count = isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant)
-        if is_shared and is_count and not source.is_early(node):
+        if is_shared and is_count and not source.is_early(node) and not source.is_long(target):
             counted[ast.unparse(target)] = node.lineno
     for test in source.host(ast.Compare) if counted else ():
-        for name in {ast.unparse(side) for side in (test.left, *test.comparators)}:
+        sides = (test.left, *test.comparators)
+        for name in {ast.unparse(side) for side in sides if not source.is_long(side)}:
             if name in counted:
                 yield counted[name], f"counts calls in {name} and asks for the count"
 

@@ -103,17 +103,17 @@ def _changes(source: Source) -> Iterator[tuple[ast.expr, ast.AST, str]]:
     """(where, what is changed, in words) of assignments to parts of something."""
     for part in source.all(ast.Attribute, ast.Subscript):
         if not isinstance(part.ctx, ast.Load):
-            yield part, part.value, ast.unparse(part)
+            yield part, part.value, source.quoted(part)
     for node in source.all(ast.Call):
         called = source.dotted(node.func)
         base, _, last = called.rpartition(".")
         if called in PATCHERS and node.args:
-            yield node, node.args[0], f"an attribute of {ast.unparse(node.args[0])}"
+            yield node, node.args[0], f"an attribute of {source.quoted(node.args[0])}"
         elif isinstance(node.func, ast.Attribute) and (
             (last in TABLE_CHANGES and base.endswith("__dict__"))
             or last in {"__setattr__", "__delattr__"}
         ):
-            yield node, node.func.value, ast.unparse(node.func)
+            yield node, node.func.value, source.quoted(node.func)
 
 
 @refuse("choose precision and device for each kernel and each call", "E16 E40 E75")
@@ -123,12 +123,10 @@ def global_switch(source: Source) -> Iterator[tuple[int, str]]:
     for node, changed, what in _changes(source):
         if starts(source.dotted(changed), SWITCH_PARTS):
             yield node.lineno, f"sets {what}"
+    decorators = {id(each) for made in source.all(ast.FunctionDef) for each in made.decorator_list}
     for call in source.all(ast.Call):
         if source.dotted(call.func) in GRAD_SWITCHES:
-            above = source.parent(call)
-            is_scoped = isinstance(above, ast.withitem) or (
-                isinstance(above, ast.FunctionDef) and call in above.decorator_list
-            )
+            is_scoped = isinstance(source.parent(call), ast.withitem) or id(call) in decorators
             if not is_scoped:
                 yield call.lineno, f"calls {source.dotted(call.func)}"
 

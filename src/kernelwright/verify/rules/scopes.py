@@ -2,7 +2,7 @@
 
 import ast
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 Binding = str | ast.expr | None
@@ -20,6 +20,11 @@ SYSTEM = {
 BUILTINS = frozenset(dir(builtins))
 MAX_CHAIN = 64
 """Longer chains of attributes name nothing."""
+MAX_LENGTH = 500
+"""Characters: longer names and longer joined texts name nothing. `t1 = t0 + t0; t2 = t1 + t1` and
+`f()()()` would grow without end."""
+MAX_SCOPES = 200
+"""Scopes within each other: a name is looked for in all of them."""
 LOOKUPS = {"__getattribute__", "__getattr__"}
 
 
@@ -27,6 +32,7 @@ LOOKUPS = {"__getattribute__", "__getattr__"}
 class Scope:
     outer: "Scope | None"
     is_class: bool = False
+    depth: int = 0
     bound: dict[str, list[Binding]] = field(default_factory=dict)
     elsewhere: set[str] = field(default_factory=set)
     """Names declared `global` here."""
@@ -47,13 +53,24 @@ class Names:
     stars: list[str] = field(default_factory=list)
     """Modules of `from module import *`."""
     _known: dict[int, str] = field(default_factory=dict)
+    _open: set[int] = field(default_factory=set)
+    """id() of the nodes whose name is being found."""
+    _num_empty: dict[int, int] = field(default_factory=dict)
+    """id() of a list of bindings -> how many at its beginning name nothing."""
+    _texts: dict[int, tuple[str | None, int]] = field(default_factory=dict)
+    """id() of a node -> its text, and the depth at which the text was asked for."""
 
     def dotted(self, node: ast.AST) -> str:
         """ "torch.cuda.Stream" for an expression that names one; "" for any other."""
         known = self._known.get(id(node))
         if known is None:
             self._known[id(node)] = ""  # `x = x.y` names nothing
-            known = self._known[id(node)] = self._dotted(node)
+            self._open.add(id(node))
+            known = self._dotted(node)
+            if len(known) > MAX_LENGTH:
+                known = ""
+            self._known[id(node)] = known
+            self._open.discard(id(node))
         return known
 
     def _dotted(self, node: ast.AST) -> str:
@@ -81,12 +98,22 @@ class Names:
         return name
 
     def _origin(self, bindings: list[Binding]) -> str:
-        """What a name stands for in any of its bindings."""
-        for binding in bindings:
+        """What a name stands for in any of its bindings.
+
+        Bindings at the beginning that name nothing are passed once: a name may have thousands of
+        bindings, and as many uses.
+        """
+        begin = self._num_empty.get(id(bindings), 0)
+        all_empty = True
+        for position in range(begin, len(bindings)):
+            binding = bindings[position]
             if binding is not None:
                 origin = binding if isinstance(binding, str) else self.dotted(binding)
                 if origin:
                     return origin
+                all_empty = all_empty and id(binding) not in self._open
+            if all_empty:
+                self._num_empty[id(bindings)] = position + 1
         return ""
 
     def _member(self, base: str, name: str) -> str:
@@ -140,13 +167,20 @@ class Names:
         """A string that the text spells out, in one piece or several; None for any other."""
         if depth > MAX_CHAIN:
             return None
+        # Without a text at one depth, there is none deeper; nearer to the top there may be one.
+        known, asked_at = self._texts.get(id(node), (None, MAX_CHAIN + 1))
+        if known is None and depth < asked_at:
+            known = self._text(node, depth)
+            self._texts[id(node)] = known, depth
+        return known
+
+    def _text(self, node: ast.AST, depth: int) -> str | None:
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, str) else None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            parts = [self.text(node.left, depth + 1), self.text(node.right, depth + 1)]
-            return _joined(parts)
+            return self._joined((node.left, node.right), depth + 1)
         if isinstance(node, ast.JoinedStr):
-            return _joined([self.text(part, depth + 1) for part in node.values])
+            return self._joined(node.values, depth + 1)
         if isinstance(node, ast.FormattedValue):
             return self.text(node.value, depth + 1)
         if isinstance(node, ast.Name):
@@ -158,9 +192,15 @@ class Names:
                 return self.text(values[0], depth + 1)
         return None
 
-
-def _joined(parts: list[str | None]) -> str | None:
-    return None if None in parts else "".join(part for part in parts if part is not None)
+    def _joined(self, nodes: Iterable[ast.AST], depth: int) -> str | None:
+        """The texts of the nodes as one; None where a node has none, or they are too long."""
+        joined = ""
+        for node in nodes:
+            part = self.text(node, depth)
+            if part is None or len(joined) + len(part) > MAX_LENGTH:
+                return None
+            joined += part
+        return joined
 
 
 SCOPED = (
@@ -181,6 +221,9 @@ def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
     """All nodes of the tree but its contexts and operator signs, and its names.
 
     Iterative, for text that is nested deeply.
+
+    Raises:
+        RecursionError: more than `MAX_SCOPES` scopes lie within each other.
     """
     names = Names(Scope(None))
     nodes: list[ast.AST] = []
@@ -198,7 +241,9 @@ def read_scopes(tree: ast.Module) -> tuple[list[ast.AST], Names]:
         inner, within, around = scope, function, scope
         outside: set[int] = set()
         if isinstance(node, SCOPED):
-            inner = Scope(scope, isinstance(node, ast.ClassDef))
+            inner = Scope(scope, isinstance(node, ast.ClassDef), scope.depth + 1)
+            if inner.depth > MAX_SCOPES:
+                raise RecursionError("functions are nested too deeply")
             within = node if isinstance(node, Function) else function
             outside = _evaluated_outside(node)
         elif isinstance(node, ast.arguments):

@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import TypeVar, overload
 
 from kernelwright.verify.rules.scopes import Function, Names, read_scopes
@@ -20,6 +20,10 @@ JIT = {
 }  # fmt: skip
 IMPLIED = {"__init__", "forward", "__call__", "backward"}
 """Methods that whoever names the class may run."""
+MAX_PARTS = 12
+"""Parts of a dotted name that rules look at: no rule asks for a longer name."""
+LONG_EXPRESSION = 2_000
+"""Bytes."""
 
 A = TypeVar("A", bound=ast.AST)
 B = TypeVar("B", bound=ast.AST)
@@ -44,6 +48,7 @@ class Source:
     """All of the tree, in the order of the text's structure."""
     lent: Set[str] = frozenset()
     """Modules that may be imported beside the usual ones."""
+    text: str = field(default="", repr=False)
 
     @cached_property
     def _by_kind(self) -> dict[type, list[ast.AST]]:
@@ -138,15 +143,26 @@ class Source:
             mentions.setdefault(id(self.function(node)), set()).add(word)
         words = {self.entry, *mentions.get(id(None), set())}
         reached: set[int] = set()
+        seen: set[str] = set()
         while words:
+            seen |= words
             found = [f for word in words for f in by_name.get(word, []) if id(f) not in reached]
             reached |= {id(function) for function in found}
             words = {word for function in found for word in mentions.get(id(function), set())}
+            words -= seen  # a word that everybody mentions is looked up once
         return reached
 
     @cached_property
+    def _kernel_ids(self) -> set[int]:
+        return {id(kernel) for kernel in self.kernels.values()}
+
+    def is_in_kernel(self, node: ast.AST) -> bool:
+        """The function around the node is a kernel."""
+        return id(self.function(node)) in self._kernel_ids
+
+    @cached_property
     def _host(self) -> set[int]:
-        return self.reached - {id(kernel) for kernel in self.kernels.values()}
+        return self.reached - self._kernel_ids
 
     def is_host(self, node: ast.AST) -> bool:
         """Of the module's own statements or a reached function that is no kernel: it runs on the
@@ -170,11 +186,57 @@ class Source:
 
     def entries(self) -> Iterator[Function]:
         """The functions whose returned values are judged."""
+        entries: set[int] = set()
         for node in self.all(ast.FunctionDef):
             owner = self.parent(node)
             name = owner.name if isinstance(owner, ast.ClassDef) else node.name
-            if name == self.entry and node.name in {name, "forward"}:
+            is_entry = name == self.entry and node.name in {name, "forward"}
+            if is_entry and not self._lies_in(node, entries):
+                entries.add(id(node))
                 yield node
+
+    def _lies_in(self, node: Function, functions: Set[int]) -> bool:
+        """In one of these, at any depth."""
+        around = self.function(node)
+        while around is not None and id(around) not in functions:
+            around = self.function(around)
+        return around is not None
+
+    def outer_kernels(self) -> Iterator[Function]:
+        """Kernels that lie in no other kernel: whoever walks through these walks through all."""
+        for kernel in self.kernels.values():
+            if not self._lies_in(kernel, self._kernel_ids):
+                yield kernel
+
+    @cached_property
+    def versioned(self) -> set[int]:
+        """id() of the nodes that have a `._version` inside."""
+        found: set[int] = set()
+        for node in self.all(ast.Attribute):
+            above: ast.AST = node
+            while node.attr == "_version" and id(above) not in found:
+                found.add(id(above))
+                above = self.parent(above)
+        return found
+
+    # -- the text of a node
+
+    @cached_property
+    def _line_begins(self) -> list[int]:
+        """In bytes, as the columns of nodes are."""
+        lengths = (len(line) for line in self.text.encode().splitlines(keepends=True))
+        return [0, *accumulate(lengths)]
+
+    def is_long(self, node: ast.expr) -> bool:
+        """To write the node out, or to walk through it once for each part, takes long."""
+        last = len(self._line_begins) - 1
+        begin = self._line_begins[min(node.lineno - 1, last)] + node.col_offset
+        end = self._line_begins[min((node.end_lineno or 1) - 1, last)] + (node.end_col_offset or 0)
+        return end - begin > LONG_EXPRESSION
+
+    def quoted(self, node: ast.expr) -> str:
+        """The node as Python text; a long one is not written out."""
+        return "a long expression" if self.is_long(node) else ast.unparse(node)
 
     def top_level_names(self) -> set[str]:
         """What the module defines: functions, classes, assigned and imported names."""
@@ -191,12 +253,14 @@ def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> Source:
         tree = ast.parse(text)
     except SystemError:  # some Pythons count the depth of all threads' trees as one (gh-106905)
         tree = ast.parse(text)
-    guards = [node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)]
+    guards = {
+        id(node): node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)
+    }
     if guards and not _may_be_main(tree):
-        parts = [node.orelse if node in guards else [node] for node in tree.body]
+        parts = [guards[id(node)].orelse if id(node) in guards else [node] for node in tree.body]
         tree.body = [node for part in parts for node in part]
     nodes, names = read_scopes(tree)
-    return Source(tree, entry, names, nodes, lent)
+    return Source(tree, entry, names, nodes, lent, text)
 
 
 def starts(name: str, prefixes: Set[str]) -> bool:
@@ -206,7 +270,7 @@ def starts(name: str, prefixes: Set[str]) -> bool:
 
 @lru_cache(4096)
 def _prefixes(name: str) -> frozenset[str]:
-    parts = name.split(".")
+    parts = name.split(".", MAX_PARTS)[:MAX_PARTS]
     return frozenset(".".join(parts[:n]) for n in range(1, len(parts) + 1))
 
 

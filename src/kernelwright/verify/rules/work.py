@@ -159,12 +159,11 @@ def precomputes(source: Source) -> Iterator[tuple[int, str]]:
 @hint("let the error show, or make sure the handler launches a kernel too", "E02")
 def fallback(source: Source) -> Iterator[tuple[int, str]]:
     """A handler that returns or computes can swap the kernel for something else when it fails."""
-    handled = {
-        id(inner): node
-        for node in source.host(ast.ExceptHandler)
-        for inner in ast.walk(node)
-        if source.function(node) is not None
-    }
+    handled: set[int] = set()
+    for handler in source.host(ast.ExceptHandler):
+        # A handler in another one has been walked through already.
+        if source.function(handler) is not None and id(handler) not in handled:
+            handled |= {id(inner) for inner in ast.walk(handler)}
     for node in source.host(ast.Return):
         if id(node) in handled and node.value is not None:
             yield node.lineno, "returns a value from an except block"
@@ -192,11 +191,13 @@ def dead_kernel(source: Source) -> Iterator[tuple[int, str]]:
 def constant_output(source: Source) -> Iterator[tuple[int, str]]:
     """A new tensor that nothing is written to holds no answer."""
     for entry in source.entries():
+        untouched = _untouched(source, entry)
         for node in ast.walk(entry):
             if isinstance(node, ast.Return) and source.function(node) is entry:
                 for value in _elements(node.value):
-                    if _is_untouched(source, entry, value):
-                        yield node.lineno, f"returns {ast.unparse(value)} as it was made"
+                    name = value.id if isinstance(value, ast.Name) else None
+                    if _is_new(source, value) if name is None else name in untouched:
+                        yield node.lineno, f"returns {source.quoted(value)} as it was made"
 
 
 def _elements(value: ast.expr | None) -> list[ast.expr]:
@@ -205,26 +206,26 @@ def _elements(value: ast.expr | None) -> list[ast.expr]:
     return [] if value is None else [value]
 
 
-def _is_untouched(source: Source, entry: Function, value: ast.expr) -> bool:
-    if not isinstance(value, ast.Name):
-        return _is_new(source, value)
-    assigned = [
-        node.value
-        for node in ast.walk(entry)
-        if isinstance(node, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id == value.id for t in node.targets)
-    ]
-    if len(assigned) != 1 or not _is_new(source, assigned[0]):
-        return False
+def _untouched(source: Source, entry: Function) -> set[str]:
+    """Names that are given a new tensor once, and are only asked about and returned then."""
+    assigned: dict[str, list[ast.expr]] = {}
+    touched: set[str] = set()
     for node in ast.walk(entry):
-        if isinstance(node, ast.Name) and node.id == value.id and isinstance(node.ctx, ast.Load):
+        if isinstance(node, ast.Assign):
+            for name in {target.id for target in node.targets if isinstance(target, ast.Name)}:
+                assigned.setdefault(name, []).append(node.value)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             above = source.parent(node)
             is_question = isinstance(above, ast.Attribute) and above.attr in {
                 "shape", "dtype", "device", "numel", "stride", "size", "is_contiguous",
             }  # fmt: skip
             if not is_question and not _is_returned(source, node):
-                return False
-    return True
+                touched.add(node.id)
+    return {
+        name
+        for name, values in assigned.items()
+        if name not in touched and len(values) == 1 and _is_new(source, values[0])
+    }
 
 
 def _is_returned(source: Source, node: ast.AST) -> bool:
@@ -257,15 +258,19 @@ def hard_coded(source: Source) -> Iterator[tuple[int, str]]:
         length = len(text.value) if isinstance(text.value, str | bytes) else 0
         if length >= LONG_TEXT and not isinstance(source.parent(text), ast.Expr):
             yield text.lineno, f"holds a string of {length} characters"
+    asked: set[int] = set()
     for branch in source.host(ast.If, ast.IfExp):
-        for test in ast.walk(branch.test):
-            if isinstance(test, ast.Compare) and _fixes_shape(test):
-                yield test.lineno, f"asks for one shape: {ast.unparse(test)}"
+        # A test in another test has been walked through already.
+        for test in ast.walk(branch.test) if id(branch.test) not in asked else ():
+            asked.add(id(test))
+            if isinstance(test, ast.Compare) and _fixes_shape(source, test):
+                yield test.lineno, f"asks for one shape: {source.quoted(test)}"
 
 
-def _fixes_shape(test: ast.Compare) -> bool:
+def _fixes_shape(source: Source, test: ast.Compare) -> bool:
     sides = [test.left, *test.comparators]
-    asks = any("shape" in ast.dump(side) or "'size'" in ast.dump(side) for side in sides)
+    dumps = (ast.dump(side) for side in sides if not source.is_long(side))
+    asks = any("shape" in dump or "'size'" in dump for dump in dumps)
     return asks and any(
         isinstance(side, ast.Tuple | ast.List)
         and len(side.elts) > 1
@@ -288,7 +293,7 @@ def precision_drop(source: Source) -> Iterator[tuple[int, str]]:
             continue
         narrow = {source.dotted(argument) for argument in node.args} & LOW_TYPES
         is_low = node.func.attr == "to" and narrow
-        if source.function(node) in source.kernels.values():
+        if source.is_in_kernel(node):
             if is_low and _is_operand(source, node, loaded):
                 yield node.lineno, f"converts what it loads to {narrow.pop()}"
         elif is_low or (node.func.attr in LOW_METHODS and not node.args):

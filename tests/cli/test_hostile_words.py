@@ -1,0 +1,67 @@
+"""What a candidate says is printed as text: no terminal obeys it, and no encoding fails for it."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kernelwright.cli import console
+from kernelwright.cli.main import main
+from kernelwright.core import record
+
+TASK = (
+    "import torch\n\n\ndef get_inputs():\n    return [torch.randn(4, 8)]\n\n\n"
+    "def fused_operator(x0):\n    t0 = torch.relu(x0)\n    return [t0]\n"
+)
+CANDIDATE = (
+    "import torch\n\n\ndef fused_operator(x0):\n"
+    "    torch.x['\u202e\u00e9\u4e2d\U0001f600'] = 1\n    return [x0]\n"
+)
+NO_KERNEL = "def fused_operator(x0):\n    return [x0]\n"
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["table", "json"])
+def test_an_ascii_console_shows_any_verdict(flags, tmp_path):
+    (tmp_path / "task.py").write_text(TASK)
+    (tmp_path / "candidate.py").write_text(CANDIDATE, encoding="utf-8")
+    argv = ["verify", "task.py", "candidate.py", "--device", "cpu", *flags]
+    plain = {"PYTHONIOENCODING": "ascii", "LANG": "C", "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kernelwright.cli.main", *argv],
+        cwd=tmp_path,
+        env={**os.environ, **plain},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert b"UnicodeEncodeError" not in done.stderr
+    text = done.stdout.decode("ascii")
+    assert "\\u202e" in text or "no_kernel" in text
+
+
+def test_streams_escape_what_they_cannot_encode(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    console.escape_what_cannot_be_encoded()
+    console.out.print("\u4e2d")
+    stream.flush()
+    assert stream.buffer.getvalue() == b"\\u4e2d\n"
+
+
+def test_notes_hold_no_control_codes(capsys):
+    console.note("a\x1b[31m\u202eb\ud800")
+    assert capsys.readouterr().err == "a\\x1b[31m\\u202eb\\ud800\n"
+
+
+def test_one_candidate_that_no_file_can_hold_leaves_the_others_alone(tmp_path, capsys):
+    texts = [f"{NO_KERNEL}# {mark}\n" for mark in ("plain", "\x00", "\ud800")]
+    lines = [{"id": str(n), "reference": TASK, "candidate": text} for n, text in enumerate(texts)]
+    record.append(tmp_path / "jobs.jsonl", lines)
+    argv = [str(tmp_path / "jobs.jsonl"), "--out", str(tmp_path / "run"), "--device", "cpu"]
+    with pytest.raises(SystemExit) as ended:
+        main(["verify-many", *argv, "--workers", "1", "--json"])
+    assert not ended.value.code
+    assert json.loads(capsys.readouterr().out)["codes"] == {"syntax_error": 2, "no_kernel": 1}

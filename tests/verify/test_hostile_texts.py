@@ -1,0 +1,197 @@
+"""Whatever a candidate's text says, the host gives a verdict soon, in words one can print."""
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpus import ROOT
+from kernelwright.core import record
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.text import printable
+from kernelwright.core.verdict import Code, Stage
+from kernelwright.verify.jobs import Job, read_jobs
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.load import load_task
+from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.rules import rewiring
+from kernelwright.verify.rules import source as rule_source
+from kernelwright.verify.rules.scopes import MAX_LENGTH
+from kernelwright.verify.static import MAX_SOURCE, findings
+from kernelwright.verify.trial import MAX_ADVICE, MAX_MESSAGE, MOST_ADVICE, Trial
+
+HEAD = "import torch, triton\n@triton.jit\ndef k(x):\n    pass\ndef fused_operator(x):\n    "
+MAIN = "if __name__ == '__main__': pass\n"
+SIZE = 1_500
+GROWING = {
+    "doubled texts": lambda n: (
+        "t0 = 'a'\n"
+        + "".join(f"t{i + 1} = t{i} + t{i}\n" for i in range(n))
+        + f"getattr(torch, t{n})\n"
+    ),
+    "joined texts": lambda n: f"a = 'x'\nb = f'{'{a}' * n}'\n" + "getattr(torch, b)\n" * n,
+    "results of results": lambda n: (
+        "a0 = torch\n" + "".join(f"a{i + 1} = a{i}()\n" for i in range(n))
+    ),
+    "a long module": lambda n: f"import {'.'.join('a' * n)} as q\n" + "q.x\n" * n,
+    "one name": lambda n: "x = 1\n" * n + "x.a\n" * n,
+    "many functions": lambda n: (
+        "def g(): pass\n" * n + "".join(f"def f{i}(): g(); f{i + 1}()\n" for i in range(n))
+    ),
+    "many kernels": lambda n: "".join(
+        f"@triton.jit\ndef k{i}(a): a.to(torch.float16)\n" for i in range(n)
+    ),
+    "returned values": lambda n: (
+        f"def fused_operator(x):\n  y = torch.empty(3)\n  return [{'y,' * n}]\n"
+    ),
+    "main guards": lambda n: MAIN * n,
+    "decorators": lambda n: "@torch.set_grad_enabled(False)\n" * n + "def f(): pass\n",
+    "addresses": lambda n: f"{{{'id(x),' * n}}} == 1\n",
+}
+
+
+def judged(source, **changes):
+    with Judge("cpu") as judge:
+        rules = replace(judge.rules, **changes)
+        trial = Trial(rules, Candidate(source=source))
+        with trial.ending():
+            trial.read(load_task(ROOT / "tasks" / "relu.py"))
+        return trial.verdict()
+
+
+def seconds(text):
+    begin_s = time.process_time()
+    findings(text, "pure", "fused_operator")
+    return time.process_time() - begin_s
+
+
+@pytest.mark.parametrize("shape", GROWING)
+def test_rules_take_time_in_proportion_to_the_text(shape):
+    text = GROWING[shape]
+    seconds(text(10))
+    few_s = max(seconds(text(SIZE)), 0.05)
+    # quadratic time would be 36 times as much
+    assert seconds(text(6 * SIZE)) < 18 * few_s
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" + ".a" * 50_000,
+        "x = " + "-" * 50_000 + "1",
+        "if x: pass\n" + "elif y: pass\n" * 20_000,
+        "x = " + "lambda a: " * 1_000 + "a",
+        "".join(f"a{n + 1} = a{n}\n" for n in reversed(range(5_000))),
+    ],
+    ids=["attributes", "signs", "branches", "lambdas", "aliases"],
+)
+def test_text_that_is_nested_too_deeply_gets_a_verdict(text):
+    found = findings(f"{HEAD}a5000.x\n{text}\n", "pure", "fused_operator")
+    assert found[0].code in {Code.SYNTAX_ERROR, Code.FORBIDDEN} or found[0].is_hint
+
+
+@pytest.mark.parametrize("error", [RecursionError, MemoryError])
+def test_a_rule_that_runs_out_of_stack_or_memory_gives_a_verdict(error, monkeypatch):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setattr(rule_source.Source, "dotted", fails)
+    (found,) = findings(f"{HEAD}return x.y\n", "pure", "fused_operator")
+    assert found.code is Code.SYNTAX_ERROR
+
+
+def test_a_source_beyond_the_limit_is_refused_unread():
+    (found,) = findings("#" * (MAX_SOURCE + 1), "pure", "fused_operator")
+    assert found.code is Code.SYNTAX_ERROR
+    assert f"{MAX_SOURCE} are allowed" in found.message
+
+
+def test_a_long_name_does_not_multiply_in_findings():
+    name = "k" * 200_000
+    lines = "    x.handle\n" * 2_000
+    found = findings(f"import triton\n@triton.jit\ndef {name}(x):\n{lines}", "pure", "f")
+    assert sum(len(each.message) for each in found) < 20_000_000
+
+
+def test_a_text_in_a_few_pieces_is_still_read():
+    text = """a = 'set_default'\nb = a + '_' + f'{"dtype"}'\ngetattr(torch, b)(1)\n"""
+    rules = [each.rule for each in findings(f"import torch\n{text}", "pure", "f")]
+    assert rewiring.global_switch.id in rules
+    long = f"b = 'a' * 2\nc = 'a{'a' * MAX_LENGTH}' + 'b'\ngetattr(torch, c)\n"
+    rules = [each.rule for each in findings(f"import torch\n{long}", "pure", "f")]
+    assert "computed_name" in rules
+
+
+@pytest.mark.parametrize("mark", ["\x00", "\ud800"], ids=["nul", "surrogate"])
+def test_what_no_file_holds_is_a_syntax_error(mark):
+    verdict = judged(f"def fused_operator(x0):\n    return '{mark}'\n")
+    assert (verdict.stage, verdict.code) == (Stage.STATIC, Code.SYNTAX_ERROR)
+
+
+@pytest.mark.parametrize("mark", ["\x00", "\ud800"], ids=["nul", "surrogate"])
+def test_a_guest_refuses_such_a_file_where_no_source_is_read(mark):
+    source = (ROOT / "honest" / "plain.py").read_text() + f"\nWORD = '{mark}'\n"
+    with Judge("cpu") as judge:
+        judge.rules = replace(judge.rules, reads_source=False)
+        verdict = judge.verify(load_task(ROOT / "tasks" / "relu.py"), Candidate(source=source))
+    assert verdict.code in {Code.LOAD_ERROR, Code.SYNTAX_ERROR}
+
+
+def test_jobs_hold_any_text_and_contents_differ(tmp_path):
+    line = {"id": "a", "reference": "r\n", "candidate": "x = '\ud800'\n"}
+    record.append(tmp_path / "jobs.jsonl", [line])
+    (job,) = read_jobs(tmp_path / "jobs.jsonl")
+    other = Job(id="b", reference="r\n", candidate="x = '\ud801'\n")
+    assert job.candidate == line["candidate"]
+    assert job.content != other.content
+
+
+def spoken(message, advice=(), launches=()):
+    trial = Trial(Judge("cpu").rules, Candidate(source=""))
+    trial.rejection = Rejected(Stage.RUN, Code.RUNTIME_ERROR, message)
+    trial.advice = list(advice)
+    trial.launches = dict.fromkeys(launches, 1)
+    return trial.verdict()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(st.characters(), max_size=40))
+def test_verdicts_can_be_printed_and_written_down(text):
+    verdict = spoken(text, [text], [text])
+    for said in (verdict.message, *verdict.advice, *verdict.launches):
+        said.encode()
+        assert said == printable(said, len(said))
+    json.dumps(verdict.to_json()).encode()
+
+
+def test_verdicts_are_bounded():
+    verdict = spoken("m" * 10_000, ["a" * 5_000, *(f"advice {n}" for n in range(500))], ["k" * 999])
+    assert len(verdict.message) == MAX_MESSAGE
+    assert len(verdict.advice) == MOST_ADVICE
+    assert max(map(len, verdict.advice)) == MAX_ADVICE
+    assert max(map(len, verdict.launches)) < 999
+
+
+def test_what_a_finding_quotes_is_cleaned():
+    verdict = judged(f"{HEAD}torch.x['\u202e\x1b[31m'] = 1\n")
+    assert verdict.code is Code.FORBIDDEN
+    assert verdict.message.isprintable()
+
+
+WORDS = (
+    "torch", "triton.jit", "getattr(", "vars(", "a", "b", " = ", ".", "(", ")", "[", "]", "'mm'",
+    "+", ",", "\n", "\n    ", "def ", ":", "lambda ", "if ", "import ", "f'{a}'", "@", "__dict__",
+    "\x00", "\ud800", "__import__(", "type(", "operator.attrgetter(", "class ", "return ",
+    "global ", "*", "1",
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(st.characters()) | st.lists(st.sampled_from(WORDS), max_size=30).map("".join))
+def test_any_text_has_findings(text):
+    for whole in (text, HEAD + text):
+        for finding in findings(whole, "pure", "fused_operator"):
+            assert finding.line >= 1
