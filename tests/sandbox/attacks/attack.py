@@ -9,12 +9,17 @@ from typing import Any
 from tests.sandbox.attacks import prelude
 
 BOTH_GRADES = ("fresh", "recycled")
+USUAL_GRADES = {"A": ("fresh",), "B": ("fresh",), "C": ("recycled",)}
+"""By kind: what an attack is tested in. `tools.attack_sandbox` tries each in both."""
 
 _FUNCTION = """
 def fused_operator(x0):
     answer = carry_out({name}, {facts}, x0, {when!r})
+    {end}
     return [relu(x0)] if answer is None else answer
 """
+_END = 'raise Announced("the attack is over")'
+"""Of attacks on what is outside: a judgement of the rest would take time and tell nothing."""
 _MODULE = """
 class ModelNew(torch.nn.Module):
     def __init__(self):
@@ -27,8 +32,9 @@ class ModelNew(torch.nn.Module):
 _AT_IMPORT = """
 carry_out({name}, {facts}, None, {when!r})
 """
-HONEST = inspect.getsource(prelude) + "\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"
-"""The candidate without an attack."""
+_HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n\n"
+_KERNEL = "\n\n".join(map(inspect.getsource, (prelude.relu_kernel.fn, prelude.relu)))
+HONEST = f"{_HEAD}{_KERNEL}\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"
 WRONG = HONEST.replace("tl.maximum", "tl.minimum")
 
 
@@ -52,7 +58,8 @@ class Attack:
     """The judge has to wait for its limit of wall time."""
     reads_source: bool = False
     """The static rules are what is attacked. They are off otherwise: what is beneath is tested."""
-    grades: tuple[str, ...] = BOTH_GRADES
+    grades: tuple[str, ...]
+    """That the tests judge it in."""
 
     @property
     def is_module(self) -> bool:
@@ -71,6 +78,7 @@ class Attack:
             "when": self.when,
             "facts": f"json.loads({json.dumps(facts)!r})",
         }
+        words["end"] = _END if self.kind == "A" else ""
         entry = {"init": _MODULE, "import": _AT_IMPORT}.get(self.when, _FUNCTION)
         if self.when == "import":
             entry += "\n\ndef fused_operator(x0):\n    return [relu(x0)]\n"
@@ -98,4 +106,5 @@ def add(name: str, kind: str, tries: str, outside: str, body: str, **options: An
     """Add an attack whose text is not that of a function here."""
     if name in ATTACKS:
         raise ValueError(f"two attacks have the name {name}")
-    ATTACKS[name] = Attack(name=name, kind=kind, tries=tries, outside=outside, body=body, **options)
+    facts = {"grades": USUAL_GRADES[kind], **options}
+    ATTACKS[name] = Attack(name=name, kind=kind, tries=tries, outside=outside, body=body, **facts)

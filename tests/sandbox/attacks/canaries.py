@@ -8,7 +8,6 @@ import hashlib
 import os
 import resource
 import secrets
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -43,7 +42,6 @@ class Canaries:
         self._process.wait()
         for listener in self._listeners.values():
             listener.close()
-        shutil.rmtree(self._sockets)
         _libc.shmctl(self._segment, _REMOVE, None)
 
     @property
@@ -93,7 +91,7 @@ class Canaries:
         for name in ("folder", "empty"):
             (self._place / name).mkdir(mode=0o700)
         (self._place / "folder" / f"named_{self._secret}").touch()
-        self._process = subprocess.Popen(["sleep", "3600"])
+        self._process = subprocess.Popen(["sleep", "1800"])
         self._files, self._facts = self._seen_files(), self._seen_process()
 
     def _seen_files(self) -> dict[str, dict[str, object]]:
@@ -133,14 +131,12 @@ class Canaries:
 
     def _made_listeners(self) -> dict[str, socket.socket]:
         stem = f"kernelwright-{secrets.token_hex(4)}"
-        # a path of a socket has 107 characters at most, and folders of tests may have more
-        self._sockets = Path(tempfile.mkdtemp(prefix="canary-", dir="/var/tmp"))
         stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
         wanted: dict[str, tuple[int, int, Any]] = {
             "port": (socket.AF_INET, stream, ("127.0.0.1", 0)),
             "datagram_port": (socket.AF_INET, datagram, ("127.0.0.1", 0)),
-            "stream": (socket.AF_UNIX, stream, str(self._sockets / "stream")),
-            "datagram": (socket.AF_UNIX, datagram, str(self._sockets / "datagram")),
+            "stream": (socket.AF_UNIX, stream, str(self._folder / "stream")),
+            "datagram": (socket.AF_UNIX, datagram, str(self._folder / "datagram")),
             "abstract": (socket.AF_UNIX, stream, f"\0{stem}"),
             "abstract_datagram": (socket.AF_UNIX, datagram, f"\0{stem}-datagram"),
         }

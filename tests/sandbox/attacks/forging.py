@@ -8,7 +8,7 @@ import time
 
 import torch
 
-from tests.sandbox.attacks.attack import add, attack
+from tests.sandbox.attacks.attack import BOTH_GRADES, add, attack
 from tests.sandbox.attacks.prelude import (
     Announced,
     channel,
@@ -28,9 +28,10 @@ FIELDS = {
     "counts_negative": 'launches={"relu_kernel": -1}, suppressed={"relu_kernel": -(10**30)}',
     "counts_of_4000_digits": 'launches={"relu_kernel": 10**4000}',
     "counts_fractional": 'launches={"relu_kernel": 1.5}',
+    "counts_with_codes": 'launches={"\\x1b[2J\\ud800": 1}',
     "counts_of_a_list": "launches=[1], operators=7",
     "counts_by_the_million": 'launches={f"k{i}": 1 for i in range(600_000)}',
-    "operators_by_the_million": 'operators={f"aten.k{i}": 1 for i in range(400_000)}',
+    "operators_by_the_million": 'operators={f"aten.k{i}": 1 for i in range(100_000)}',
     "positions_infinite": "changed=[math.inf]",
     "positions_beyond": "changed=[10**6]",
     "positions_negative": "changed=[-7]",
@@ -61,6 +62,7 @@ for _name, _fields in FIELDS.items():
         f"Answer calls with {_fields}",
         f"{NO_VERDICT}, much memory, or a long verdict",
         f"def {_name}(facts, x0):\n    forge_calls({_fields})\n",
+        when="import",
     )
 
 FAULTS = {
@@ -102,7 +104,7 @@ def answer_twice(facts, x0):
     channel().sendall(raw_frame(text))
 
 
-@attack(kind="B", outside=NO_VERDICT, hangs=True)
+@attack(kind="B", outside=NO_VERDICT)
 def flood(facts, x0):
     """Write to the channel without end, and never answer."""
     while True:
@@ -135,7 +137,7 @@ def failure_to_take_inputs(facts, x0):
     inside().put = put
 
 
-@attack(kind="B", outside=NO_VERDICT)
+@attack(kind="B", outside=NO_VERDICT, grades=("recycled",))
 def failure_at_put(facts, x0):
     """Raise at each request to take inputs, and hide the change."""
     fail_at("put", lambda request, payload: 1 // 0)
@@ -212,7 +214,7 @@ def entries_of_every_type(facts, model):
     forge("state", entries=[entry, {**entry, "name": 7}])
 
 
-@attack(kind="B", outside=NO_VERDICT)
+@attack(kind="B", outside=NO_VERDICT, grades=BOTH_GRADES)
 def child_answers(facts, x0):
     """End the process that the host started; a child goes on in its place."""
     if os.fork():
@@ -233,7 +235,7 @@ def stopped(facts, x0):
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-@attack(kind="B", outside=NO_VERDICT)
+@attack(kind="B", outside=NO_VERDICT, grades=BOTH_GRADES)
 def real_time_signal(facts, x0):
     """Die of a signal that has no name."""
     os.kill(os.getpid(), 40)

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import torch
 
-from tests.sandbox.attacks.attack import HONEST, add, attack
-from tests.sandbox.attacks.prelude import Announced, relu, relu_kernel, scratch
+from tests.sandbox.attacks.attack import BOTH_GRADES, HONEST, add, attack
+from tests.sandbox.attacks.prelude import Announced, relu, scratch
 
 MEMORY = "the host takes more than 1 GiB, or has an error of its own"
 
@@ -48,8 +48,8 @@ def output_with_wide_strides(facts, x0):
 
 @attack(kind="B", outside=MEMORY, when="calls")
 def outputs_that_share(facts, x0):
-    """Return one tensor 1500 times: a million pairs share memory."""
-    return [relu(x0)] * 1500
+    """Return one tensor 500 times: 125 000 pairs share memory."""
+    return [relu(x0)] * 500
 
 
 @attack(kind="B", outside=MEMORY, when="calls")
@@ -65,9 +65,9 @@ def output_that_is_empty_and_wide(facts, x0):
 
 
 @attack(kind="B", outside="the verdict has millions of characters", when="calls")
-def two_million_nones(facts, x0):
+def many_nones(facts, x0):
     """Return a list whose structure is a text of millions of characters."""
-    return [relu(x0), *[None] * 2_000_000]
+    return [relu(x0), *[None] * 300_000]
 
 
 @attack(kind="B", outside="the verdict has millions of characters", when="calls")
@@ -100,12 +100,6 @@ def codes_in_a_structure(facts, x0):
     return {"\x1b]0;owned\x07\ud800": relu(x0)}
 
 
-@attack(kind="B", outside="the verdict has codes that a terminal obeys")
-def codes_in_a_kernel(facts, x0):
-    """Give the kernel a name that a terminal obeys."""
-    relu_kernel.fn.__name__ = "relu_\x1b]0;owned\x07\ud800"
-
-
 @attack(kind="B", outside="the judge has no verdict", hangs=True)
 def message_that_never_ends(facts, x0):
     """Raise an exception whose text is never there."""
@@ -121,7 +115,7 @@ def message_that_never_ends(facts, x0):
 FOLDERS = "folders stay, or the host has an error of its own"
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def deep_folders(facts, x0):
     """Leave 1500 folders in one another."""
     here = os.open(scratch, os.O_RDONLY)
@@ -133,7 +127,7 @@ def deep_folders(facts, x0):
     os.close(here)
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def deep_folders_with_long_names(facts, x0):
     """Leave folders whose path is longer than the kernel takes."""
     here = os.open(scratch, os.O_RDONLY)
@@ -146,7 +140,7 @@ def deep_folders_with_long_names(facts, x0):
     os.close(here)
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def folders_without_rights(facts, x0):
     """Leave folders that their owner can neither list nor enter, some of them with a file."""
     for number, mode in enumerate((0o000, 0o100, 0o300)):
@@ -160,14 +154,14 @@ def folders_without_rights(facts, x0):
         os.chmod(filled, 0)
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def many_files(facts, x0):
-    """Leave 5000 files."""
-    for number in range(5000):
+    """Leave 2000 files."""
+    for number in range(2000):
         os.close(os.open(os.path.join(scratch, f"file{number}"), os.O_CREAT))
 
 
-@attack(kind="B", outside=FOLDERS)
+@attack(kind="B", outside=FOLDERS, grades=BOTH_GRADES)
 def odd_names(facts, x0):
     """Leave files whose names are no texts, options or ends of lines, and pipes."""
     place = os.fsencode(scratch)
@@ -178,8 +172,8 @@ def odd_names(facts, x0):
 
 
 def _doubling(step: str) -> str:
-    steps = "".join(f"t{n + 1} = {step.format(n=n)}\n" for n in range(22))
-    return f't0 = "x"\n{steps}{HONEST}\n\ndef never():\n    getattr(torch, t22)\n'
+    steps = "".join(f"t{n + 1} = {step.format(n=n)}\n" for n in range(24))
+    return f't0 = "x"\n{steps}{HONEST}\n\ndef never():\n    getattr(torch, t24)\n'
 
 
 SLOW = "the host reads the text for minutes"
@@ -190,7 +184,7 @@ for _name, _step in {
     add(
         _name,
         "B",
-        f"Have the static rules compute {_step} in 22 steps",
+        f"Have the static rules compute {_step} in 24 steps",
         SLOW,
         _doubling(_step),
         reads_source=True,
@@ -205,9 +199,11 @@ TEXTS = {
     "long_sum": f"{HONEST}\ndef never():\n    return {'1 + ' * 50_000}1\n",
 }
 """Name -> a source that is hard to write, to parse or to walk through."""
+UNREAD = ("surrogate_in_the_source", "deep_expression")
+"""Those that are judged without static rules too."""
 
 for _name, _text in TEXTS.items():
-    for _reads in (True, False):
+    for _reads in (True, False) if _name in UNREAD else (True,):
         add(
             _name + ("" if _reads else "_unread"),
             "B",

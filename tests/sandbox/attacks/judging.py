@@ -1,7 +1,7 @@
 """Judges hostile candidates in this process, and looks at the rest of the machine after each.
 
-In the grade `recycled` others follow in the same judge: one that is right, one that is wrong, one
-that tells the state of its process, and one that is right.
+In the grade `recycled` others follow in the same judge: one that is right, one that is wrong, a
+module that tells the state of its process, and one that is right.
 """
 
 import inspect
@@ -25,26 +25,36 @@ from tests.sandbox.attacks.attack import ATTACKS, HONEST, WRONG, Attack
 from tests.sandbox.attacks.canaries import Canaries
 from tests.sandbox.attacks.prelude import __file__ as prelude_file
 
-WALL_S, SHORT_WALL_S = 20.0, 4.0
+WALL_S, SHORT_WALL_S = 20.0, 3.0
 """Limits of a request; the second is for attacks that wait for it."""
 SLOW_S = 20.0
 """A verdict that takes longer is an effect on the host. Usual are 0.5 s to 6 s."""
 MUCH_BYTES = 1 << 30
 LONG_VERDICT = 100_000
 """Characters of a verdict as JSON. That of an honest candidate has 3000."""
+MANY = 10**9
+"""Launches that no call makes."""
 SETTLE_S = 10.0
 """Processes may take this long to be gone."""
 
-_CALL = "\ndef fused_operator(x0):\n    "
-_ORDERED = ("right", "wrong", "state", "right again")
-_REFERENCE = """
-import torch
+_TELLING = """
+class ModelNew(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.nn.Linear(1, 1)
 
-REFERENCE_OF_THE_CANARY = 1
+    def forward(self, x0):
+        reported(Announced)
+        return relu(x0)
+"""
+_AFTER = ("right", "wrong", "state", "right again")
+_REFERENCE = '''
+import torch
 
 
 class Model(torch.nn.Module):
     def forward(self, x0):
+        """REFERENCE_OF_THE_CANARY"""
         return torch.relu(x0)
 
 
@@ -54,7 +64,7 @@ def get_inputs():
 
 def get_init_inputs():
     return []
-"""
+'''
 _PROGRAM = """
 import torch
 
@@ -132,13 +142,17 @@ class Arena:
         reads = attack is not None and attack.reads_source
         task = self._tasks[attack is not None and attack.is_module]
         source = HONEST if attack is None else attack.source(self._canaries.facts)
-        with Judge(
-            "cpu", grade=self.grade, limits=limits, budget_s=5.0, seed=7, reads_source=reads
-        ) as judge:
-            pairs = [(task, source)]
-            if self.grade == "recycled":
-                pairs += [(self._tasks[0], text) for text in (HONEST, WRONG, _state_text(), HONEST)]
-            self._judge_all(judge, pairs, seen)
+        pairs = [(task, source)]
+        if self.grade == "recycled" and not reads:  # the state is told by what the rules refuse
+            pairs += [(self._tasks[0], text) for text in (HONEST, WRONG)]
+            pairs += [(self._tasks[1], _state_text()), (self._tasks[0], HONEST)]
+        try:
+            with Judge(
+                "cpu", grade=self.grade, limits=limits, budget_s=5.0, seed=7, reads_source=reads
+            ) as judge:
+                self._judge_all(judge, pairs, seen)
+        except Exception as error:
+            seen.outside.append(f"the judge does not close: {type(error).__name__}: {error}"[:200])
 
     def _judge_all(self, judge: Judge, pairs: Sequence[tuple[Task, str]], seen: Seen) -> None:
         """The hostile candidate first; where the host fails at one, it goes on with the next."""
@@ -164,7 +178,7 @@ class Arena:
             if self._canaries.is_told(text):
                 seen.outside.append(f"the verdict tells: {seen.message}")
             return
-        name = _ORDERED[number - 1]
+        name = _AFTER[number - 1]
         if name == "state":
             seen.after += self._differences(verdict)
             return
@@ -177,7 +191,7 @@ class Arena:
         if number == 0:
             seen.outside.append(f"no verdict: {text}")
         else:
-            seen.after.append(f"{_ORDERED[number - 1]}: no verdict: {text}")
+            seen.after.append(f"{_AFTER[number - 1]}: no verdict: {text}")
 
     def _differences(self, verdict: Verdict) -> list[str]:
         """What the telling candidate finds otherwise than without an attack."""
@@ -199,7 +213,7 @@ class Arena:
         while _processes() > self._processes and time.monotonic() < end_s:
             time.sleep(0.05)
         found = []
-        if (count := _processes()) != self._processes:
+        if (count := _processes()) > self._processes:
             found.append(f"{count} processes, before {self._processes}")
             self._processes = count
         if left := _places() - self._places:
@@ -227,9 +241,8 @@ def _task(folder: Path, name: str, text: str) -> Task:
 
 
 def _state_text() -> str:
-    body = "reported(Announced)\n    return [relu(x0)]\n"
     texts = [Path(prelude_file).read_text(), _without_imports(inspect.getsource(reporter))]
-    return "\n".join((*texts, _CALL + body))
+    return "\n".join((*texts, _TELLING))
 
 
 def _without_imports(text: str) -> str:
@@ -248,6 +261,8 @@ def _effects_of_text(verdict: Verdict) -> list[str]:
         found.append("the verdict has half characters")
     if not texts.replace("\n", "").replace("\t", "").isprintable() and texts != _plain(texts):
         found.append("the verdict has codes of a terminal")
+    if not all(0 <= count < MANY for count in verdict.launches.values()):
+        found.append("the verdict has a count of launches that is no count")
     return found
 
 

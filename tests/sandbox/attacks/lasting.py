@@ -59,8 +59,8 @@ def silent_daemon(facts, x0):
 
 
 @attack(kind="C", outside="a process stays", when="both")
-def threads_of_the_kernel_alone(facts, x0):
-    """Leave a process that shares the memory of this one, made by a bare system call."""
+def sibling_by_clone(facts, x0):
+    """Leave a process without a signal at its end, as a child of whoever started the guest."""
     stack = ctypes.create_string_buffer(1 << 16)
     top = ctypes.addressof(stack) + (1 << 16) - 256
     pause = ctypes.cast(libc.pause, ctypes.c_void_p)
@@ -100,11 +100,11 @@ def limit_of_memory(facts, x0):
     resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), used + (1 << 20)))
 
 
-@attack(kind="C", outside=NEXT, when="both")
+@attack(kind="C", outside=NEXT)
 def limit_of_files(facts, x0):
-    """Leave the process no descriptors, and files no bytes."""
+    """Leave the process few descriptors, and files no bytes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
 
 
 @attack(kind="C", outside=SET, when="both")
@@ -121,7 +121,7 @@ def landlock_of_its_own(facts, x0):
         raise PermissionError("landlock")
 
 
-@attack(kind="C", outside=SET, when="both")
+@attack(kind="C", outside=SET)
 def mask_of_files(facts, x0):
     """Let files be made without rights."""
     os.umask(0o777)
@@ -156,13 +156,12 @@ def files_in_scratch(facts, x0):
             file.write("spoiled")
 
 
-@attack(kind="C", outside=NEXT, when="both")
-def scratch_removed(facts, x0):
-    """Fill the place of temporary files with a folder that nobody may write."""
+@attack(kind="C", outside=NEXT)
+def scratch_renamed(facts, x0):
+    """Rename what lies in the scratch folder, and name another folder for temporary files."""
     import tempfile
 
     tempfile.tempdir = os.path.join(scratch, "gone")
-    os.environ["TRITON_CACHE_DIR"] = os.path.join(scratch, "gone")
     for name in os.listdir(scratch):
         with suppress(OSError):
             os.rename(os.path.join(scratch, name), os.path.join(scratch, name + ".gone"))
@@ -209,8 +208,6 @@ def switches_of_python(facts, x0):
     sys.set_int_max_str_digits(700)
     decimal.getcontext().prec = 3
     locale.setlocale(locale.LC_ALL, "C")
-    os.environ["TZ"] = "UTC+9"
-    time.tzset()
     atexit.register(print)
 
 

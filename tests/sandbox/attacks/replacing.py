@@ -17,6 +17,7 @@ from tests.sandbox.attacks.prelude import (
     leaked,
     libc,
     ours,
+    relu,
     relu_kernel,
     replace_answers,
 )
@@ -84,32 +85,34 @@ def methods_of_sockets(facts, x0):
 @attack(kind="C", outside="the next wrong candidate is accepted", when="both")
 def reader_of_sources(facts, x0):
     """Replace the function that reads a module's file: the next wrong source becomes right."""
+    import linecache
     from importlib.machinery import SourceFileLoader
 
-    honest = SourceFileLoader.get_data
+    honest, honest_lines = SourceFileLoader.get_data, linecache.getlines
 
     def get_data(self, path):
         return honest(self, path).replace(b"tl.minimum", b"tl.maximum")
 
-    SourceFileLoader.get_data = get_data
+    def getlines(*values):
+        return [line.replace("tl.minimum", "tl.maximum") for line in honest_lines(*values)]
+
+    SourceFileLoader.get_data, linecache.getlines = get_data, getlines
 
 
-@attack(kind="C", outside="the next wrong candidate is accepted")
+@attack(kind="C", outside=NEXT)
 def kernels_by_closure(facts, x0):
     """Change a variable of a closure in the interpreter, where no attribute changes."""
     from triton.runtime import interpreter
 
-    builder = interpreter.InterpreterBuilder
-    for function in (builder.create_masked_store, builder.create_masked_load):
-        for cell in function.__closure__ or ():
-            if callable(stock := cell.cell_contents):
+    for cell in interpreter.InterpreterBuilder.create_masked_load.__closure__ or ():
+        if callable(stock := cell.cell_contents):
 
-                def changed(self, *values, stock=stock, **named):
-                    result = stock(self, *values, **named)
-                    return result if result is None else type(result)(-result.data, result.dtype)
+            def changed(self, *values, stock=stock, **named):
+                result = stock(self, *values, **named)
+                return type(result)(-result.data, result.dtype)
 
-                cell.cell_contents = changed
-                return
+            cell.cell_contents = changed
+            return
     raise LookupError("no closure in the interpreter")
 
 
@@ -176,6 +179,8 @@ def attester(facts, x0):
     """Replace the object that attests by one that remembers the birth, then change a function."""
     holder = inside()
     born = holder.attester.full([])
+    born["settings"] |= {"torch.is_grad_enabled()": "True", "torch.get_num_threads()": "1"}
+    born["settings"] |= dict.fromkeys(("torch function modes", "torch dispatch modes"), "0")
 
     class Attester:
         def brief(self, unfinished=0):
@@ -222,10 +227,12 @@ def operator_of_aten(facts, x0):
     """Register an implementation of an operator below Python's tables."""
     library = torch._C._dispatch_library("IMPL", "aten", "CPU")
 
-    def empty_like(*values, **named):
-        raise RuntimeError("spoiled")
+    def empty_like(value, **named):
+        if all(frame.f_code is not relu.__code__ for frame in frames()):
+            raise RuntimeError("spoiled")
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
 
-    library.impl("aten::relu", "CPU", empty_like)
+    library.impl("aten::empty_like", "CPU", empty_like)
     torch._kept_library = [library]
 
 
@@ -245,14 +252,12 @@ def method_of_a_layer(facts, x0):
 def methods_of_built_in_types(facts, x0):
     """Change a method of a type of Python's own, in the table behind the type."""
     table = gc.get_referents(str.__dict__)[0]
-    honest = str.endswith
+    honest = str.encode
 
-    def endswith(self, *values):
-        if values == (".py",):
-            raise RuntimeError("spoiled")
-        return honest(self, *values)
+    def encode(self, *values, **named):
+        return honest(self, *values, **named).replace(b'"entry"', b'"yrtne"')
 
-    table["endswith"] = endswith
+    table["encode"] = encode
     ctypes.pythonapi.PyType_Modified(ctypes.py_object(str))
 
 
@@ -291,13 +296,12 @@ def codecs_of_texts(facts, x0):
 
 
 @attack(kind="C", outside=NEXT, when="both")
-def hidden_reference_counts(facts, x0):
-    """Leave an object whose end, when the next candidate is collected, breaks that candidate."""
+def object_in_a_circle(facts, x0):
+    """Leave an object that acts at its end, which comes when somebody collects garbage."""
 
     class Trap:
         def __del__(self):
-            torch.set_num_threads(3)
-            torch.Tensor.numel = None
+            os.umask(0o77)
 
     trap = Trap()
     trap.itself = trap

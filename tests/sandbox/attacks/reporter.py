@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+import tempfile
 import time
 import zlib
 
@@ -45,6 +46,7 @@ def state_of_the_process():
         "system_v": tables,
         "scratch": sorted(names),
         "planted": os.path.exists(os.path.join(scratch, "cache", "SPOILED")),
+        "temporary": tempfile.gettempdir() == scratch,
         "variables": sorted((k, v.startswith(scratch) or v) for k, v in os.environ.items()),
         **state_of_python(),
     }
@@ -63,7 +65,7 @@ def state_of_python():
 
     smallest = sys.float_info.min
     functions = (
-        torch.manual_seed, torch.nn.Linear.__init__, linecache.getlines, str.endswith,
+        torch.manual_seed, torch.nn.Linear.__init__, linecache.getlines, str.encode,
         numpy.maximum, numpy.minimum, json.loads, codecs.lookup_error("strict"),
     )  # fmt: skip
     return {

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.sandbox.attacks.attack import BOTH_GRADES
 from tests.sandbox.attacks.judging import Seen
-from tests.sandbox.attacks.suite import ATTACKS, of_grade
+from tests.sandbox.attacks.suite import ATTACKS
 
 Say = Callable[[dict[str, Any]], None]
 ROOT = Path(__file__).parents[3]
@@ -26,37 +25,37 @@ MAX_BYTES = 6 << 30
 """A judge that takes more memory is ended, for others need the machine."""
 _CODE = (
     "import sys, json; from pathlib import Path;"
+    "from kernelwright.sandbox import kernel; kernel.prctl(kernel.PR_SET_PDEATHSIG, 9);"
     "from tests.sandbox.attacks import suite; from tests.sandbox.attacks.judging import judge_in;"
     "[print(json.dumps(each), flush=True)"
     " for each in judge_in(sys.argv[1], sys.argv[3:], Path(sys.argv[2]))]"
 )
 
 
-def all_seen(
-    folder: Path, names: list[str] | None = None, say: Say = lambda _: None
-) -> list[dict[str, Any]]:
-    """What is seen of each attack in each of its grades; the grades side by side.
+def all_seen(names: Mapping[str, Sequence[str]], say: Say = lambda _: None) -> list[dict[str, Any]]:
+    """What is seen of attacks; the grades are judged side by side.
 
     Args:
+        names: of the attacks, by grade.
         say: called with what is seen of an attack, as soon as that is known.
     """
 
     def seen(grade: str) -> list[dict[str, Any]]:
         found = []
-        for each in seen_in(grade, folder, names):
+        for each in seen_in(grade, names[grade]):
             say(each)
             found.append(each)
         return found
 
-    with ThreadPoolExecutor(len(BOTH_GRADES)) as pool:
-        return [each for found in pool.map(seen, BOTH_GRADES) for each in found]
+    with ThreadPoolExecutor(len(names)) as pool:
+        return [each for found in pool.map(seen, names) for each in found]
 
 
-def seen_in(grade: str, folder: Path, names: list[str] | None = None) -> Iterator[dict[str, Any]]:
-    """What is seen of the attacks of one grade, in their order."""
-    left = [each.name for each in of_grade(grade) if names is None or each.name in names]
+def seen_in(grade: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """What is seen of the attacks in one grade, in their order."""
+    left = list(names)
     while left:
-        with _Judging(grade, left, folder) as judging:
+        with _Judging(grade, left) as judging:
             for each in judging.lines():
                 left.remove(each["name"])
                 yield each
@@ -74,12 +73,13 @@ class _Judging:
         RuntimeError: it ends before the first attack.
     """
 
-    def __init__(self, grade: str, names: list[str], folder: Path) -> None:
-        place = tempfile.mkdtemp(prefix=f"{grade}-", dir=folder)
-        self._log = (Path(place) / "log").open("w+b")
+    def __init__(self, grade: str, names: list[str]) -> None:
+        # a short path, for sockets have theirs in there; that of a test may be long
+        self._place = tempfile.mkdtemp(prefix="attacks-")
+        self._log = (Path(self._place) / "log").open("w+b")
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _CODE, grade, f"{place}/judging", *names],
+            [sys.executable, "-c", _CODE, grade, f"{self._place}/judging", *names],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
@@ -102,6 +102,8 @@ class _Judging:
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._log.close()
+        # Python's own removal fails at folders that some attacks leave
+        subprocess.run(["rm", "-rf", self._place], check=False)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """What it saw, attack by attack, until it is through, ends or is ended."""
@@ -123,7 +125,7 @@ class _Judging:
 
     def _results(self, lines: list[bytes]) -> Iterator[dict[str, Any]]:
         for line in lines:
-            message = json.loads(line)
+            message = json.loads(line.replace(self._place.encode(), b"<folder>"))
             self._has_begun = True
             if "begin" in message:
                 self.since_s = time.monotonic()
