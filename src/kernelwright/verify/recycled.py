@@ -97,10 +97,14 @@ class Doubts:
         self.unconfirmed.append((prepared, trial))
         self.num_rejected = 0 if trial.rejection is None else self.num_rejected + 1
 
-    def guest_ended(self, *, control_failed: bool) -> None:
-        """What the guest at hand has judged may be wrong. The first candidate after a control may
-        end its guest: nobody else could have."""
-        if len(self.unconfirmed) > 1 or control_failed:
+    def guest_ended(self, *, control_failed: bool = False, num_enders: int = 1) -> None:
+        """What the guest at hand has judged may be wrong.
+
+        Args:
+            num_enders: 1 where the last candidate ended the guest: alone after a control, nobody
+                else could have. 0 where the guest was lost in a step of ours.
+        """
+        if len(self.unconfirmed) > num_enders or control_failed:
             self.rows.append((self.unconfirmed, control_failed))
         self.unconfirmed, self.num_rejected = [], 0
 
@@ -233,7 +237,7 @@ class Recycled:
         trial = self._in_shared_guest(prepared, self._run_of(prepared), sharing_of(self.rules))
         self._doubts.add(prepared, trial)
         if not self.guests.has_guest:
-            self._doubts.guest_ended(control_failed=False)
+            self._doubts.guest_ended()
         return trial.verdict()
 
     def settle(self) -> list[tuple[Prepared, Verdict]]:
@@ -264,7 +268,7 @@ class Recycled:
         """Judge a control candidate in the guest at hand; what it has judged is confirmed, or in
         doubt."""
         if not self.guests.has_guest:
-            self._doubts.guest_ended(control_failed=False)
+            self._doubts.guest_ended()
             return
         control, prepared = self._next_control()
         try:
@@ -349,6 +353,7 @@ class Recycled:
                     look(trial, guest)
             except BaseException:
                 self.guests.retire()
+                self._doubts.guest_ended(num_enders=0)
                 raise
             difference = _difference(self.guests, guest, trial)
             trial.rejection = trial.rejection or difference
