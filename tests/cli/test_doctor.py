@@ -30,7 +30,9 @@ def examine(monkeypatch, capsys):
         )
         monkeypatch.setattr(doctor, "_python", python)
         fake_api = SimpleNamespace(verify=judge)
-        fake_probe = SimpleNamespace(GUARDS=guards, isolation_level=lambda _device: level)
+        fake_probe = SimpleNamespace(
+            ESSENTIAL=frozenset(), GUARDS=guards, isolation_level=lambda _device: level
+        )
         monkeypatch.setitem(sys.modules, "kernelwright.verify.api", fake_api)
         monkeypatch.setitem(sys.modules, "kernelwright.sandbox.probe", fake_probe)
         with pytest.raises(SystemExit) as ended:
