@@ -81,6 +81,7 @@ GUARDS = {
     "landlock": "limited file access (Landlock)",
     "nocaps": "no capabilities",
     "seccomp": "limited system calls (seccomp)",
+    "signals": "no signal to a process of others",
 }
 
 FAMILIES = {

@@ -125,7 +125,7 @@ class Session:
         *,
         manner: Manner = WATCHED,
         wanted_inputs: Sequence[int] = (),
-        like: Sequence[torch.Tensor],
+        like: Sequence[torch.Tensor] | None = None,
     ) -> Called:
         """One call from the state at the start of `task`.
 
@@ -159,7 +159,7 @@ class Session:
         manner: Manner = WATCHED,
         wanted_inputs: Sequence[int] = (),
         is_held: bool = False,
-        like: Sequence[torch.Tensor],
+        like: Sequence[torch.Tensor] | None = None,
         before: Mapping[str, torch.Tensor] | None = None,
     ) -> Called:
         """One call of an instance as it is.
