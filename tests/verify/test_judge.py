@@ -14,6 +14,7 @@ from kernelwright.programs.families import FAMILIES
 from kernelwright.programs.text import parse
 from kernelwright.sandbox.forkserver import ForkServer, shared
 from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.probe import require_guards
 from kernelwright.verify import cases, checks, screening
 from kernelwright.verify.alike import with_part_of
 from kernelwright.verify.api import verify
@@ -180,6 +181,7 @@ def test_candidates_that_are_not_trusted_share_neither_guests_nor_compiled_kerne
     relu, monkeypatch
 ):
     asked, started = [], ForkServer.guest
+    require_guards("cpu")  # asks a guest of its own, once
     monkeypatch.setattr(
         ForkServer, "guest", lambda *a, **k: asked.append(k["trusted"]) or started(*a, **k)
     )
