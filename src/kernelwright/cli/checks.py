@@ -33,7 +33,7 @@ def check_target(spec: str) -> None:
     text = read_text(Path(spec))
     try:
         ast.parse(text, spec)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
         message = f"{type(error).__name__}: {getattr(error, 'msg', error)}"
         raise UsageError(message, file=spec, line=line, remedy="mend the file") from error

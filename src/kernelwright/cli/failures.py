@@ -86,7 +86,7 @@ def _written(error: BaseException) -> str | None:
     try:
         handle, name = tempfile.mkstemp(prefix="kernelwright-fault-", suffix=".txt")
         os.close(handle)
-        Path(name).write_text(text, encoding="utf-8")
+        Path(name).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError:
         note(f"  set {TRACEBACK_VARIABLE}=1 to see the traceback")
         return None

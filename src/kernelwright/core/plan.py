@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from kernelwright.core.candidate import PRECISION, KernelPlan
+from kernelwright.core.syntax import syntax_tree
 
 MAX_LINE = 100
 OPTIONAL = ("part", "reads", "makes", "precision", "why")
@@ -46,19 +47,28 @@ def lines_of(text: str) -> list[str]:
 
 def with_plans(source: str, plans: Sequence[KernelPlan]) -> str:
     """The source with each plan above its kernel, in place of what plans stood there; plans of
-    kernels that are not there are left."""
+    kernels that are not there are left.
+
+    Raises:
+        SyntaxError: there are plans, and the source without its comments is no Python.
+    """
     source = _COMMENT.sub("", source)
     if not plans:
         return source
     begins = {
         node.name: min((each.lineno for each in node.decorator_list), default=node.lineno)
-        for node in ast.parse(source).body
+        for node in syntax_tree(source).body
         if isinstance(node, ast.FunctionDef)
     }
-    lines = lines_of(source.removesuffix("\n"))
-    placed = [(begins[plan.kernel], plan) for plan in plans if plan.kernel in begins]
-    for line, plan in sorted(placed, key=lambda each: -each[0]):
-        lines[line - 1 : line - 1] = plan_comment(plan)
+    above: dict[int, list[KernelPlan]] = {}
+    for plan in plans:
+        if plan.kernel in begins:
+            above.setdefault(begins[plan.kernel], []).append(plan)
+    lines = list[str]()
+    for number, line in enumerate(lines_of(source.removesuffix("\n")), 1):
+        for plan in reversed(above.get(number, [])):
+            lines += plan_comment(plan)
+        lines.append(line)
     return "\n".join(lines) + "\n"
 
 

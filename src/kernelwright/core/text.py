@@ -40,6 +40,11 @@ def decoded(content: bytes, path: Path, *, line: int = 1) -> str:
         ) from error
 
 
+def encodable(text: str) -> str:
+    """The text with replacement characters for lone surrogates, which UTF-8 does not have."""
+    return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in text)
+
+
 _ESCAPED = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories: control codes, marks of direction, lone surrogates, ends of lines."""
 

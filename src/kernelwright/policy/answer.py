@@ -22,10 +22,14 @@ from functools import lru_cache
 
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.plan import plan_lines, read_plans, with_plans
+from kernelwright.core.syntax import syntax_tree
+from kernelwright.core.text import printable
 
 ENTRIES = ("fused_operator", "ModelNew")
 PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
 CODE_BEGIN, CODE_END = "```python", "```"
+MAX_MESSAGE = 500
+"""Characters of what is wrong with a plan."""
 _THINKING_END = re.compile(r"</think(?:ing)?>")
 _FENCE = re.compile(r"^[ \t]*```[^\n`]*$", re.MULTILINE)
 
@@ -91,7 +95,11 @@ def _read_answer(text: str, entry: str, origin: str) -> Answer:
     if malformed:
         return Answer(text=text, candidate=None, malformed=malformed, message=message)
     plans, message = _plans(said)
-    commented = with_plans(source, plans) if plans else source
+    try:
+        commented = with_plans(source, plans) if plans else source
+    except SyntaxError:
+        plans, commented = (), source
+        message = "the comments with plans are parts of statements: write them above the kernels"
     candidate = Candidate(source=commented, plan=plans, origin=origin)
     return Answer(text=text, candidate=candidate, message=message)
 
@@ -105,21 +113,22 @@ def _plans(text: str) -> tuple[tuple[KernelPlan, ...], str]:
     try:
         return tuple(read_plans(lines)), ""
     except ValueError as error:
-        return (), str(error)
+        return (), printable(str(error), MAX_MESSAGE)
 
 
 def plans_apart(text: str) -> tuple[list[str], str]:
     """What stands between marks of plans, and the text without it. (A regular expression looks for
     the end of a plan again from every beginning, of which models that ramble write thousands.)"""
     plans, others = list[str](), list[str]()
-    while True:
-        before, _, rest = text.partition(PLAN_BEGIN)
-        plan, end, rest = rest.partition(PLAN_END)
-        if not end:
-            return plans, "".join([*others, text])
-        plans.append(plan)
-        others.append(before)
-        text = rest
+    rest = 0
+    while (begin := text.find(PLAN_BEGIN, rest)) >= 0:
+        end = text.find(PLAN_END, begin + len(PLAN_BEGIN))
+        if end < 0:
+            break
+        plans.append(text[begin + len(PLAN_BEGIN) : end])
+        others.append(text[rest:begin])
+        rest = end + len(PLAN_END)
+    return plans, "".join([*others, text[rest:]])
 
 
 def _code(text: str, entry: str) -> tuple[str, Malformed | None, str]:
@@ -155,11 +164,9 @@ def _blocks(text: str) -> tuple[list[str], bool]:
 @lru_cache(maxsize=4)  # each block is asked about several times
 def _parsed(source: str) -> ast.Module | SyntaxError:
     try:
-        return ast.parse(source)
+        return syntax_tree(source)
     except SyntaxError as error:
         return error
-    except (ValueError, RecursionError, MemoryError) as error:
-        return SyntaxError(str(error) or "nested too deeply")  # a null byte; `- - - -` for ever
 
 
 def _syntax_error(source: str) -> SyntaxError | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.text import encodable
 from kernelwright.policy.names import URL
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Endpoint:
         with self.client() as client:
             answer = self._asked(
                 client.chat.completions.create,
-                messages=[{"role": m.role, "content": m.content} for m in messages],
+                messages=[{"role": m.role, "content": encodable(m.content)} for m in messages],
                 max_tokens=max_tokens,
                 temperature=temperature,
                 **more,
@@ -173,7 +174,7 @@ class Endpoint:
             raise InfraError(f"{self.url} answers without text")
         usage = getattr(answer, "usage", None)
         return Completion(
-            text=text,
+            text=encodable(text),
             prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
             completion_tokens=getattr(usage, "completion_tokens", None) or 0,
         )

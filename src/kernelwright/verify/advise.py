@@ -11,6 +11,7 @@ import secrets
 from dataclasses import dataclass, replace
 
 from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.text import printable
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.endpoint import Endpoint, Message
 from kernelwright.programs.text import to_text
@@ -20,7 +21,7 @@ from kernelwright.verify.task import FunctionTask, ModuleTask, Task
 MAX_CHARS = 60_000
 """Of reference and candidate together; longer ones are not sent."""
 MAX_TOKENS = 2_048
-MAX_REASONS, MAX_REASON_CHARS = 5, 300
+MAX_REASONS, MAX_REASON_CHARS, MAX_LINE = 5, 300, 1_000
 KEYS = {"replaces", "reasons", "line"}
 
 SYSTEM = """\
@@ -96,7 +97,7 @@ class Adviser:
 
 
 def _advised(verdict: Verdict, line: str) -> Verdict:
-    return replace(verdict, advice=(*verdict.advice, line))
+    return replace(verdict, advice=(*verdict.advice, printable(line, MAX_LINE)))
 
 
 def reference_text(task: Task) -> str:
@@ -122,7 +123,7 @@ def read_opinion(text: str) -> Opinion | None:
     An object somewhere inside other text is not taken: the model may be quoting the candidate.
     """
     text = re.sub(r"\A\s*<think>.*?</think>", "", text, count=1, flags=re.DOTALL).strip()
-    fenced = re.fullmatch(r"```(?:json)?\s*\n(.*?)\n?```", text, flags=re.DOTALL)
+    fenced = re.fullmatch(r"```(?:json)?[ \t]*\n(.*?)\n?```", text, flags=re.DOTALL)
     try:
         value = json.loads(fenced[1] if fenced else text)
     except (ValueError, RecursionError):

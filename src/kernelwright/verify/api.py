@@ -88,7 +88,7 @@ def _candidate(given: str | Path | Candidate) -> Candidate:
         return Candidate(source=given, origin="text")
     path = Path(given)
     try:
-        source = path.read_text(encoding="utf-8", errors="replace")
+        source = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(

@@ -1,13 +1,23 @@
 """What a run of many judgements is given: pairs of a reference and a candidate, as text."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.syntax import MAX_SOURCE
+from kernelwright.core.text import printable
+
+MAX_BATCH = 8
+"""Candidates of one task that a worker takes at once: they share inputs and expected values."""
+MAX_BATCH_CHARS = MAX_SOURCE + 1
+"""Their texts together, where there are several: a message to a worker has at most 16 MiB, and
+JSON writes a character in up to 12 bytes."""
+MAX_PATH = 1_000
+"""Characters: a longer line is no path, even where it ends in ".py"."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,6 +31,11 @@ class Job:
     """Source."""
 
     @property
+    def sent(self) -> str:
+        """The source as a worker gets it: the judge refuses a longer one unread."""
+        return self.candidate[: MAX_SOURCE + 1]
+
+    @property
     def content(self) -> str:
         """Digest of what is judged; jobs of equal content get the same verdict."""
         return content_of(self.reference, self.candidate)
@@ -31,6 +46,19 @@ def content_of(reference: str, candidate: str) -> str:
     text = f"{len(reference)}:{reference}{candidate}"
     # JSON may hold lone surrogates: the judge refuses that one candidate for them.
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+
+
+def in_batches(jobs: Sequence[Job], size: int = MAX_BATCH) -> Iterator[list[Job]]:
+    """Jobs of one reference in rows for workers, at most `size` in a row."""
+    row, num_chars = list[Job](), 0
+    for job in jobs:
+        num_chars += len(job.sent)
+        if row and (len(row) == size or num_chars > MAX_BATCH_CHARS):
+            yield row
+            row, num_chars = [], len(job.sent)
+        row.append(job)
+    if row:
+        yield row
 
 
 def read_jobs(path: Path) -> list[Job]:
@@ -71,29 +99,38 @@ def _of_file(path: Path) -> Iterator[Job]:
 
 def _job(values: Record, folder: Path) -> Job:
     for key in ("id", "reference", "candidate"):
-        if not isinstance(values.get(key), str) or not values[key]:
+        may_be_empty = key == "candidate"  # a model may write nothing
+        if not isinstance(values.get(key), str) or not (values[key] or may_be_empty):
             raise ValueError(f"{key!r} must be a text")
     return Job(
         id=values["id"],
-        reference=_text(values["reference"], folder),
-        candidate=_text(values["candidate"], folder),
+        reference=_text(values["reference"], folder, _reference),
+        candidate=_text(values["candidate"], folder, _candidate),
     )
 
 
-def _text(value: str, folder: Path) -> str:
+def _text(value: str, folder: Path, read: Callable[[Path], str]) -> str:
     """A file's text where `value` is a path; else `value`."""
-    if "\n" in value or not value.endswith(".py"):
+    if "\n" in value or not value.endswith(".py") or len(value) > MAX_PATH:
         return value
     path = folder / value
     if not path.is_file():
-        raise ValueError(f"no such file: {path}")
+        raise ValueError(f"no such file: {printable(str(path), MAX_PATH)}")
+    return read(path)
+
+
+def _candidate(path: Path) -> str:
+    """Bytes that are not UTF-8 become lone surrogates: the judge refuses that one text for them."""
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def _reference(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 def _of_folder(path: Path) -> Iterator[Job]:
     def job(name: str, reference: Path, candidate: Path) -> Job:
-        texts = (p.read_text(encoding="utf-8", errors="replace") for p in (reference, candidate))
-        return Job(id=name, reference=next(texts), candidate=next(texts))
+        return Job(id=name, reference=_reference(reference), candidate=_candidate(candidate))
 
     for candidate in sorted(path.glob("*.candidate.py")):
         reference = path / f"{candidate.name.removesuffix('.candidate.py')}.reference.py"

@@ -22,12 +22,10 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.executor import Done, Executor
 from kernelwright.sandbox.executor import Job as ExecutorJob
-from kernelwright.verify.jobs import Job
+from kernelwright.verify.jobs import MAX_BATCH, Job, in_batches
 from kernelwright.verify.recipe import Recipe
 from kernelwright.verify.run_folder import RunFolder
 
-MAX_BATCH = 8
-"""Candidates of one task that a worker takes at once: they share inputs and expected values."""
 SAY_EVERY_S = 2.0
 
 Say = Callable[[str], None]
@@ -129,7 +127,7 @@ class _Run:
     def _hand_in(self, batch: list[Job]) -> None:
         batch_id = f"batch-{len(self._batches)}"
         self._batches[batch_id] = batch
-        candidates = [{"id": job.content, "source": job.candidate} for job in batch]
+        candidates = [{"id": job.content, "source": job.sent} for job in batch]
         self._to_judge.put((batch_id, {"reference": batch[0].reference, "candidates": candidates}))
 
     # -- correctness
@@ -246,8 +244,7 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
         else:
             by_reference[job.reference].append(job)
     for group in by_reference.values():
-        for first in range(0, len(group), size):
-            yield group[first : first + size]
+        yield from in_batches(group, size)
 
 
 def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
@@ -257,7 +254,7 @@ def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
     for job, found in judged:
         candidate = {
             "id": job.content,
-            "source": job.candidate,
+            "source": job.sent,
             "errors": found["verdict"]["errors"],
             "kernels": found.pop("kernels", None),
         }

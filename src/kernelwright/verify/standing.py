@@ -23,8 +23,8 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.sandbox.executor import Done, Executor
 from kernelwright.sandbox.executor import Job as ExecutorJob
-from kernelwright.verify.jobs import Job
-from kernelwright.verify.many import MAX_BATCH, timing_job, with_times
+from kernelwright.verify.jobs import Job, in_batches
+from kernelwright.verify.many import timing_job, with_times
 from kernelwright.verify.pools import Pools
 
 MEMORY = 1 << 14
@@ -136,9 +136,8 @@ class StandingJudges:
             self.num_judged += len(fresh)
             if self._broken is not None:
                 self._fail_open(self._broken)
-        contents = list(fresh)
-        for first in range(0, len(contents), MAX_BATCH):
-            self._hand_in(contents[first : first + MAX_BATCH])
+        for batch in in_batches([one.job for one in fresh.values()]):
+            self._hand_in([job.content for job in batch])
         return futures
 
     @contextmanager
@@ -175,7 +174,7 @@ class StandingJudges:
             self._num_batches += 1
             batch_id = f"batch-{self._num_batches}"
             self._batches[batch_id] = contents
-        candidates = [{"id": one.job.content, "source": one.job.candidate} for one in held]
+        candidates = [{"id": one.job.content, "source": one.job.sent} for one in held]
         reference = held[0].job.reference
         self._to_judge.put((batch_id, {"reference": reference, "candidates": candidates}))
 

@@ -5,20 +5,24 @@ to stop and name their line; what decides is the dynamic probes. A rule refuses 
 kernel needs and no probe can decide. All else is a hint and goes to the verdict's advice.
 """
 
+import io
+import re
+import tokenize
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from itertools import islice
 
 from kernelwright.core.verdict import Code
 from kernelwright.verify.rules import RULES, Rule, Severity
-from kernelwright.verify.rules.source import LONG_EXPRESSION, Source, parse
+from kernelwright.verify.rules.source import Source, parse
 
-MAX_SOURCE = 1 << 20
-"""Characters of a candidate. Rules take some ten us a character at worst, and the longest
-files of honest kernels have some ten thousand characters."""
-
-
-MAX_MESSAGE = 4 * LONG_EXPRESSION
-"""Characters: a quoted expression, with its escapes, is never cut."""
+MAX_MESSAGE, MAX_FINDINGS = 2_000, 1_000
+"""Characters of a message; what one rule may find. A line of ten characters can be a finding that
+names a kernel of a million."""
+ENCODINGS = frozenset({"utf-8", "utf-8-sig"})
+ASCII_ENCODINGS = frozenset({"ascii", "iso-8859-1"})
+"""Read as UTF-8 is, where the text is ASCII."""
+_LINE_END = re.compile(r"\r\n?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +46,28 @@ def findings(
         lent: modules that may be imported beside the usual ones (`rules.outside.lent_by`).
     """
     try:
-        if len(text) > MAX_SOURCE:
-            raise ValueError(f"{len(text)} characters, {MAX_SOURCE} are allowed")
-        if "\0" in text or not _is_encodable(text):
-            raise ValueError("a NUL character or a lone surrogate, which no Python file holds")
-        return _check(parse(text, entry, lent), mode, hints)
+        source = parse(text, entry, lent)
+        _check_encoding(text)
+        return _check(source, mode, hints)
     except SyntaxError as error:
         message, line = f"not Python: {error.msg}", error.lineno or 1
-    except (ValueError, RecursionError, MemoryError) as error:
-        message, line = f"cannot be parsed: {error or 'nested too deeply'}", 1
+    except (RecursionError, MemoryError) as error:
+        message, line = f"cannot be read: {error or 'nested too deeply'}", 1
     remedy = "see that the file runs under python -m py_compile"
-    return (Finding("syntax", Code.SYNTAX_ERROR, line, message, remedy),)
+    return (Finding("syntax", Code.SYNTAX_ERROR, line, message[:MAX_MESSAGE], remedy),)
 
 
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _check_encoding(text: str) -> None:
+    """A comment may name an encoding in which Python reads other code out of the same file.
+
+    Raises:
+        SyntaxError: the file is not UTF-8 by its own words.
+    """
+    lines = io.BytesIO(_LINE_END.sub("\n", text).encode())
+    encoding, _ = tokenize.detect_encoding(lines.readline)
+    is_same = encoding in ENCODINGS or (encoding in ASCII_ENCODINGS and text.isascii())
+    if not is_same:
+        raise SyntaxError(f"the encoding {encoding}, not UTF-8")
 
 
 def _check(source: Source, mode: str, hints: bool) -> tuple[Finding, ...]:
@@ -75,8 +82,7 @@ def _apply(rules: list[Rule], source: Source) -> list[Finding]:
     found: dict[tuple[str, int], Finding] = {}
     for rule in rules:
         is_hint = rule.severity is Severity.HINT
-        for line, message in rule.find(source):
-            # Thousands of findings may name the same kernel of a name of a million characters.
+        for line, message in islice(rule.find(source), MAX_FINDINGS):
             message = message[:MAX_MESSAGE]
             finding = Finding(rule.id, Code.FORBIDDEN, line, message, rule.remedy, is_hint)
             found.setdefault((rule.id, line), finding)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ REFUSALS = frozenset(
 """Ways in which a candidate refuses a call."""
 MAX_MESSAGE, MAX_ADVICE, MOST_ADVICE = 2_500, 1_000, 100
 """Characters of a verdict's message and of each advice; how many advices."""
+MAX_LAUNCHED = 50_000
+"""Characters of all names of kernels. A worker's message has room for eight verdicts."""
 
 
 @dataclass(slots=True)
@@ -366,6 +368,9 @@ class Trial:
         rejection = self.rejection
         accepted = rejection is None
         message = _summary(self.cases, self.checks) if rejection is None else rejection.message
+        launches = {printable(name, MAX_NAME): count for name, count in self.launches.items()}
+        ends = zip(launches, accumulate(map(len, launches)), strict=True)
+        named = {name: launches[name] for name, end in ends if end <= MAX_LAUNCHED}
         # The candidate's own words end here: what comes after prints them and writes them down.
         advice = dict.fromkeys(printable(said, MAX_ADVICE) for said in dict.fromkeys(self.advice))
         return Verdict(
@@ -381,7 +386,7 @@ class Trial:
             times=self.times,
             speedup_interval=self.speedup_interval,
             noise=self.noise,
-            launches={printable(name, MAX_NAME): n for name, n in self.launches.items()},
+            launches=named,
             library_share=self.library_share,
             cases=tuple(self.cases),
             checks=tuple(self.checks),

@@ -26,7 +26,8 @@ from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.task import Task
 
-_REASONING = re.compile(r"<think(?:ing)?>(.*?)</think(?:ing)?>", re.DOTALL)
+_THINKING = re.compile(r"<think(?:ing)?>")
+_THINKING_END = re.compile(r"</think(?:ing)?>")
 _REFINE = """
 TorchInductor compiles this program to the answer below. It is right. Write one that a person would
 be glad to read: plain names, no step that does nothing, a `why` in each plan; and a faster one, if
@@ -118,14 +119,21 @@ class LlmSource:
 
     def _written(self, talk: "_Talk", turn: int) -> Written:
         answer = talk.answer
-        reasoning = _REASONING.search(talk.text)
         return Written(
             candidate=answer.candidate,
             refused=f"llm: {answer.malformed}" if answer.candidate is None else "",
             verdict=talk.verdict,
-            reasoning=reasoning[1].strip() if reasoning else "",
+            reasoning=_reasoning(talk.text),
             provenance={"model": self._model.name, "turn": turn, "refines": self.options.refine},
         )
+
+
+def _reasoning(text: str) -> str:
+    """What stands between the first mark of thinking and the next that ends it. (One expression
+    for both looks for the end again from every beginning.)"""
+    begin = _THINKING.search(text)
+    end = begin and _THINKING_END.search(text, begin.end())
+    return text[begin.end() : end.start()].strip() if begin and end else ""
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from kernelwright.verify.rules.rule import hint, uses
-from kernelwright.verify.rules.source import Source
+from kernelwright.verify.rules.source import LONG_NAME, Source
 from kernelwright.verify.rules.work import launches
 
 STREAMS = {
@@ -160,11 +160,12 @@ def counts_calls(source: Source) -> Iterator[tuple[int, str]]:
         target = node.target
         is_shared = not isinstance(target, ast.Name) or target.id in shared
         is_count = isinstance(node.op, ast.Add) and isinstance(node.value, ast.Constant)
-        if is_shared and is_count and not source.is_early(node) and not source.is_long(target):
+        is_short = not source.is_long(target, LONG_NAME)
+        if is_shared and is_count and is_short and not source.is_early(node):
             counted[ast.unparse(target)] = node.lineno
     for test in source.host(ast.Compare) if counted else ():
         sides = (test.left, *test.comparators)
-        for name in {ast.unparse(side) for side in sides if not source.is_long(side)}:
+        for name in {ast.unparse(side) for side in sides if not source.is_long(side, LONG_NAME)}:
             if name in counted:
                 yield counted[name], f"counts calls in {name} and asks for the count"
 

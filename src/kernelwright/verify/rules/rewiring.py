@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from kernelwright.verify.rules.rule import refuse, uses
 from kernelwright.verify.rules.source import Source, starts
@@ -93,37 +94,52 @@ COMPILER_MARKS = {
 @refuse("keep state in your own module or class", "E34 E35 E36 E48 E52 E53 E73")
 def patches_module(source: Source) -> Iterator[tuple[int, str]]:
     """Assigning into torch, triton or time rewires what judges and measures."""
-    for node, changed, what in _changes(source):
-        name = source.dotted(changed)
+    for change in _changes(source):
+        name = source.dotted(change.changed)
         if source.is_imported(name) and not starts(name, SWITCH_PARTS):
-            yield node.lineno, f"assigns to {what}"
+            yield change.place.lineno, f"assigns to {change.text(source)}"
 
 
-def _changes(source: Source) -> Iterator[tuple[ast.expr, ast.AST, str]]:
-    """(where, what is changed, in words) of assignments to parts of something."""
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """An assignment to a part of something."""
+
+    place: ast.expr
+    changed: ast.expr
+    quoted: ast.expr
+    words: str = ""
+    """Before what is quoted."""
+
+    def text(self, source: Source) -> str:
+        """Only for findings: to write out every changed part takes long."""
+        return self.words + source.quoted(self.quoted)
+
+
+def _changes(source: Source) -> Iterator[_Change]:
     for part in source.all(ast.Attribute, ast.Subscript):
         if not isinstance(part.ctx, ast.Load):
-            yield part, part.value, source.quoted(part)
+            yield _Change(part, part.value, part)
     for node in source.all(ast.Call):
         called = source.dotted(node.func)
         base, _, last = called.rpartition(".")
         if called in PATCHERS and node.args:
-            yield node, node.args[0], f"an attribute of {source.quoted(node.args[0])}"
+            yield _Change(node, node.args[0], node.args[0], "an attribute of ")
         elif isinstance(node.func, ast.Attribute) and (
             (last in TABLE_CHANGES and base.endswith("__dict__"))
             or last in {"__setattr__", "__delattr__"}
         ):
-            yield node, node.func.value, source.quoted(node.func)
+            yield _Change(node, node.func.value, node.func)
 
 
 @refuse("choose precision and device for each kernel and each call", "E16 E40 E75")
 def global_switch(source: Source) -> Iterator[tuple[int, str]]:
     """Process-wide settings would change the reference along with the candidate."""
     yield from uses(source, SWITCHES, "calls")
-    for node, changed, what in _changes(source):
-        if starts(source.dotted(changed), SWITCH_PARTS):
-            yield node.lineno, f"sets {what}"
-    decorators = {id(each) for made in source.all(ast.FunctionDef) for each in made.decorator_list}
+    for change in _changes(source):
+        if starts(source.dotted(change.changed), SWITCH_PARTS):
+            yield change.place.lineno, f"sets {change.text(source)}"
+    functions = source.all(ast.FunctionDef)
+    decorators = {id(line) for function in functions for line in function.decorator_list}
     for call in source.all(ast.Call):
         if source.dotted(call.func) in GRAD_SWITCHES:
             is_scoped = isinstance(source.parent(call), ast.withitem) or id(call) in decorators

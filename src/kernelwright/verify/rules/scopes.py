@@ -21,7 +21,7 @@ BUILTINS = frozenset(dir(builtins))
 MAX_CHAIN = 64
 """Longer chains of attributes name nothing."""
 MAX_LENGTH = 500
-"""Characters: longer names and longer joined texts name nothing. `t1 = t0 + t0; t2 = t1 + t1` and
+"""Characters: longer names and longer texts name nothing. `t1 = t0 + t0; t2 = t1 + t1` and
 `f()()()` would grow without end."""
 MAX_SCOPES = 200
 """Scopes within each other: a name is looked for in all of them."""
@@ -176,7 +176,8 @@ class Names:
 
     def _text(self, node: ast.AST, depth: int) -> str | None:
         if isinstance(node, ast.Constant):
-            return node.value if isinstance(node.value, str) else None
+            value = node.value
+            return value if isinstance(value, str) and len(value) <= MAX_LENGTH else None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return self._joined((node.left, node.right), depth + 1)
         if isinstance(node, ast.JoinedStr):

@@ -6,12 +6,13 @@ taken for a builtin or a module that happens to have its name.
 """
 
 import ast
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain
 from typing import TypeVar, overload
 
+from kernelwright.core.syntax import syntax_tree
 from kernelwright.verify.rules.scopes import Function, Names, read_scopes
 
 JIT = {
@@ -22,8 +23,8 @@ IMPLIED = {"__init__", "forward", "__call__", "backward"}
 """Methods that whoever names the class may run."""
 MAX_PARTS = 12
 """Parts of a dotted name that rules look at: no rule asks for a longer name."""
-LONG_EXPRESSION = 2_000
-"""Bytes."""
+LONG_EXPRESSION, LONG_NAME = 2_000, 200
+"""Bytes of an expression that is not written out, and of a variable that is not compared."""
 
 A = TypeVar("A", bound=ast.AST)
 B = TypeVar("B", bound=ast.AST)
@@ -211,13 +212,28 @@ class Source:
     @cached_property
     def versioned(self) -> set[int]:
         """id() of the nodes that have a `._version` inside."""
-        found: set[int] = set()
-        for node in self.all(ast.Attribute):
-            above: ast.AST = node
-            while node.attr == "_version" and id(above) not in found:
-                found.add(id(above))
-                above = self.parent(above)
-        return found
+        return self._around(node for node in self.all(ast.Attribute) if node.attr == "_version")
+
+    @cached_property
+    def shaped(self) -> set[int]:
+        """id() of the nodes that name a shape inside."""
+        words = chain[tuple[ast.AST, object]](
+            ((node, node.id) for node in self.all(ast.Name)),
+            ((node, node.attr) for node in self.all(ast.Attribute)),
+            ((node, node.arg) for node in self.all(ast.arg, ast.keyword)),
+            ((node, node.value) for node in self.all(ast.Constant)),
+        )
+        named = ((node, word) for node, word in words if isinstance(word, str))
+        return self._around(node for node, word in named if "shape" in word or word == "size")
+
+    def _around(self, nodes: Iterable[ast.AST]) -> set[int]:
+        """id() of these nodes and of all that they lie in."""
+        around: set[int] = set()
+        for node in nodes:
+            while id(node) not in around:
+                around.add(id(node))
+                node = self.parent(node)
+        return around
 
     # -- the text of a node
 
@@ -227,12 +243,12 @@ class Source:
         lengths = (len(line) for line in self.text.encode().splitlines(keepends=True))
         return [0, *accumulate(lengths)]
 
-    def is_long(self, node: ast.expr) -> bool:
-        """To write the node out, or to walk through it once for each part, takes long."""
+    def is_long(self, node: ast.expr, limit: int = LONG_EXPRESSION) -> bool:
+        """To write the node out takes long: each of a hundred nodes may lie in the next."""
         last = len(self._line_begins) - 1
         begin = self._line_begins[min(node.lineno - 1, last)] + node.col_offset
         end = self._line_begins[min((node.end_lineno or 1) - 1, last)] + (node.end_col_offset or 0)
-        return end - begin > LONG_EXPRESSION
+        return end - begin > limit
 
     def quoted(self, node: ast.expr) -> str:
         """The node as Python text; a long one is not written out."""
@@ -247,12 +263,10 @@ def parse(text: str, entry: str, lent: Set[str] = frozenset()) -> Source:
     """The source without its `if __name__ == "__main__"` blocks, which never run in a guest.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: as `ast.parse` does.
+        SyntaxError: as `syntax_tree` does.
+        RecursionError: scopes or expressions are nested too deeply.
     """
-    try:
-        tree = ast.parse(text)
-    except SystemError:  # some Pythons count the depth of all threads' trees as one (gh-106905)
-        tree = ast.parse(text)
+    tree = syntax_tree(text)
     guards = {
         id(node): node for node in tree.body if isinstance(node, ast.If) and _is_main_guard(node)
     }

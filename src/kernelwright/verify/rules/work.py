@@ -269,9 +269,7 @@ def hard_coded(source: Source) -> Iterator[tuple[int, str]]:
 
 def _fixes_shape(source: Source, test: ast.Compare) -> bool:
     sides = [test.left, *test.comparators]
-    dumps = (ast.dump(side) for side in sides if not source.is_long(side))
-    asks = any("shape" in dump or "'size'" in dump for dump in dumps)
-    return asks and any(
+    return any(id(side) in source.shaped for side in sides) and any(
         isinstance(side, ast.Tuple | ast.List)
         and len(side.elts) > 1
         and all(isinstance(element, ast.Constant) for element in side.elts)
