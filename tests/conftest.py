@@ -45,7 +45,7 @@ class Server:
 
 
 def _encoded(text):
-    return base64.b64encode(text.encode()).decode()
+    return base64.b64encode(text.encode(errors="surrogatepass")).decode()
 
 
 @pytest.fixture

@@ -21,6 +21,10 @@ TIMES: Counter[str] = Counter()
 FOUR = threading.Barrier(4)
 
 
+def _decoded(text: str) -> str:
+    return base64.b64decode(text).decode(errors="surrogatepass")
+
+
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         self.send(200, LOG)
@@ -33,11 +37,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.path != "/v1/chat/completions":
             return self.fail(404, "no such path")
         if model.startswith("reply:"):
-            return self.complete(base64.b64decode(model.removeprefix("reply:")).decode())
+            return self.complete(_decoded(model.removeprefix("reply:")))
         if model.startswith("learns:"):
             answers = model.removeprefix("learns:").split(".")
             answer = answers[sum(m["role"] == "assistant" for m in request["messages"])]
-            return self.complete(base64.b64decode(answer).decode())
+            return self.complete(_decoded(answer))
         if model == "flaky":
             return self.fail(500, "oops") if TIMES[model] < 3 else self.complete("at last")
         if model == "busy":

@@ -5,10 +5,11 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
-from kernelwright.cli import console
+from kernelwright.cli import console, failures
 from kernelwright.cli.main import main
 from kernelwright.core import record
 
@@ -42,13 +43,35 @@ def test_an_ascii_console_shows_any_verdict(flags, tmp_path):
     assert "\\u202e" in text or "no_kernel" in text
 
 
-def test_streams_escape_what_they_cannot_encode(monkeypatch):
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+@pytest.mark.parametrize("is_terminal", [False, True], ids=["pipe", "terminal"])
+def test_streams_escape_what_they_cannot_encode(name, is_terminal, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
-    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(sys, name, stream)
+    printer = console.out if name == "stdout" else console.err
+    monkeypatch.setattr(printer, "_force_terminal", is_terminal)
     console.escape_what_cannot_be_encoded()
-    console.out.print("\u4e2d")
+    printer.print("\u4e2d\ud800")
     stream.flush()
-    assert stream.buffer.getvalue() == b"\\u4e2d\n"
+    assert stream.buffer.getvalue() == b"\\u4e2d\\ud800\n"
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["table", "json"])
+def test_a_file_that_is_not_utf_8_is_a_rejected_candidate(flags, tmp_path, capsys):
+    (tmp_path / "task.py").write_text(TASK)
+    (tmp_path / "candidate.py").write_bytes(NO_KERNEL.encode() + b"# caf\xe9\n")
+    argv = [str(tmp_path / "task.py"), str(tmp_path / "candidate.py"), "--device", "cpu"]
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", *argv, *flags])
+    assert ended.value.code == 1
+    assert "not UTF-8" in capsys.readouterr().out
+
+
+def test_a_fault_of_ours_that_quotes_a_surrogate_has_its_traceback_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert failures.show(ValueError("\ud800"), as_json=False) == failures.INFRA_CODE
+    (file,) = tmp_path.iterdir()
+    assert "\\ud800" in file.read_text()
 
 
 def test_notes_hold_no_control_codes(capsys):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.core.text import printable
+from kernelwright.core.text import encodable, printable
 
 
 def test_control_codes_and_surrogates_are_escaped():
@@ -23,3 +23,12 @@ def test_any_text_can_be_printed_and_encoded(text: str):
     assert len(cleaned) <= 20 * len("\\U0010ffff")
     assert "\x1b" not in cleaned
     assert "\x9b" not in cleaned
+
+
+@given(st.text(alphabet=st.characters(codec=None), max_size=40))
+def test_encodable_text_differs_in_lone_surrogates_only(text: str):
+    cleaned = encodable(text)
+    cleaned.encode("utf-8")
+    assert len(cleaned) == len(text)
+    for before, after in zip(text, cleaned, strict=True):
+        assert before == after or (after == "\ufffd" and "\ud800" <= before <= "\udfff")

@@ -204,3 +204,40 @@ def test_what_the_judge_found_is_the_next_turn():
     assert "rejected (wrong_values): line 3: off by one" in turns[3].content
     unread = with_feedback(first, read("no"), None)[3].content
     assert "no candidate (no_code)" in unread
+
+
+def test_a_plan_comment_that_is_a_part_of_a_statement_stays():
+    code = f"{CODE}x = 1 \\\n# Plan of k\ny = 2\n"
+    answer = read(f"{PLAN}```python\n{code}```\n")
+    assert answer.candidate.source == code
+    assert "above the kernels" in answer.message
+
+
+def test_what_is_wrong_with_a_plan_is_told_in_few_words():
+    plan = PLAN.replace("B=8", f"B={'9' * 100_000}\x1b[31m")
+    answer = read(f"{plan}```python\n{CODE}```\n")
+    assert answer.candidate.plan == ()
+    assert len(answer.message) < 1_000
+    assert "\x1b" not in answer.message
+
+
+PIECES = (
+    "<plan>", "</plan>", "<think>", "</think>", "```", "```python", "\n", "Plan of k", "  fuses: a",
+    "  tiles: B=8", "     more", "# Plan of k", "#   fuses: a", "@triton.jit", "def k(x): pass",
+    "def fused_operator(x): return x", "x = 1 \\", '"""', "'", "(", ")", "\x00", "\ud800", "\r",
+    "\f", "\u2028", " ", "class ModelNew: pass",
+)  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(st.characters(codec=None), max_size=3)))
+def test_any_text_is_read_as_an_answer(pieces):
+    for glue in ("", "\n"):
+        answer = read(glue.join(pieces))
+        assert (answer.candidate is None) == (answer.malformed is not None)
+
+
+def test_marks_of_plans_by_the_thousand_take_no_time():
+    begin_s = time.process_time()
+    read("<plan></plan>" * 100_000 + f"```python\n{CODE}```\n")
+    read("<plan>" * 300_000 + f"```python\n{CODE}```\n")
+    assert time.process_time() - begin_s < 5.0

@@ -109,3 +109,12 @@ def test_without_the_library_the_remedy_is_named():
         "sys.exit(2)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_lone_surrogates_reach_neither_the_caller_nor_the_server(server):
+    model = server.replying("a\ud800b")
+    endpoint = Endpoint.parse(f"openai:{server.url}#{model}")
+    answer = endpoint.complete([Message("user", "c\udfffd")], max_tokens=16)
+    assert answer.text == "a\ufffdb"
+    (asked,) = server.asked(model)
+    assert asked["messages"] == [{"role": "user", "content": "c\ufffdd"}]

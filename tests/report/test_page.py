@@ -14,6 +14,7 @@ from kernelwright.programs.families import FAMILIES
 from kernelwright.report import words
 from kernelwright.report.outcome import headline
 from kernelwright.report.page import page
+from kernelwright.report.rendering import write_page
 from kernelwright.report.roofline import chart, estimate_ms
 from kernelwright.report.run import read_run
 from kernelwright.report.sections import bar_groups, colors_of, error_rows, facts
@@ -219,6 +220,13 @@ def test_text_written_by_models_is_escaped(run_of, where):
     assert "alert(1)" in text
     assert "<script>alert" not in text
     assert "<img" not in text
+
+
+def test_a_page_quotes_what_utf_8_does_not_have(run_of, tmp_path):
+    records = gpu_run()
+    records[-3]["verdict"]["message"] = of(records, "result")["source"] = "x = '\ud800'"
+    write_page(tmp_path / "report.html", page(run_of(records)))
+    assert "&#55296;" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_needs_no_network(run_of):

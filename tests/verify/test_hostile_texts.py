@@ -11,17 +11,20 @@ from hypothesis import strategies as st
 from corpus import ROOT
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.syntax import MAX_SOURCE, MAX_TOKENS
 from kernelwright.core.text import printable
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.verify.jobs import Job, read_jobs
+from kernelwright.verify.api import verify
+from kernelwright.verify.jobs import MAX_BATCH, MAX_BATCH_CHARS, Job, in_batches, read_jobs
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.load import load_task
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.rules import rewiring
 from kernelwright.verify.rules import source as rule_source
 from kernelwright.verify.rules.scopes import MAX_LENGTH
-from kernelwright.verify.static import MAX_SOURCE, findings
-from kernelwright.verify.trial import MAX_ADVICE, MAX_MESSAGE, MOST_ADVICE, Trial
+from kernelwright.verify.static import MAX_FINDINGS, findings
+from kernelwright.verify.static import MAX_MESSAGE as MAX_FINDING
+from kernelwright.verify.trial import MAX_ADVICE, MAX_LAUNCHED, MAX_MESSAGE, MOST_ADVICE, Trial
 
 HEAD = "import torch, triton\n@triton.jit\ndef k(x):\n    pass\ndef fused_operator(x):\n    "
 MAIN = "if __name__ == '__main__': pass\n"
@@ -50,6 +53,14 @@ GROWING = {
     "main guards": lambda n: MAIN * n,
     "decorators": lambda n: "@torch.set_grad_enabled(False)\n" * n + "def f(): pass\n",
     "addresses": lambda n: f"{{{'id(x),' * n}}} == 1\n",
+    "a long namespace": lambda n: f"x = '{'a::' * 20 * n}'\n" + "torch.library.impl(x)\n" * n,
+    "tests in tests": lambda n: (
+        f"def fused_operator(x):\n  if {'(' * 90}x.shape{' == (1, 2))' * 90}: pass\n" * (n // 90)
+    ),
+    "counters in counters": lambda n: (
+        f"self.n += 1\n{'x[' * 60}self.n{' == 1]' * 60} == 1\n" * (n // 60)
+    ),
+    "changes in changes": lambda n: f"{'x[' * 60}0{']' * 60} = 1\n" * (n // 60),
 }
 
 
@@ -106,14 +117,36 @@ def test_a_rule_that_runs_out_of_stack_or_memory_gives_a_verdict(error, monkeypa
 def test_a_source_beyond_the_limit_is_refused_unread():
     (found,) = findings("#" * (MAX_SOURCE + 1), "pure", "fused_operator")
     assert found.code is Code.SYNTAX_ERROR
-    assert f"{MAX_SOURCE} are allowed" in found.message
+    assert f"more than {MAX_SOURCE} characters" in found.message
+    (found,) = findings("x\n" * (MAX_TOKENS // 2 + 1), "pure", "fused_operator")
+    assert found.code is Code.SYNTAX_ERROR
+    assert f"more than {MAX_TOKENS} words" in found.message
 
 
 def test_a_long_name_does_not_multiply_in_findings():
     name = "k" * 200_000
     lines = "    x.handle\n" * 2_000
     found = findings(f"import triton\n@triton.jit\ndef {name}(x):\n{lines}", "pure", "f")
-    assert sum(len(each.message) for each in found) < 20_000_000
+    assert {each.rule for each in found} >= {"host_code_in_kernel"}
+    assert sum(len(each.message) for each in found) < 2 * MAX_FINDINGS * MAX_FINDING
+
+
+@pytest.mark.parametrize(
+    ("comment", "is_read"),
+    [
+        ("# -*- coding: utf-8 -*-", True),
+        ("# coding: latin-1", True),
+        ("# coding: latin-1 \u00e9", False),
+        ("# coding: utf-7", False),
+        ("\r# coding: utf-7", False),
+        ("\f#vim: set fileencoding=rot13 :", False),
+        ("# coding: nonsense", False),
+        ("\n\n# coding: utf-7", True),
+    ],
+)
+def test_a_comment_does_not_make_python_read_another_text_than_the_rules(comment, is_read):
+    found = findings(f"{comment}\n{HEAD}return x\n", "pure", "fused_operator")
+    assert ("syntax" in {finding.rule for finding in found}) != is_read
 
 
 def test_a_text_in_a_few_pieces_is_still_read():
@@ -149,6 +182,54 @@ def test_jobs_hold_any_text_and_contents_differ(tmp_path):
     assert job.content != other.content
 
 
+def test_bytes_that_are_not_utf_8_are_a_syntax_error_of_that_file_alone(tmp_path):
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "reference.py").write_bytes((ROOT / "tasks" / "relu.py").read_bytes())
+    honest = (ROOT / "honest" / "plain.py").read_bytes()
+    file = tmp_path / "task" / "candidate_1.py"
+    file.write_bytes(honest + b"# caf\xe9\n")
+    (tmp_path / "task" / "candidate_2.py").write_bytes(honest)
+    foreign, plain = read_jobs(tmp_path)
+    assert plain.candidate.encode() == honest
+    assert judged(foreign.candidate).code is Code.SYNTAX_ERROR
+    paths = {"id": "a", "reference": "task/reference.py", "candidate": "task/candidate_1.py"}
+    record.append(tmp_path / "jobs.jsonl", [paths])
+    assert read_jobs(tmp_path / "jobs.jsonl")[0].content == foreign.content
+    verdict = verify(load_task(ROOT / "tasks" / "relu.py"), file, device="cpu")
+    assert (verdict.code, verdict.stage) == (Code.SYNTAX_ERROR, Stage.STATIC)
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "see " + "a/" * 5_000 + "model.py"], ids=["empty", "space", "path"]
+)
+def test_a_text_that_is_no_program_is_a_job(text, tmp_path):
+    record.append(tmp_path / "jobs.jsonl", [{"id": "a", "reference": "r\n", "candidate": text}])
+    (job,) = read_jobs(tmp_path / "jobs.jsonl")
+    assert job.candidate == text
+    assert judged(text).stage is Stage.STATIC
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.integers(0, MAX_SOURCE + 9), max_size=20), st.integers(1, MAX_BATCH))
+def test_rows_of_jobs_fit_a_message(lengths, size):
+    jobs = [
+        Job(id=str(number), reference="r\n", candidate="x" * length)
+        for number, length in enumerate(lengths)
+    ]
+    rows = list(in_batches(jobs, size))
+    assert [job.id for row in rows for job in row] == [job.id for job in jobs]
+    for row in rows:
+        assert 0 < len(row) <= size
+        assert sum(len(job.sent) for job in row) <= MAX_BATCH_CHARS
+
+
+def test_what_is_sent_of_a_long_text_is_refused_as_the_text_is():
+    job = Job(id="a", reference="r\n", candidate="#" * (2 * MAX_SOURCE))
+    sent, whole = (findings(text, "pure", "f") for text in (job.sent, job.candidate))
+    assert len(job.sent) < len(job.candidate)
+    assert sent == whole
+
+
 def spoken(message, advice=(), launches=()):
     trial = Trial(Judge("cpu").rules, Candidate(source=""))
     trial.rejection = Rejected(Stage.RUN, Code.RUNTIME_ERROR, message)
@@ -173,6 +254,9 @@ def test_verdicts_are_bounded():
     assert len(verdict.advice) == MOST_ADVICE
     assert max(map(len, verdict.advice)) == MAX_ADVICE
     assert max(map(len, verdict.launches)) < 999
+    verdict = spoken("m", launches=[f"kernel_{number}" for number in range(50_000)])
+    assert sum(map(len, verdict.launches)) <= MAX_LAUNCHED
+    assert "kernel_0" in verdict.launches
 
 
 def test_what_a_finding_quotes_is_cleaned():

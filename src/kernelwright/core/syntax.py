@@ -2,6 +2,7 @@
 
 import ast
 import re
+import warnings
 
 MAX_SOURCE = 1 << 20
 """Characters. The longest files of honest kernels have some ten thousand."""
@@ -22,7 +23,8 @@ def syntax_tree(text: str) -> ast.Module:
     try:
         text.encode()
         return _parsed(text)
-    except SyntaxError:
+    except SyntaxError as error:
+        error.lineno = error.lineno or 1
         raise
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
@@ -45,6 +47,12 @@ def _check_size(text: str) -> None:
 
 
 def _parsed(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a text of many lines would have as many
+        return _tree(text)
+
+
+def _tree(text: str) -> ast.Module:
     try:
         return ast.parse(text)
     except SystemError:  # some Pythons count the depth of all threads' trees as one (gh-106905)

@@ -8,7 +8,7 @@ from pathlib import Path
 from kernelwright.report import words
 from kernelwright.report.graph import draw
 from kernelwright.report.outcome import badges, ending, headline
-from kernelwright.report.rendering import asset, template
+from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.roofline import chart
 from kernelwright.report.run import Run, read_run
 from kernelwright.report.sections import (
@@ -27,7 +27,7 @@ def render(records_path: Path, html_path: Path) -> None:
     Raises:
         UsageError: the file is not a complete run's records.
     """
-    html_path.write_text(page(read_run(records_path)), encoding="utf-8")
+    write_page(html_path, page(read_run(records_path)))
 
 
 def page(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
@@ -34,3 +35,8 @@ def _templates() -> Environment:
 def asset(name: str) -> Markup:
     """A file of ours that goes into the page as it is."""
     return Markup(files("kernelwright.report").joinpath("templates", name).read_text())
+
+
+def write_page(path: Path, html: str) -> None:
+    """Write a page. Records may quote what UTF-8 does not have: HTML spells that out."""
+    path.write_text(html, encoding="utf-8", errors="xmlcharrefreplace")

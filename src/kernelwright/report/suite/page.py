@@ -11,7 +11,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.report.format import factor
 from kernelwright.report.page import render
-from kernelwright.report.rendering import asset, template
+from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.chart import speed_chart
 from kernelwright.report.suite.rows import row_of
 from kernelwright.report.suite.scores import (
@@ -89,7 +89,7 @@ def write_suite(folder: Path) -> Suite:
     """Write `report.html` into the folder, and a page of each task that has records."""
     suite = read_suite(folder)
     links = {key: link for key, link in _task_pages(folder, suite.cases) if link}
-    (folder / PAGE).write_text(page(suite, links), encoding="utf-8")
+    write_page(folder / PAGE, page(suite, links))
     return suite
 
 

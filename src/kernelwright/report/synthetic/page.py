@@ -12,7 +12,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
 from kernelwright.report.format import factor
-from kernelwright.report.rendering import asset, template
+from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.page import PAGE, RECORDS
 from kernelwright.report.synthetic.scores import (
     Gap,
@@ -74,7 +74,7 @@ def read_examination(folder: Path) -> Examination:
 def write_examination(folder: Path) -> Examination:
     """Write `report.html` into the folder."""
     found = read_examination(folder)
-    (folder / PAGE).write_text(page(found), encoding="utf-8")
+    write_page(folder / PAGE, page(found))
     return found
 
 

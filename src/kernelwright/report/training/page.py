@@ -11,7 +11,7 @@ from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.curves import MOST_POINTS, number
 from kernelwright.report.format import factor, quantity
-from kernelwright.report.rendering import asset, template
+from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.sections import code
 from kernelwright.report.suite.page import PAGE
 from kernelwright.report.training.curves import charts, comparisons
@@ -72,14 +72,14 @@ class Example:
 def write_training(run: Training) -> Path:
     """Write `report.html` into the run's folder; its path."""
     path = run.folder / PAGE
-    path.write_text(page(run), encoding="utf-8")
+    write_page(path, page(run))
     return path
 
 
 def write_comparison(runs: Sequence[Training]) -> Path:
     """Write `comparison.html`, of runs of one command, into the first one's folder; its path."""
     path = runs[0].folder / COMPARISON
-    path.write_text(comparison(runs), encoding="utf-8")
+    write_page(path, comparison(runs))
     return path
 
 
