@@ -11,37 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from kernelwright.cli.doctor import CANDIDATE, REFERENCE
 from kernelwright.sandbox.launchers import FOLDER_VARIABLE
 
 SOURCES = Path(__file__).parents[2] / "src"
 END_S = 60.0
 """Machines are shared. On an idle one all is gone after 1 s."""
 
-TASK = """\
-import torch
-
-
-def get_inputs():
-    return [torch.randn(4, 8)]
-
-
-def fused_operator(x0):
-    t0 = torch.relu(x0)
-    return [t0]
-"""
-HANGS = """\
-import torch
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def relu(x_ptr, out_ptr, size, BLOCK: tl.constexpr):
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    x = tl.load(x_ptr + at, mask=at < size)
-    tl.store(out_ptr + at, tl.maximum(x, 0.0), mask=at < size)
-
-
+HANGS = f"""{CANDIDATE.partition("def fused_operator")[0]}
 def fused_operator(x):
     modules = getattr(getattr(torch, "".join(("s", "ys"))), "modules")
     system, clock, foreign = modules["o" + "s"], modules["ti" + "me"], modules["cty" + "pes"]
@@ -70,7 +47,9 @@ class Run:
     def __init__(self, folder: Path, grade: str) -> None:
         self.temporary = folder / "temporary"
         self.temporary.mkdir()
-        jobs = [{"id": f"{n}", "reference": TASK, "candidate": f"{HANGS}# {n}\n"} for n in range(4)]
+        jobs = [
+            {"id": f"{n}", "reference": REFERENCE, "candidate": f"{HANGS}# {n}\n"} for n in range(4)
+        ]
         (folder / "jobs.jsonl").write_text("".join(json.dumps(job) + "\n" for job in jobs))
         environment = dict(os.environ)
         environment.pop(FOLDER_VARIABLE, None)  # of this process

@@ -63,7 +63,7 @@ class FakeSession:
         hidden_ms = self.hidden_ms * repeats
         return Timed(time_ms=time_ms, wall_ms=time_ms + 0.1 + 0.1 * repeats + hidden_ms)
 
-    def timed(self):
+    def timed(self, like):
         self.requests.append("timed")
         outputs = tuple(t.clone() for t in self.result)
         return Ran(

@@ -11,6 +11,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -327,7 +328,7 @@ class Guest:
         with self._exchange.reading():
             return Timed(time_ms=reading.time_ms(header), wall_ms=wall_ms)
 
-    def timed(self, like: Sequence[torch.Tensor] | None = None) -> Ran:
+    def timed(self, like: Sequence[torch.Tensor]) -> Ran:
         """What the last timed call returned; to be asked once.
 
         Args:
@@ -423,16 +424,13 @@ class Guest:
                 for of_call, like in zip(metas, likes, strict=True)
             ]
         every = [meta for of_call in metas for meta in of_call]
-        places = [(call, i) for call, row in enumerate(outputs) for i in range(len(row))]
-        wanted = [n for n, (call, i) in enumerate(places) if outputs[call][i] is None]
+        wanted = [n for n, tensor in enumerate(chain(*outputs)) if tensor is None]
         self._check_size([every[n] for n in wanted])
         brought, has_changed = self._fetch(every, wanted, is_timed=is_timed)
-        for n, tensor in zip(wanted, brought, strict=True):
-            call, i = places[n]
-            outputs[call][i] = tensor
+        values = iter(brought)
         return [
             Ran(
-                outputs=tuple(tensor for tensor in row if tensor is not None),
+                outputs=tuple(next(values) if tensor is None else tensor for tensor in row),
                 **fact,
                 wall_ms=wall_ms,
                 has_changed=has_changed,

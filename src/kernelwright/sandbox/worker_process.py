@@ -35,15 +35,15 @@ def main(channel_fd: int, executor: int) -> None:
     with socket.socket(fileno=channel_fd) as channel:
         order, _ = wire.receive(channel, max_payload_bytes=0)
         messages: _Messages = queue.SimpleQueue()
-        made: Future[Worker] = Future()
-        reading = (channel, made, messages, executor)
+        worker_made: Future[Worker] = Future()
+        reading = (channel, worker_made, messages, executor)
         threading.Thread(target=_read, args=reading, daemon=True).start()
         try:
             worker = Factory(order["target"], order["arguments"]).make()
         except BaseException as error:
             wire.send(channel, {"ready": False, **described(error)})
             return
-        made.set_result(worker)
+        worker_made.set_result(worker)
         try:
             with suppress(wire.Closed):
                 wire.send(channel, {"ready": True, "pid": os.getpid()})
@@ -63,14 +63,14 @@ def _serve(channel: socket.socket, worker: Worker, messages: _Messages) -> None:
 
 
 def _read(
-    channel: socket.socket, made: "Future[Worker]", messages: _Messages, executor: int
+    channel: socket.socket, worker_made: "Future[Worker]", messages: _Messages, executor: int
 ) -> None:
     """Take what arrives at once, so that neither side ever waits for the other to read. See that
     the executor is gone, also while the worker is made or runs a job."""
     with suppress(wire.Closed, OSError):
         while True:
             message, _ = wire.receive(channel, max_payload_bytes=0)
-            made.result().begin(message["job"])
+            worker_made.result().begin(message["job"])
             messages.put(message)
     messages.put(None)
     # An executor that lives ends its workers itself.

@@ -55,20 +55,12 @@ def verify(
     candidate = _candidate(candidate)
     if adviser is not None:
         adviser.endpoint.ready()
-    options = {"device": device, "precision": precision, "mode": mode, "contract": contract}
+    options: Record = {"device": device, "precision": precision, "mode": mode, "contract": contract}
     if not isinstance(ref, Task) and not supervised.is_child() and adviser is None:
         request: Record = {"ref": str(ref), "candidate": f"{candidate.source}\n", **options}
         request |= {"timeout_s": timeout_s, "large": large}
         return verify_apart(request, progress or (lambda _: None))
-    with Judge(
-        device,
-        precision,
-        mode,
-        contract=contract,
-        large=large,
-        progress=progress,
-        trusted=False,
-    ) as judge:
+    with Judge(**options, large=large, progress=progress, trusted=False) as judge:
         if timeout_s is not None:
             judge.limits = replace(judge.limits, wall_s=timeout_s)
         task = ref if isinstance(ref, Task) else load_task(ref, judge.rules.device)

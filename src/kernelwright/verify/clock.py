@@ -99,7 +99,7 @@ class PairTimer:
             candidate_ms = self.candidate.time()
             reference_ms = self.reference.time()
         del inputs
-        self._look(seed, self.candidate.ran(), is_judged)
+        self._look(seed, self.candidate.ran(self.reference.outputs), is_judged)
         return reference_ms, candidate_ms
 
     def _seed(self, number: int) -> int:

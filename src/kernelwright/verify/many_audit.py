@@ -9,6 +9,7 @@ import math
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from kernelwright.core.record import Record
@@ -22,7 +23,7 @@ from kernelwright.verify.run_folder import RunFolder
 FOLDER = "audit"
 """Of the second run, inside the first one's."""
 SHARE = 0.02
-"""Of the accepted candidates, and of the rejected ones."""
+"""The share of the accepted candidates, and of the rejected candidates, that is judged again."""
 GUEST_STAGES = (Stage.RUN, Stage.COMPARE, Stage.PROBE)
 """Where a guest that runs candidates has a part in a rejection."""
 
@@ -61,15 +62,8 @@ def audit_many(
     if not picked:
         return {"audited": 0, "differ": []}
     fresh = replace(recipe, grade="fresh", timing=False)
-
-    def judged_again(jobs: Sequence[Job]) -> dict[str, Record]:
-        """The fresh verdicts by content."""
-        judge_many(jobs, fresh, out / FOLDER, judges_of(fresh), None, say)
-        again = RunFolder(out / FOLDER, fresh).by_id
-        lines = [again[job.id] for job in jobs if job.id in again]
-        return {line["content"]: line["verdict"] for line in lines if line["record"] == "verdict"}
-
-    verdicts = judged_again(picked)
+    judge = partial(_fresh_verdicts, recipe=fresh, out=out / FOLDER, judges_of=judges_of, say=say)
+    verdicts = judge(picked)
     num_audited = len(verdicts)
     spoiled = {
         folder.by_id[job.id].get("guest")
@@ -82,13 +76,27 @@ def audit_many(
         if folder.by_id[job.id].get("guest") in spoiled and job.content not in verdicts
     ]
     if others:
-        verdicts |= judged_again(others)
+        verdicts |= judge(others)
     differ = [  # jobs whose verdicts were copied are among them
         job for job, verdict in settled if _differs(verdict, verdicts.get(job.content))
     ]
     for job in differ:
         folder.write(job, "verdict", {"verdict": verdicts[job.content], "audited": True})
     return {"audited": num_audited, "differ": [job.id for job in differ]}
+
+
+def _fresh_verdicts(
+    jobs: Sequence[Job],
+    recipe: Recipe,
+    out: Path,
+    judges_of: Callable[[Recipe], Executor],
+    say: Say | None,
+) -> dict[str, Record]:
+    """The verdicts under this recipe, by content."""
+    judge_many(jobs, recipe, out, judges_of(recipe), None, say)
+    by_id = RunFolder(out, recipe).by_id
+    lines = [by_id[job.id] for job in jobs if job.id in by_id]
+    return {line["content"]: line["verdict"] for line in lines if line["record"] == "verdict"}
 
 
 def _differs(verdict: Verdict, fresh: Record | None) -> bool:

@@ -4,7 +4,7 @@ A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}. A clock 
 of them, {"batches": [...]}, each candidate with the "errors" of its verdict and the folder of its
 "kernels". What is found is JSON too: {"found": [...], "stages": {...}, "worker": ...}. Each finding
 has the candidate's id and one of "verdict", "usage" (the task cannot be judged by) and "infra" (our
-side broke). What is accepted and to be timed has its "kernels" beside the verdict: to compile them
+side broke). A verdict of the grade `recycled` names its "guest". What is accepted and to be timed has its "kernels" beside the verdict: to compile them
 takes longer than to time them.
 """
 
@@ -74,7 +74,7 @@ class JudgeWorker:
         self._prepared: dict[str, Future[Prepared]] = {}
         """By the candidate's id."""
         self._judged: dict[str, Prepared] = {}
-        """Of the batch at hand, by the candidate's id."""
+        """The candidates of the batch at hand, by id."""
         self._folder = own_folders.make("tasks")
 
     def begin(self, job: Record) -> None:

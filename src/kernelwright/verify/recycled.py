@@ -32,7 +32,7 @@ from itertools import islice
 from pathlib import Path
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import GuestLost, InfraError
+from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import ErrorFigures, Verdict
 from kernelwright.sandbox import removal
 from kernelwright.sandbox.forkserver import shared
@@ -87,9 +87,9 @@ class Doubts:
     """The candidates of a guest whose verdicts no control has confirmed."""
 
     unconfirmed: list[tuple[Prepared, Trial]] = field(default_factory=list)
-    """Of the guest at hand, with their trials."""
+    """The candidates of the guest at hand, with their trials."""
     rows: list[tuple[list[tuple[Prepared, Trial]], bool]] = field(default_factory=list)
-    """Of guests that have ended, and whether a control failed in that guest."""
+    """The candidates of each guest that has ended, and whether a control failed in that guest."""
     num_rejected: int = 0
     """In a row, by the guest at hand."""
 
@@ -227,14 +227,14 @@ class Recycled:
             UsageError: the task's reference fails.
             InfraError: guests are lost for no fault of the candidate's.
         """
-        if not self.lives_on:
-            return self._alone(prepared).verdict()
         if prepared.trial.rejection is not None:
             return prepared.trial.verdict()
+        if not self.lives_on:
+            return self._alone(prepared).verdict()
         if self.guests.is_worn or self._doubts.num_rejected >= MAX_REJECTED:
             self._control()
             self.guests.retire()
-        trial = self._in_shared_guest(prepared, self._run_of(prepared), sharing_of(self.rules))
+        trial = self._in_shared_guest(prepared)
         self._doubts.add(prepared, trial)
         if not self.guests.has_guest:
             self._doubts.guest_ended()
@@ -271,11 +271,7 @@ class Recycled:
             self._doubts.guest_ended()
             return
         control, prepared = self._next_control()
-        try:
-            trial = self._in_shared_guest(prepared, self._run_of(prepared), sharing_of(self.rules))
-        except GuestLost:
-            self._doubts.guest_ended(control_failed=True)
-            return
+        trial = self._in_shared_guest(prepared)
         if control.is_passed(trial) and self.guests.has_guest:
             self._doubts.confirmed()
             return
@@ -312,18 +308,15 @@ class Recycled:
             trial.load(session)
             time_alone(session, task, trial, self.seed, budget_s, self._answers)
 
-        if self.guests.is_worn:
-            self.guests.retire()
-        return self._in_shared_guest(prepared, look, nullcontext).verdict()
-
-    def _run_of(self, prepared: Prepared) -> Look:
-        return lambda trial, guest: self._run(trial, prepared.shapes, guest)
+        trial = prepared.trial
+        if trial.rejection is None:
+            step = partial(self._looked_at, trial, look, nullcontext)
+            trial = concluded(step, trial, self.rules.device)
+        return trial.verdict()
 
     def _alone(self, prepared: Prepared) -> Trial:
         """The trial in a guest of its own."""
         begun = prepared.trial
-        if begun.rejection is not None:
-            return begun
         self._num_alone += 1
 
         def judged() -> Trial:
@@ -337,12 +330,16 @@ class Recycled:
 
         return concluded(judged, begun, self.rules.device)
 
-    def _in_shared_guest(self, prepared: Prepared, look: Look, hold: Hold) -> Trial:
-        """The trial, looked at in the guest that lives on."""
-        begun = prepared.trial
-        if begun.rejection is not None:
-            return begun
-        return concluded(partial(self._looked_at, begun, look, hold), begun, self.rules.device)
+    def _in_shared_guest(self, prepared: Prepared) -> Trial:
+        """The trial in the guest that lives on."""
+        begun, device = prepared.trial, self.rules.device
+
+        def look(trial: Trial, guest: Guest) -> None:
+            self._run(trial, prepared.shapes, guest)
+
+        return concluded(
+            partial(self._looked_at, begun, look, partial(sharing, device)), begun, device
+        )
 
     def _looked_at(self, begun: Trial, look: Look, hold: Hold) -> Trial:
         """The guest is retired unless it is as it was at birth, whatever is raised."""
@@ -389,10 +386,6 @@ class Recycled:
             for posed in refusable:  # an exception would end the calls that follow in a group
                 trial.judge_case(sessions, cases, posed)
         trial.silence(sessions, cases)
-
-
-def sharing_of(rules: Rules) -> Hold:
-    return partial(sharing, rules.device)
 
 
 def _difference(guests: LongLived, guest: Guest, trial: Trial) -> Rejected | None:

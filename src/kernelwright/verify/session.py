@@ -299,7 +299,7 @@ class Session:
         with faults():
             return self.guest.time(is_idle=is_idle, repeats=repeats, pause_ms=pause_ms)
 
-    def timed(self, like: Sequence[torch.Tensor] | None = None) -> Ran:
+    def timed(self, like: Sequence[torch.Tensor]) -> Ran:
         with faults():
             return self.guest.timed(like)
 
