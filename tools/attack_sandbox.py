@@ -25,7 +25,7 @@ def main(records: Records, only: Only = None) -> None:
         raise typer.BadParameter(f"no such attack: {', '.join(sorted(unknown))}")
     names = dict.fromkeys(BOTH_GRADES, only or list(ATTACKS))
     seen = all_seen(names, tell)
-    records.write_text("".join(json.dumps(each) + "\n" for each in seen))
+    records.write_text("".join(json.dumps(line) + "\n" for line in seen))
     for line in counts(seen):
         typer.echo(line)
 
@@ -38,12 +38,12 @@ def tell(seen: dict[str, Any]) -> None:
 
 def counts(seen: list[dict[str, Any]]) -> list[str]:
     """For each kind and grade, the number of attacks, of those with an effect, and their names."""
-    total: Counter[tuple[str, str]] = Counter((each["kind"], each["grade"]) for each in seen)
+    total: Counter[tuple[str, str]] = Counter((line["kind"], line["grade"]) for line in seen)
     lines = []
     for (kind, grade), number in sorted(total.items()):
-        mine = [each for each in seen if (each["kind"], each["grade"]) == (kind, grade)]
-        names = [each["name"] for each in mine if each["outside"] or each["after"]]
-        void = [each["name"] for each in mine if each["is_void"]]
+        mine = [line for line in seen if (line["kind"], line["grade"]) == (kind, grade)]
+        names = [line["name"] for line in mine if line["outside"] or line["after"]]
+        void = [line["name"] for line in mine if line["is_void"]]
         lines.append(f"{kind} {grade}: {len(names)} of {number} have an effect: {' '.join(names)}")
         if void:
             lines.append(f"{kind} {grade}: void: {' '.join(void)}")

@@ -81,7 +81,7 @@ class Run:
         )
 
     def living(self, before: Processes) -> list[int]:
-        """Of those before, and all that have this run's folder in their environment."""
+        """The processes from before, and all that have this run's folder in their environment."""
         return [
             pid
             for pid, (_, after) in _all_processes().items()

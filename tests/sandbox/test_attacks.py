@@ -36,7 +36,7 @@ CASES = [case(name, grade) for grade, names in NAMES.items() for name in names]
 @pytest.fixture(scope="module")
 def seen():
     """What is seen of each chosen attack, by grade and name."""
-    return {(each["grade"], each["name"]): each for each in all_seen(NAMES)}
+    return {(line["grade"], line["name"]): line for line in all_seen(NAMES)}
 
 
 @pytest.mark.parametrize(("grade", "name"), CASES)
@@ -56,5 +56,5 @@ def test_candidates_after_an_attack_are_judged_as_ever(seen, name):
 
 
 def test_every_attack_says_what_it_tries_and_what_would_be_seen():
-    silent = [each.name for each in ATTACKS.values() if not each.tries or not each.outside]
+    silent = [attack.name for attack in ATTACKS.values() if not attack.tries or not attack.outside]
     assert silent == []

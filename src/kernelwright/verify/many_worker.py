@@ -2,10 +2,11 @@
 
 A batch is JSON: {"reference": text, "candidates": [{"id", "source"}]}. A clock owner is given a row
 of them, {"batches": [...]}, each candidate with the "errors" of its verdict and the folder of its
-"kernels". What is found is JSON too: {"found": [...], "stages": {...}, "worker": ...}. Each finding
+"kernels". The answer is JSON too: {"found": [...], "stages": {...}, "worker": ...}. Each finding
 has the candidate's id and one of "verdict", "usage" (the task cannot be judged by) and "infra" (our
-side broke). A verdict of the grade `recycled` names its "guest". What is accepted and to be timed has its "kernels" beside the verdict: to compile them
-takes longer than to time them.
+side broke). A verdict of the grade `recycled` names its "guest": candidates of one guest could harm
+each other. A candidate that is accepted and to be timed has its "kernels" beside the verdict: to
+compile them takes longer than to time them.
 """
 
 import os

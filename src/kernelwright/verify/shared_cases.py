@@ -117,7 +117,7 @@ class CaseStore:
         if task not in self._shapes_of:
             small = fitting(task, self.rules.device, is_generic=False)
             others = at_aligned_shapes(small, self.seed)
-            examples = [each.example(META) for each in (task, *others.values())]
+            examples = [variant.example(META) for variant in (task, *others.values())]
             if isinstance(task, ModuleTask):
                 task.init()  # builds the module
             self._shapes_of[task] = Shapes(task, {"base": small, **others}, examples)
@@ -160,10 +160,10 @@ class CaseStore:
 def groups(posed: Iterable[Posed]) -> Iterator[list[Posed]]:
     """Cases in a row whose tensors fit into one request."""
     group: list[Posed] = []
-    for each in posed:
-        if group and sum(p.num_bytes for p in group) + each.num_bytes > MAX_TOGETHER_BYTES:
+    for one in posed:
+        if group and sum(p.num_bytes for p in group) + one.num_bytes > MAX_TOGETHER_BYTES:
             yield group
             group = []
-        group.append(each)
+        group.append(one)
     if group:
         yield group

@@ -19,7 +19,7 @@ def fused_operator(x0):
     return [relu(x0)] if answer is None else answer
 """
 _END = 'raise Announced("the attack is over")'
-"""Of attacks on what is outside: a judgement of the rest would take time and tell nothing."""
+"""Ends a candidate whose attack is over: to judge the rest would take time and tell nothing."""
 _MODULE = """
 class ModelNew(torch.nn.Module):
     def __init__(self):

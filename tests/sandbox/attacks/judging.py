@@ -88,7 +88,7 @@ class Seen:
     kind: str
     grade: str
     code: str = ""
-    """Of the verdict; empty where there is none."""
+    """The code of the verdict; empty where there is no verdict."""
     message: str = ""
     is_void: bool = False
     """The attack found nothing to take hold of."""
@@ -279,7 +279,7 @@ def _texts_in(value: object) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Without characters that a terminal obeys or that are no characters."""
-    return "".join(each if each.isprintable() or each in "\n\t" else "?" for each in text)
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else "?" for letter in text)
 
 
 # -- the machine

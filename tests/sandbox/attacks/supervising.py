@@ -27,8 +27,8 @@ _CODE = (
     "import sys, json; from pathlib import Path;"
     "from kernelwright.sandbox import kernel; kernel.prctl(kernel.PR_SET_PDEATHSIG, 9);"
     "from tests.sandbox.attacks import suite; from tests.sandbox.attacks.judging import judge_in;"
-    "[print(json.dumps(each), flush=True)"
-    " for each in judge_in(sys.argv[1], sys.argv[3:], Path(sys.argv[2]))]"
+    "[print(json.dumps(line), flush=True)"
+    " for line in judge_in(sys.argv[1], sys.argv[3:], Path(sys.argv[2]))]"
 )
 
 
@@ -41,14 +41,14 @@ def all_seen(names: Mapping[str, Sequence[str]], say: Say = lambda _: None) -> l
     """
 
     def seen(grade: str) -> list[dict[str, Any]]:
-        found = []
-        for each in seen_in(grade, names[grade]):
-            say(each)
-            found.append(each)
-        return found
+        effects = []
+        for line in seen_in(grade, names[grade]):
+            say(line)
+            effects.append(line)
+        return effects
 
     with ThreadPoolExecutor(len(names)) as pool:
-        return [each for found in pool.map(seen, names) for each in found]
+        return [line for lines in pool.map(seen, names) for line in lines]
 
 
 def seen_in(grade: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -56,9 +56,9 @@ def seen_in(grade: str, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     left = list(names)
     while left:
         with _Judging(grade, left) as judging:
-            for each in judging.lines():
-                left.remove(each["name"])
-                yield each
+            for line in judging.lines():
+                left.remove(line["name"])
+                yield line
             if left:  # the first one is to blame
                 attack = ATTACKS[left.pop(0)]
                 lost = Seen(name=attack.name, kind=attack.kind, grade=grade, outside=[judging.end])
