@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -325,4 +326,24 @@ def _forget_peak() -> None:
 
 
 def _shared_bytes() -> int:
-    return _status_bytes("/proc/meminfo", "Shmem")
+    """Shared memory of the machine that no process holds, and no file. Other tests share memory
+    among their processes meanwhile."""
+    files = os.statvfs("/dev/shm")
+    held = (files.f_blocks - files.f_bfree) * files.f_frsize
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended, or is another user's
+            held += _status_bytes(str(process / "smaps_rollup"), "Pss_Shmem")
+            if "/dev/shm/" in (process / "maps").read_text():
+                held -= _mapped_file_bytes(process)
+    return _status_bytes("/proc/meminfo", "Shmem") - held
+
+
+def _mapped_file_bytes(process: Path) -> int:
+    """The process's share of files in /dev/shm, which count as files already."""
+    num_bytes, is_file = 0, False
+    for line in (process / "smaps").read_text().splitlines():
+        if "-" in line.partition(" ")[0]:  # the addresses of the next mapping
+            is_file = "/dev/shm/" in line
+        elif is_file and line.startswith("Pss:"):
+            num_bytes += int(line.split()[1]) << 10
+    return num_bytes
