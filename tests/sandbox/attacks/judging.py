@@ -9,7 +9,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -133,9 +133,7 @@ class Arena:
             seen.outside.append(f"the verdict takes more than {SLOW_S:g} s")
         if (grown := _peak_bytes() - memory) > MUCH_BYTES:
             seen.outside.append(f"the host takes {grown / MUCH_BYTES:.1f} GiB more")
-        seen.outside += self._canaries.changes() + self._remains()
-        if _shared_bytes() - shared > MUCH_BYTES >> 2:
-            seen.outside.append("memory without a process stays")
+        seen.outside += self._canaries.changes() + self._remains(shared + (MUCH_BYTES >> 2))
         return seen
 
     def _judge(self, attack: Attack | None, seen: Seen) -> None:
@@ -208,19 +206,29 @@ class Arena:
             found += [f"{place}another {key}" for key in usual if state.get(key) != usual[key]]
         return found
 
-    def _remains(self) -> list[str]:
-        """Processes and folders that are still there, after a while."""
-        end_s = time.monotonic() + SETTLE_S
-        while _processes() > self._processes and time.monotonic() < end_s:
-            time.sleep(0.05)
-        found = []
+    def _remains(self, most_shared_bytes: int) -> list[str]:
+        """Processes, memory and folders that are still there, after a while."""
+        _settled(lambda: _processes() <= self._processes)
+        remains = []
         if (count := _processes()) > self._processes:
-            found.append(f"{count} processes, before {self._processes}")
+            remains.append(f"{count} processes, before {self._processes}")
             self._processes = count
+        if not _settled(lambda: _shared_bytes() <= most_shared_bytes):
+            remains.append("memory without a process stays")
         if left := _places() - self._places:
-            found.append(f"{len(left)} places of temporary files stay")
+            remains.append(f"{len(left)} places of temporary files stay")
             self._places |= left
-        return found
+        return remains
+
+
+def _settled(is_settled: Callable[[], bool]) -> bool:
+    """Whether this becomes true within a while: processes end one after the other."""
+    end_s = time.monotonic() + SETTLE_S
+    while not is_settled():
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def judge_in(grade: str, names: Sequence[str], folder: Path) -> Iterator[dict[str, Any]]:
