@@ -49,7 +49,7 @@ class ModelNew(torch.nn.Module):
         return relu(x0)
 """
 _AFTER = ("right", "wrong", "state", "right again")
-_REFERENCE = '''
+REFERENCE = '''
 import torch
 
 
@@ -66,7 +66,7 @@ def get_inputs():
 def get_init_inputs():
     return []
 '''
-_PROGRAM = """
+PROGRAM = """
 import torch
 
 
@@ -112,11 +112,11 @@ class Arena:
 
     def __init__(self, grade: str, folder: Path, canaries: Canaries) -> None:
         self.grade, self._canaries = grade, canaries
-        self._tasks = [_task(folder, "program", _PROGRAM), _task(folder, "model", _REFERENCE)]
+        self._tasks = [_task(folder, "program", PROGRAM), _task(folder, "model", REFERENCE)]
         self._state: dict[str, Any] = {}
         usual = Seen(name="none", kind="", grade=grade)
         self._judge(None, usual)  # starts the servers
-        self._processes, self._places = _processes(), _places()
+        self._processes, self._places = processes(), places()
         if grade == "recycled":
             self._judge(None, usual)
         if usual.outside or usual.after:
@@ -208,14 +208,14 @@ class Arena:
 
     def _remains(self, most_shared_bytes: int) -> list[str]:
         """Processes, memory and folders that are still there, after a while."""
-        _settled(lambda: _processes() <= self._processes)
+        _settled(lambda: processes() <= self._processes)
         remains = []
-        if (count := _processes()) > self._processes:
+        if (count := processes()) > self._processes:
             remains.append(f"{count} processes, before {self._processes}")
             self._processes = count
         if not _settled(lambda: _shared_bytes() <= most_shared_bytes):
             remains.append("memory without a process stays")
-        if left := _places() - self._places:
+        if left := places() - self._places:
             remains.append(f"{len(left)} places of temporary files stay")
             self._places |= left
         return remains
@@ -294,27 +294,32 @@ def _plain(text: str) -> str:
 # -- the machine
 
 
-def _processes() -> int:
+def processes() -> int:
     """Descendants of this process that live."""
-    found, todo = 0, [os.getpid()]
+    return len(descendants())
+
+
+def descendants() -> list[int]:
+    """Their process ids."""
+    pids, todo = list[int](), [os.getpid()]
     while todo:
         for task in Path("/proc", str(todo.pop()), "task").glob("*/children"):
             try:
                 children = [int(pid) for pid in task.read_text().split()]
             except OSError:
                 continue  # it has just ended
-            found += len(children)
+            pids += children
             todo += children
-    return found
+    return pids
 
 
-def _places() -> set[str]:
+def places() -> set[str]:
     """Folders and files among the temporary ones, down to those of guests."""
     root = Path(tempfile.gettempdir())
     return {str(path.relative_to(root)) for path in (*root.glob("*"), *root.glob("*/*"))}
 
 
-def _status_bytes(path: str, name: str) -> int:
+def status_bytes(path: str, name: str) -> int:
     for line in Path(path).read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) << 10
@@ -322,7 +327,7 @@ def _status_bytes(path: str, name: str) -> int:
 
 
 def _peak_bytes() -> int:
-    return _status_bytes("/proc/self/status", "VmHWM")
+    return status_bytes("/proc/self/status", "VmHWM")
 
 
 def _forget_peak() -> None:
@@ -340,10 +345,10 @@ def _shared_bytes() -> int:
     held = (files.f_blocks - files.f_bfree) * files.f_frsize
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
-            held += _status_bytes(str(process / "smaps_rollup"), "Pss_Shmem")
+            held += status_bytes(str(process / "smaps_rollup"), "Pss_Shmem")
             if "/dev/shm/" in (process / "maps").read_text():
                 held -= _mapped_file_bytes(process)
-    return _status_bytes("/proc/meminfo", "Shmem") - held
+    return status_bytes("/proc/meminfo", "Shmem") - held
 
 
 def _mapped_file_bytes(process: Path) -> int:
