@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +12,8 @@ import torch
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.search import beside_compile_child, side_by_side
-from kernelwright.search.beside_compile import LEAST_S, beside_compile
+from kernelwright.search.beside_compile import LEAST_S, bar_of, beside_compile, compile_fields
+from kernelwright.verify.compare import Precision
 from kernelwright.verify.program_task import program_task
 
 MODEL = """
@@ -44,6 +46,8 @@ ANSWER = {
     "times": {"eager": timing(4.0), "compiled": timing(3.0), "optimized": timing(2.0)},
     "speedup_intervals": {"eager": [1.9, 2.1], "compiled": [1.4, 1.6]},
     "failed": {},
+    "right": True,
+    "moves_layouts": True,
     "seconds": 14.0,
 }
 
@@ -67,7 +71,13 @@ def test_an_answer_gives_times_and_ratios_with_intervals(task):
     fields = asked(task, f"print({json.dumps(ANSWER)!r})")
     assert fields["times"] == ANSWER["times"]
     assert fields["speedups"] == {"over_eager": [2.0, 1.9, 2.1], "over_compile": [1.5, 1.4, 1.6]}
-    assert fields["torch_compile"] == {"timed": True, "message": "", "seconds": 14.0}
+    assert fields["torch_compile"] == {
+        "timed": True,
+        "message": "",
+        "seconds": 14.0,
+        "right": True,
+        "moves_layouts": True,
+    }
 
 
 def test_the_process_gets_the_text_of_the_original_and_of_the_kernel(task, tmp_path):
@@ -90,6 +100,15 @@ def test_a_torch_compile_that_fails_is_named_in_words(task):
     assert fields["torch_compile"]["message"] == (
         "torch.compile fails on this program: BackendCompilerFailed: no such thing"
     )
+
+
+@pytest.mark.parametrize(
+    ("compiled_ms", "right", "bar"), [(2.0, True, 2.0), (2.0, False, 1.0), (8.0, True, 1.0)]
+)
+def test_kernels_must_be_as_fast_as_torch_compile_where_that_is_right(compiled_ms, right, bar):
+    times = {"eager": timing(4.0), "compiled": timing(compiled_ms)}
+    assert bar_of({"times": times, "torch_compile": {"timed": True, "right": right}}) == bar
+    assert bar_of({"torch_compile": {"timed": False}}) == 1.0
 
 
 def test_too_little_time_starts_no_process(task, tmp_path):
@@ -127,7 +146,13 @@ def test_an_interruption_keeps_the_result(task, monkeypatch):
 
     started = []
     monkeypatch.setattr("subprocess.Popen.communicate", interrupted)
-    fields = asked(task, "time.sleep(600)")
+    judge = SimpleNamespace(
+        rules=SimpleNamespace(precision=Precision.STRICT), rest=lambda: None, hold=nullcontext
+    )
+    verdict = SimpleNamespace(speedup=2.0, speedup_interval=(1.9, 2.1))
+    whole = SimpleNamespace(variant=SimpleNamespace(chosen=(0,)), verdict=verdict, source="kernel")
+    fields = compile_fields(whole, task, judge, for_s=600.0)
+    assert fields["speedups"] == {"over_eager": [2.0, 1.9, 2.1]}
     assert fields["torch_compile"]["message"].endswith("the search was interrupted.")
     assert started[0].wait(60) < 0, "the process is killed"
 
@@ -137,7 +162,8 @@ def on_cpu(monkeypatch):
     """The child's work without a GPU: a clock that counts calls, and no real compilation."""
     monkeypatch.setattr(side_by_side, "stopwatch", lambda: lambda call: (1.0, call()))
     monkeypatch.setattr(side_by_side, "gpu_lock", lambda **_: nullcontext())
-    monkeypatch.setattr(side_by_side, "compile_ahead", lambda *_: None)
+    for module in (side_by_side, beside_compile_child):
+        monkeypatch.setattr(module, "compile_ahead", lambda *_: None)
     monkeypatch.setattr(torch, "compile", lambda call, **_: call)
 
 
@@ -156,7 +182,7 @@ def test_the_child_times_the_original_as_the_user_calls_it(task, kind, on_cpu):
 def test_the_child_says_why_torch_compile_fails(task, on_cpu, monkeypatch):
     def broken(_, **options):
         def call(*_):
-            raise RuntimeError(f"no backend for {options['mode']}")
+            raise RuntimeError(f"no backend for {options['options']}")
 
         return call
 
@@ -164,5 +190,5 @@ def test_the_child_says_why_torch_compile_fails(task, on_cpu, monkeypatch):
     answer = beside_compile_child.timed(
         {"text": MODEL, "source": None, "precision": "strict"}, torch.device("cpu")
     )
-    assert answer["failed"] == {"compiled": "RuntimeError: no backend for default"}
+    assert answer["failed"] == {"compiled": "RuntimeError: no backend for None"}
     assert set(answer["times"]) == {"eager"}

@@ -33,9 +33,8 @@ def timed(candidate_ms, graph_ms=None):
 class TimingJudge(FakeJudge):
     """Answers with verdicts from a list."""
 
-    def verify(self, task, candidate, **_options):
-        self.asked.append(candidate.source)
-        return next(self.answers)
+    def answer(self, found):
+        return found
 
 
 def settle(answers, **options):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kernelwright.core.candidate import Candidate
+from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
@@ -51,14 +51,19 @@ def verdict(candidate_ms: float | None) -> Verdict:
     )
 
 
+REFUSED = replace(verdict(None), code=Code.RUNTIME_ERROR)
+
+
 class FakeJudge:
-    """Answers from a list; remembers what it was asked."""
+    """Answers from a list; remembers what it was asked. Wholes inside torch.compile have a list of
+    their own; without one they are refused."""
 
     on_gpu = True
 
-    def __init__(self, answers: list[float | None], mode: str = "hybrid") -> None:
+    def __init__(self, answers, mode: str = "hybrid", compiled=()) -> None:
         self.rules = SimpleNamespace(mode=mode, precision="strict", device_name="fake")
         self.answers, self.asked = iter(answers), []
+        self.compiled, self.asked_compiled = iter(compiled), []
 
     def warm(self, task, candidates):
         pass
@@ -70,8 +75,14 @@ class FakeJudge:
         return True
 
     def verify(self, task, candidate, **_options):
+        if uses_compile(candidate.source):
+            self.asked_compiled.append(candidate.source)
+            return next(self.compiled, REFUSED)
         self.asked.append(candidate.source)
-        return verdict(next(self.answers))
+        return self.answer(next(self.answers))
+
+    def answer(self, candidate_ms):
+        return verdict(candidate_ms)
 
 
 def chain() -> Program:
@@ -112,12 +123,13 @@ def target(**options) -> Target:
         task=None,
         write=lambda text: text,
         original=ORIGINAL,
+        compiled=lambda **options: f"# the original, compiled {options}\n",
         **options,
     )
 
 
-def settle(judge, variants):
-    whole = Wholes(judge).settle(variants, target())
+def settle(judge, variants, **options):
+    whole = Wholes(judge, **options).settle(variants, target())
     return whole.variant, whole.source, whole.verdict
 
 
@@ -375,7 +387,8 @@ def test_a_second_interruption_leaves_the_original():
         tuned=[],
         interruption=None,
     )
-    found = search_target(target(), search, judge, budget=Budget.start(600.0))
+    budget = Budget.start(600.0)
+    found = search_target(target(), search, judge, budget=budget, beside_compile=False)
     assert len(judge.asked) == 2, "the first one leaves some seconds for another try"
     assert found.files == {"optimized.py": ORIGINAL}
     assert found.result["outcome"]["cause"] == "interrupted"
@@ -468,7 +481,8 @@ def test_where_the_whole_refuses_a_right_kernel_the_next_one_is_judged_and_both_
     found = wholes.slower([beaten], target())
     assert found.verdict.accepted
     assert "# contiguous 1" in found.source
-    assert [whole["verdict"]["code"] for whole in wholes.judged] == ["wrong_values", "ok"]
+    judged = [(whole["form"], whole["verdict"]["code"]) for whole in wholes.judged]
+    assert judged[:2] == [("kernels", "wrong_values"), ("kernels", "ok")]
 
 
 def test_the_best_kernel_of_each_fragment_is_judged_before_the_second_of_any():

@@ -44,6 +44,11 @@ LINE = KERNEL.count("\n") + 1
 AFTER = "def after(y):\n    "
 """Redefines what the entry calls, so that what follows is reached."""
 
+COMPILED = (
+    "def own(x):\n    return x\n\n\n"
+    "fast = torch.compile(own, fullgraph=True, dynamic=False,"
+    " options={'layout_optimization': False})\n"
+)
 REFUSED = {
     "dynamic_code": [
         "exec('x = 1')",
@@ -185,7 +190,15 @@ REFUSED = {
         "fast = torch.compile(fused_operator)",
         "torch.jit.script(fused_operator)",
         "from torch._inductor.select_algorithm import extern_kernels as e\ne.mm(1, 2)",
+        # only one graph of an own function, at the top of the file, can be judged uncompiled too
+        "def own(x):\n    return x\nfast = torch.compile(own)",
+        "def own(x):\n    return x\nfast = torch.compile(own, fullgraph=False)",
+        "def own(x):\n    return x\nfast = torch.compile(own, fullgraph=True, backend='eager')",
+        "fast = torch.compile(torch.softmax, fullgraph=True)",
+        "def own(x):\n    return x\ndef f():\n    return torch.compile(own, fullgraph=True)",
+        COMPILED + "def g():\n    return torch.compiler.is_compiling()",
     ],
+    "compiled_whole": [COMPILED],
 }
 HINTED = {
     "library_compute": [
@@ -295,7 +308,8 @@ def pairs(cases):
 
 @pytest.mark.parametrize(("rule", "cheat"), pairs(REFUSED))
 def test_a_cheat_is_refused_by_its_rule_with_its_line(rule, cheat):
-    found = {f.rule: f for f in findings(KERNEL + cheat, "hybrid", "fused_operator")}
+    mode = "pure" if rule == "compiled_whole" else "hybrid"
+    found = {f.rule: f for f in findings(KERNEL + cheat, mode, "fused_operator")}
     assert rule in found
     assert found[rule].code is Code.FORBIDDEN
     assert not found[rule].is_hint
@@ -309,6 +323,15 @@ def test_suspect_text_gives_a_hint_and_is_not_refused(rule, suspect):
     assert rule in {f.rule for f in found}
     assert all(f.is_hint for f in found)
     assert all(LINE <= f.line <= LINE + suspect.count("\n") for f in found if f.rule == rule)
+
+
+def test_a_function_inside_torch_compile_is_refused_in_pure_mode_alone():
+    def refused(mode):
+        found = findings(KERNEL + COMPILED, mode, "fused_operator")
+        return {finding.rule for finding in found if not finding.is_hint}
+
+    assert refused("pure") - refused("hybrid") == {"compiled_whole"}
+    assert "other_compiler" not in refused("hybrid")
 
 
 def test_every_rule_has_a_case():
@@ -391,6 +414,7 @@ LOOK_ALIKES = {
         + "max_of[(1,)](y)\n    return y",
         "@torch.compiler.disable\n" + AFTER + "return y",
     ],
+    "compiled_whole": ["compile = 1\ntorch_compile = compile"],
     "library_compute": [
         AFTER + "return max(y.shape) + sum(y.stride())",
         "import math\n" + AFTER + "return math.exp(math.log(2))",

@@ -51,3 +51,8 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def uses_compile(source: str) -> bool:
+    """Whether a source may put functions inside torch.compile."""
+    return "torch.compile(" in source

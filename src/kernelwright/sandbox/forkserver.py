@@ -82,7 +82,12 @@ class ForkServer:
 
     @stage("start guest")
     def guest(
-        self, limits: Limits | None = None, *, trusted: bool = False, patient: bool = False
+        self,
+        limits: Limits | None = None,
+        *,
+        trusted: bool = False,
+        patient: bool = False,
+        compiles: bool = False,
     ) -> Guest:
         """A fresh confined process; a context manager.
 
@@ -91,6 +96,8 @@ class ForkServer:
                 kept in a cache that trusted guests of every server share. Others read it and
                 compile what is not there into their own folder.
             patient: it sleeps while it waits for the GPU: for guests that take no times.
+            compiles: on a GPU, for a candidate that uses torch.compile: the compiler is loaded
+                first, so that the variables and limits that it sets are not the candidate's.
 
         Raises:
             GuestLost: the guest did not start, or the server ended; the next call starts another.
@@ -115,6 +122,7 @@ class ForkServer:
             "memory_bytes": limits.memory_bytes,
             "cpu_s": limits.cpu_s,
             "patient": patient,
+            "compiles": compiles,
         }
         try:
             with theirs:
@@ -227,6 +235,7 @@ class ForkServer:
         )
         environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1")
+        environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # its worker would outlive a call
         environment["TMPDIR"] = str(self._root / _TEMPORARY)  # torch makes a folder there
         if self.device == "cpu":
             environment["TRITON_INTERPRET"] = "1"

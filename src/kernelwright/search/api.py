@@ -7,6 +7,7 @@ import tempfile
 import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.programs.text import to_text
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.captured import replay
 from kernelwright.search.describe import graph_record
@@ -26,10 +28,12 @@ from kernelwright.search.display import displayed
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import judges, search_target
+from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
+from kernelwright.search.variant import Served
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.program_task import program_task
 
@@ -55,9 +59,11 @@ def optimize(
     Parameters and buffers are shared with `module`, so loading a state_dict into either serves
     both. A `forward` that was replaced on the instance is what is optimized. Inputs of another
     signature, the other of train and eval mode, and tensors on a CPU (where Triton does not run)
-    take the original forward. The attribute `optimization` holds the result record: outcome,
-    verdict, times, what became Triton. Where launches are what takes the time, calls replay a CUDA
-    graph (`search.captured`): not from two threads or streams at once.
+    take the original forward. Calls run the fastest that is known: our kernels, our kernels inside
+    torch.compile, torch.compile alone, or the original; "form" in the attribute `optimization`
+    says which. That attribute holds the result record: outcome, verdict, times, what became Triton.
+    Where launches are what takes the time, calls replay a CUDA graph (`search.captured`): not from
+    two threads or streams at once.
 
     Args:
         example_inputs: positional arguments of a typical call, whose shapes are kept. A tensor
@@ -99,6 +105,7 @@ def optimize(
             task=program_task(lowered.program, name=name),
             write=lambda composed: composed,
             original="",
+            compiled=partial(flat_compiled, to_text(lowered.program)),
         )
         sources = Sources(policy)
         options = {"device": device, "precision": precision, "mode": mode}
@@ -107,7 +114,8 @@ def optimize(
             outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
-    compute = _imported(outcome.files["optimized.py"]) if outcome.verdict.accepted else None
+    is_original = outcome.whole.served is Served.ORIGINAL
+    compute = None if is_original else _imported(outcome.files["optimized.py"])
     result = outcome.result | {"graph": _graph(lowered, outcome.verdict)}
     optimized = _attach(module, lowered, (args, kwargs), compute, result)
     if search.interruption is not None:

@@ -31,6 +31,26 @@ MESSAGE_LIMIT = 200
 """Characters of an error that go into the message."""
 
 
+def rival(task: Task, judge: Judge, *, for_s: float) -> Record:
+    """PyTorch and torch.compile timed in turn, before any whole is judged: as `beside_compile`."""
+    judge.rest()  # its guest has memory on the GPU
+    precision = judge.rules.precision.value
+    return beside_compile(task, None, precision=precision, for_s=for_s, hold=judge.hold)
+
+
+def bar_of(fields: Record) -> float:
+    """The speed-up over PyTorch that kernels must reach: that of torch.compile where it is right
+    and faster, else 1.
+
+    Args:
+        fields: of `rival`.
+    """
+    times = fields.get("times", {})
+    if not fields["torch_compile"].get("right") or not {"eager", "compiled"} <= times.keys():
+        return 1.0
+    return float(max(1.0, times["eager"]["median_ms"] / times["compiled"]["median_ms"]))
+
+
 def compile_fields(whole: Whole, task: Task, judge: Judge, *, for_s: float) -> Record:
     """What the result record says about speed on a GPU.
 
@@ -48,7 +68,12 @@ def compile_fields(whole: Whole, task: Task, judge: Judge, *, for_s: float) -> R
     judge.rest()  # its guest has memory on the GPU
     precision = judge.rules.precision.value
     source = whole.source if is_changed else None
-    return fields | beside_compile(task, source, precision=precision, for_s=for_s, hold=judge.hold)
+    try:
+        return fields | beside_compile(
+            task, source, precision=precision, for_s=for_s, hold=judge.hold
+        )
+    except KeyboardInterrupt:  # the result is settled and must not be lost
+        return fields | _untimed("torch.compile was not timed: the search was interrupted.")
 
 
 def beside_compile(
@@ -73,8 +98,10 @@ def beside_compile(
 
     Returns:
         "torch_compile": {"timed", "message", "seconds"}. The message says why there is no time, and
-        is empty where there is one. Then also "times" by contender, as `Timing`, and "speedups":
-        "over_eager" and "over_compile", each [ratio, low, high] with its 95% interval.
+        is empty where there is one. Then also "right", whether torch.compile's own answer passes
+        the judge's comparison; "moves_layouts", whether it does so with Inductor's own layouts;
+        "times" by contender, as `Timing`, and "speedups": "over_eager" and "over_compile", each
+        [ratio, low, high] with its 95% interval.
     """
     text = _text(task)
     if text is None:
@@ -86,11 +113,8 @@ def beside_compile(
         )
     begin_s = time.monotonic()
     job = {"text": text, "source": source, "precision": precision}
-    try:
-        with hold():
-            answer = _answer(command, job, for_s)
-    except KeyboardInterrupt:  # the result is settled and must not be lost
-        answer = "torch.compile was not timed: the search was interrupted."
+    with hold():
+        answer = _answer(command, job, for_s)
     return _fields(answer) if isinstance(answer, Mapping) else _untimed(answer, begin_s)
 
 
@@ -143,7 +167,13 @@ def _fields(answer: Record) -> Record:
         for name, baseline in (("over_eager", "eager"), ("over_compile", "compiled"))
         if baseline in intervals
     }
-    timed = {"timed": not failed, "message": message, "seconds": answer["seconds"]}
+    timed = {
+        "timed": not failed,
+        "message": message,
+        "seconds": answer["seconds"],
+        "right": not failed and answer["right"],
+        "moves_layouts": answer["moves_layouts"],
+    }
     return {"times": times, "speedups": speedups, "torch_compile": timed}
 
 

@@ -11,26 +11,42 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
+from kernelwright.core.candidate import uses_compile
 from kernelwright.core.record import Record
+from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.importing import import_file
-from kernelwright.search.side_by_side import COMPILE_MODES, Call, Called, side_by_side
+from kernelwright.search.side_by_side import Call, Called, compile_ahead, side_by_side
 from kernelwright.timing.turns import OURS, Contender
-from kernelwright.verify.guests import server
+from kernelwright.verify import second_look
+from kernelwright.verify.answer import tensors_of
+from kernelwright.verify.cases import case_of, pose
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.guests import server, sharing
 from kernelwright.verify.judge import default_limits, device_named
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.live import copied
 from kernelwright.verify.load import load_task
+from kernelwright.verify.oracle import seeded
+from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
-from kernelwright.verify.sides import GuestCalls
+from kernelwright.verify.sides import GuestCalls, tf32_allowed
 from kernelwright.verify.task import ModuleTask, Task
 
 NAME = "candidate"
+SEED, NUM_CASES = 1, 2
+"""Of the cases in which the answer of torch.compile is compared."""
 
 
 def main() -> None:
@@ -54,7 +70,9 @@ def _end_with_parent() -> None:
 
 
 def timed(job: Record, device: torch.device) -> Record:
-    """Times by contender, intervals by baseline, and why torch.compile failed.
+    """Times by contender, intervals by baseline, why torch.compile failed, and whether it is right:
+    "moves_layouts" is False where it is so only without Inductor's own layouts, and the contender
+    "compiled" is torch.compile without them.
 
     Raises:
         Exception: the reference, the kernel or our side fails.
@@ -64,29 +82,68 @@ def timed(job: Record, device: torch.device) -> Record:
         path = folder / "reference.py"
         path.write_text(job["text"], encoding="utf-8")
         task = load_task(path, device)
+        rules = Rules(device, Precision(job["precision"]), DEFAULT_MODE)
+        make = partial(reference, task, path, device)
+        with tf32_allowed(rules.precision):
+            compile_ahead(make(), task.draw(SEED, device))
+        compiled, passes, moves_layouts = right_compiled(task, make, rules)
         contenders: dict[str, Contender] = {
-            "eager": Called(reference(task, path, device)),
-            "compiled": Called(
-                torch.compile(reference(task, path, device), mode=COMPILE_MODES["compiled"])
-            ),
+            "eager": Called(make()),
+            "compiled": Called(compiled),
         }
         if job["source"] is not None:
-            guest = open_things.enter_context(server(device).guest(default_limits(device)))
+            source, limits = job["source"], default_limits(device)
+            guest = server(device).guest(limits, compiles=uses_compile(source))
+            open_things.enter_context(guest)
             session = Session(task, guest, device)
-            session.load(NAME, job["source"])
+            session.load(NAME, source)
             session.restart(NAME)
             contenders[OURS] = GuestCalls(session, NAME)
         result = side_by_side(
             contenders,
             lambda seed: task.draw(seed, device),
             precision=job["precision"],
-            uncompiled=reference(task, path, device),
         )
     return {
         "times": {name: asdict(timing) for name, timing in result.times.items()},
         "speedup_intervals": result.speedup_intervals,
         "failed": result.failed,
+        "right": passes,
+        "moves_layouts": moves_layouts,
     }
+
+
+def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[Call, bool, bool]:
+    """torch.compile of the original, whether its values pass the judge's comparison, and whether
+    Inductor may choose memory layouts. cuDNN rounds to TF32 in some layouts: where that is too
+    inexact, torch.compile is tried without layout optimization."""
+    plain: dict[str, Any] = {"layout_optimization": False}
+    for options in (None, plain):
+        compiled: Call = torch.compile(make(), options=options)
+        if is_right(task, compiled, rules):
+            return compiled, True, options is None
+        torch.compiler.reset()
+    return torch.compile(make()), False, True
+
+
+def is_right(task: Task, call: Call, rules: Rules) -> bool:
+    """Whether what the call returns passes the judge's comparison with fp64 in two cases. An error
+    of torch.compile is no wrong value: the contender fails with its message later."""
+    for number in range(NUM_CASES):
+        with sharing(rules.device):
+            posed = pose(task, case_of(SEED, number), rules)
+            seed = posed.case.generator
+            try:
+                with torch.no_grad(), tf32_allowed(rules.precision), seeded(seed, rules.device):
+                    outputs = tensors_of(call(*tree_map(copied, posed.inputs)))
+            except Exception:
+                return True
+            try:
+                expected = posed.answer.outputs
+                second_look.check_values(task, posed.inputs, seed, outputs, expected, rules)
+            except Rejected:
+                return False
+    return True
 
 
 def reference(task: Task, path: Path, device: torch.device) -> Call:

@@ -8,7 +8,7 @@ from kernelwright.core.verdict import Code, Timing, Verdict
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
-from kernelwright.search.variant import Variant, Whole
+from kernelwright.search.variant import Served, Variant, Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _unread_records(variant: Variant, index: int) -> list[Record]:
     return [{"record": "unread", "fragment": index, **asdict(each)} for each in unread]
 
 
-def whole_record(variant: Variant, verdict: Verdict, *, is_graph: bool) -> Record:
+def whole_record(variant: Variant, verdict: Verdict, *, served: Served, is_graph: bool) -> Record:
     """A whole that was judged, whether or not it was kept in the end."""
     kernels = [variant.tuned[i].best for i in variant.chosen]
     return {
@@ -130,6 +130,7 @@ def whole_record(variant: Variant, verdict: Verdict, *, is_graph: bool) -> Recor
         "layout": variant.layout,
         "algebra": list(variant.algebra),
         "schedules": [kernel.schedule for kernel in kernels if kernel],
+        "form": served.value,
         "is_graph": is_graph,
         "verdict": verdict.to_json(),
     }
@@ -205,6 +206,7 @@ def result_record(name: str, whole: Whole, spent: Spent) -> Record:
     return {
         "record": "result",
         "target": name,
+        "form": whole.served.value,
         **verdict_record(whole),
         **traffic_record(variant),
         "flops": original.flops(),

@@ -52,6 +52,43 @@ def model_file(
     return f"{docstring}{preamble}{model}"
 
 
+COMPILED = """
+
+compiled_operator = torch.compile(
+    uncompiled_operator, fullgraph=True, dynamic=False{options}
+)
+
+
+def fused_operator({names}):
+    with torch.no_grad():
+        return compiled_operator({names})
+"""
+
+
+def compiled(composed: str, *, moves_layouts: bool = True) -> str:
+    """The text with `fused_operator` inside torch.compile, as one graph: Inductor fuses and plans
+    what the kernels leave.
+
+    Args:
+        composed: text of `fused_operator` and its kernels.
+        moves_layouts: Inductor may change the memory layout of convolutions, which may make a
+            library compute in another precision.
+    """
+    entry = next(
+        node
+        for node in ast.parse(composed).body
+        if isinstance(node, ast.FunctionDef) and node.name == "fused_operator"
+    )
+    names = ", ".join(argument.arg for argument in entry.args.args)
+    uncompiled = rename(composed, {"fused_operator": "uncompiled_operator"})
+    return uncompiled.rstrip() + COMPILED.format(names=names, options=options_text(moves_layouts))
+
+
+def options_text(moves_layouts: bool) -> str:
+    """Further arguments of torch.compile, after a comma."""
+    return "" if moves_layouts else ', options={"layout_optimization": False}'
+
+
 def flat_file(source: str, composed: str) -> str:
     """`optimized.py` for a flat program: the same file with `fused_operator` replaced."""
     docstring, rest = _opened(source)

@@ -8,7 +8,7 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -19,7 +19,7 @@ from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
-from kernelwright.search.beside_compile import compile_fields
+from kernelwright.search.beside_compile import bar_of, compile_fields, rival
 from kernelwright.search.describe import (
     Spent,
     program_record,
@@ -35,14 +35,17 @@ from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target, load_target
-from kernelwright.search.variant import Variant, Whole
+from kernelwright.search.variant import Served, Variant, Whole
 from kernelwright.search.wholes import Wholes
 from kernelwright.timing.deadline import Budget, Deadline
+from kernelwright.timing.turns import OURS
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.room import Hold
 
 JUDGING_SHARE = 0.2
 """Of the budget: for the cases of judging the whole."""
+RIVAL_SHARE = 0.4
+"""Of the time that is left after tuning: for timing torch.compile of the original, at most."""
 SETTLING_S = 10.0
 """After Ctrl-C: seconds in which the whole is judged with the kernels that are right so far."""
 
@@ -191,18 +194,28 @@ def search_target(
     """
     steps = steps or Steps()
     searched = search.variants(target.program, target.task)
-    wholes = Wholes(judge, steps, deadline=budget.deadline)
+    timed: Record = {}
+    is_compared = beside_compile and judge.on_gpu and search.interruption is None
+    if is_compared:
+        steps("timing torch.compile", target.name)
+        try:
+            timed = rival(target.task, judge, for_s=RIVAL_SHARE * budget.deadline.left_s())
+        except KeyboardInterrupt as interruption:
+            search.interruption = interruption
+    bar = bar_of(timed) if timed else 1.0
+    wholes = Wholes(judge, steps, deadline=budget.deadline, bar=bar)
     whole = _settled(wholes, searched, target, search)
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
-    variant, spent = whole.variant, search.spent()
-    timed: Record = {}
-    if beside_compile and judge.on_gpu and search.interruption is None:
-        steps("timing torch.compile", target.name)
+    if is_compared and whole.variant.chosen and search.interruption is None:
+        steps("timing torch.compile beside the result", target.name)
         left_s = budget.deadline.left_s()
-        with suppress(KeyboardInterrupt):  # the result is settled: write it without these times
-            timed = compile_fields(whole, target.task, judge, for_s=left_s)
+        beside = compile_fields(whole, target.task, judge, for_s=left_s)
+        is_timed = beside["torch_compile"]["timed"] or not timed
+        timed = beside if is_timed else timed | {"speedups": beside.get("speedups", {})}
+    whole, timed = _delivered(whole, wholes, target, timed)
+    variant, spent = whole.variant, search.spent()
     ended = Ended(
         whole=whole,
         searched=searched,
@@ -229,6 +242,23 @@ def search_target(
         result["slower"] = verdict_record(slower)
     records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
     return Outcome(files=files, whole=whole, spent=spent, records=records)
+
+
+def _delivered(whole: Whole, wholes: Wholes, target: Target, timed: Record) -> tuple[Whole, Record]:
+    """What the user gets, and the fields of its record that tell of speed: torch.compile of the
+    unchanged original where that is faster than the whole, and right."""
+    compiled_over_eager = bar_of(timed) if timed else 1.0
+    speedups = timed.get("speedups", {})
+    is_behind = "over_compile" in speedups and speedups["over_compile"][0] < 1.0
+    if whole.variant.chosen and not (is_behind and timed["torch_compile"]["right"]):
+        return whole, timed
+    moves_layouts = bool(timed.get("torch_compile", {}).get("moves_layouts", True))
+    compiled_text = target.compiled(moves_layouts=moves_layouts)
+    times = {name: timing for name, timing in timed.get("times", {}).items() if name != OURS}
+    kept = wholes.unchanged(whole.variant, target)
+    if compiled_over_eager > 1.0:
+        kept = replace(kept, source=compiled_text, served=Served.COMPILED)
+    return kept, {**timed, "times": times, "speedups": {}} if timed else timed
 
 
 def _settled(wholes: Wholes, searched: Sequence[Variant], target: Target, search: Search) -> Whole:

@@ -17,7 +17,13 @@ from kernelwright.programs.text import to_text
 from kernelwright.search import emit
 from kernelwright.search.arguments import warn_of_weights
 from kernelwright.search.graphed import can_be_graphed
-from kernelwright.search.original import factory_original, model_original
+from kernelwright.search.original import (
+    factory_compiled,
+    factory_original,
+    flat_compiled,
+    model_compiled,
+    model_original,
+)
 from kernelwright.timing.stages import stage
 from kernelwright.verify.load import factory_task, load_factory, load_task
 from kernelwright.verify.lowered import lower_model
@@ -35,6 +41,9 @@ class Target:
     """Text of `fused_operator` and its kernels -> text of optimized.py."""
     original: str
     """Text of optimized.py where no kernel is kept: the original module."""
+    compiled: Callable[..., str]
+    """The same with the original inside torch.compile; takes `moves_layouts`, as
+    `emit.compiled`."""
     write_graphed: Callable[[str], str] | None = None
     """The same, of an optimized.py that replays all of it as a CUDA graph; None where it cannot,
     and where the task has no module whose tensors stay where they are."""
@@ -61,6 +70,7 @@ def load_target(spec: str, device: torch.device) -> Target:
             task=task,
             write=lambda composed: emit.flat_file(text, composed),
             original=text,
+            compiled=partial(flat_compiled, text),
         )
     raise UsageError(
         "fused_operator is more than a flat program: one operator call a line",
@@ -89,6 +99,7 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
         task=task,
         write=write,
         original=model_original(task.text),
+        compiled=partial(model_compiled, task.text),
         write_graphed=partial(write, is_graphed=True) if can_be_graphed(lowered) else None,
     )
 
@@ -110,6 +121,7 @@ def _factory(spec: str) -> Target:
         task=factory_task(spec, module, lowered),
         write=write,
         original=factory_original(spec),
+        compiled=partial(factory_compiled, spec),
     )
 
 

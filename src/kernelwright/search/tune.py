@@ -22,7 +22,8 @@ CANDIDATES_CPU = 2
 and one in reserve that is judged where the first is wrong."""
 
 MIN_SAVING = 0.02
-"""Share of the fragment's PyTorch time a winner must save: below it, a difference is noise."""
+"""Share of the time of torch.compile (of PyTorch, where torch.compile fails) that a winner must
+save: below it, a difference is noise."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +154,7 @@ def _screened(
     verdicts: list[Verdict] = []
     try:
         if judge.on_gpu:
-            return judge.screen(task, candidates, deadline=deadline), 0
+            return judge.screen(task, candidates, deadline=deadline, beside_compile=True), 0
         for candidate in candidates:
             verdicts += judge.screen(task, [candidate], deadline=deadline)
             if verdicts[-1].accepted:
@@ -178,10 +179,13 @@ def _fastest(
 ) -> tuple[int | None, str, float]:
     best = min(accepted, key=lambda i: verdicts[i].times["candidate"].median_ms)
     times = verdicts[best].times
-    before, after = times["reference"].median_ms, times["candidate"].median_ms
+    after = times["candidate"].median_ms
+    name = "compiled" if "compiled" in times else "reference"
+    before = times[name].median_ms
+    rival = {"compiled": "torch.compile", "reference": "PyTorch"}[name]
     if must_win and before - after < MIN_SAVING * before:
-        return None, f"stays PyTorch: best {after:.4g} ms, PyTorch {before:.4g} ms", 0.0
-    speed = f"{before / after:.2f}x: {before:.4g} -> {after:.4g} ms"
+        return None, f"stays PyTorch: best {after:.4g} ms, {rival} {before:.4g} ms", 0.0
+    speed = f"{before / after:.2f}x of {rival}: {before:.4g} -> {after:.4g} ms"
     return best, speed, max(before - after, 1e-6)
 
 

@@ -1,6 +1,7 @@
 """A form of a program, searched: its tuned fragments, the chosen ones, and what they make."""
 
 from dataclasses import dataclass, fields, replace
+from enum import StrEnum
 
 from kernelwright.core.verdict import Verdict
 from kernelwright.programs.compose import Replacement
@@ -56,6 +57,18 @@ class Variant(Form):
         return replace(self, tuned=tuple(tuned), chosen=chosen)
 
 
+class Served(StrEnum):
+    """What a call of the result runs: the "form" of records."""
+
+    KERNELS = "kernels"
+    """Our kernels and PyTorch's calls, one after the other."""
+    COMPILED_KERNELS = "compiled_kernels"
+    """The same inside torch.compile: Inductor compiles what the kernels leave."""
+    COMPILED = "compiled"
+    """The unchanged original inside torch.compile."""
+    ORIGINAL = "original"
+
+
 @dataclass(frozen=True, slots=True)
 class Whole:
     """What was made of a target, and judged against the original."""
@@ -63,5 +76,6 @@ class Whole:
     variant: Variant
     source: str
     verdict: Verdict
+    served: Served = Served.KERNELS
     launched: Verdict | None = None
     """Where the source is a CUDA graph: on the same kernels, launched one by one."""

@@ -10,13 +10,14 @@ from kernelwright.core.errors import OutOfTime
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.compose import compose
+from kernelwright.search import emit
 from kernelwright.search.describe import form_record, traffic_record, whole_record
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
 from kernelwright.search.graphed import waits_for_launches
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
 from kernelwright.search.traffic import eager_launches, launches_added
-from kernelwright.search.variant import Variant, Whole
+from kernelwright.search.variant import Served, Variant, Whole
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import INTERPRETER_FLOPS, program_task
@@ -34,14 +35,21 @@ class Wholes:
     """Judges wholes against the original, and remembers what it found."""
 
     def __init__(
-        self, judge: Judge, steps: Steps | None = None, *, deadline: Deadline = NEVER
+        self,
+        judge: Judge,
+        steps: Steps | None = None,
+        *,
+        deadline: Deadline = NEVER,
+        bar: float = 1.0,
     ) -> None:
         """
         Args:
             deadline: no judgement goes on after it, and no other whole is begun unless the time
                 that the slowest one took is left.
+            bar: the speed-up over PyTorch that a whole must reach on a GPU: that of torch.compile,
+                where torch.compile is faster.
         """
-        self._judge, self._steps = judge, steps or Steps()
+        self._judge, self._steps, self._bar = judge, steps or Steps(), bar
         self.deadline = deadline
         self._slowest_s = 0.0
         self.judged: list[Record] = []
@@ -130,7 +138,7 @@ class Wholes:
             precision=rules.precision,
             device=rules.device_name,
         )
-        return Whole(kept, target.original, verdict)
+        return Whole(kept, target.original, verdict, Served.ORIGINAL)
 
     def slower(self, variants: Sequence[Variant], target: Target) -> Whole | None:
         """The fastest right whole, for when none is worth keeping: one with a single right kernel,
@@ -170,49 +178,100 @@ class Wholes:
         return not is_estimated or saves(variant)
 
     def wins(self, whole: Whole) -> bool:
-        """Accepted, and better than the original: faster where time was measured; elsewhere, by the
-        estimate, with fewer launches or bytes and no more of the other. In pure mode speed decides
-        nothing."""
+        """Accepted, and better than the original: where time was measured, as fast as the better of
+        PyTorch and torch.compile; elsewhere, by the estimate, with fewer launches or bytes and no
+        more of the other. In pure mode speed decides nothing."""
         verdict = whole.verdict
         if not verdict.accepted or self._judge.rules.mode == "pure":
             return verdict.accepted
         if self._judge.on_gpu:
-            return verdict.speedup is None or verdict.speedup >= 1.0
+            return verdict.speedup is None or verdict.speedup >= self._bar
         return self._may_win(whole.variant)
 
     def _judged(self, variant: Variant, target: Target) -> Whole:
-        """The variant's whole; as a CUDA graph where it waits for launches and the graph helps."""
+        """The variant's whole in the fastest of its forms: as it is, inside torch.compile, or as a
+        CUDA graph where it waits for launches."""
         composed = compose(variant.program, variant.replacements()).source
         num = len(variant.chosen)
         subject = f"{num} fragment{'s' if num > 1 else ''} in Triton"
         self._steps("judging the whole against the original", subject)
         whole = self._judged_as(target.write(composed), variant, target)
+        if not self._is_timed(whole):
+            return whole
+        inside = self._compiled(composed, variant, target)
+        if inside is not None and _median_ms(inside.verdict) < _median_ms(whole.verdict):
+            whole = inside
+        return self._graphed(composed, whole, target)
+
+    def _is_timed(self, whole: Whole) -> bool:
+        return whole.verdict.accepted and "candidate" in whole.verdict.times
+
+    def _compiled(self, composed: str, variant: Variant, target: Target) -> Whole | None:
+        """The whole inside torch.compile. Where Inductor's layouts make a library compute less
+        exactly, it is tried once more without them; None where it is not right, and where Inductor
+        has nothing to compile."""
+        if self._judge.rules.mode == "pure" or _is_one_fragment(variant):
+            return None
+        for moves_layouts in (True, False):
+            if self._is_late():
+                self.left_out.append("The whole was not judged inside torch.compile.")
+                return None
+            self._steps("judging the whole inside torch.compile")
+            text = emit.compiled(composed, moves_layouts=moves_layouts)
+            try:
+                whole = self._judged_as(
+                    target.write(text), variant, target, served=Served.COMPILED_KERNELS
+                )
+            except OutOfTime:
+                self.left_out.append("The whole was not judged inside torch.compile.")
+                return None
+            if self._is_timed(whole):
+                return whole
+            if whole.verdict.code is not Code.WRONG_VALUES:
+                return None
+        return None
+
+    def _graphed(self, composed: str, whole: Whole, target: Target) -> Whole:
+        """The whole as a CUDA graph, where it waits for launches and the graph is faster."""
         write_graphed = target.write_graphed
         if write_graphed is None or not waits_for_launches(whole.verdict):
             return whole
         self._steps("judging the whole as a CUDA graph")
         try:
-            graphed = self._judged_as(write_graphed(composed), variant, target, is_graph=True)
+            graphed = self._judged_as(write_graphed(composed), whole.variant, target, is_graph=True)
         except OutOfTime:
             self.left_out.append("The whole was not judged as a CUDA graph.")
             return whole
-        if graphed.verdict.accepted and _median_ms(graphed.verdict) < _median_ms(whole.verdict):
+        if self._is_timed(graphed) and _median_ms(graphed.verdict) < _median_ms(whole.verdict):
             return replace(graphed, launched=whole.verdict)
         return whole
 
     def _judged_as(
-        self, source: str, variant: Variant, target: Target, *, is_graph: bool = False
+        self,
+        source: str,
+        variant: Variant,
+        target: Target,
+        *,
+        served: Served = Served.KERNELS,
+        is_graph: bool = False,
     ) -> Whole:
         candidate = Candidate(source=source, origin="search")
         begin_s = time.monotonic()
         verdict = self._judge_whole(variant, target.task, candidate)
         self._slowest_s = max(self._slowest_s, time.monotonic() - begin_s)
-        self._note(variant, verdict, is_graph=is_graph)
-        return Whole(variant, source, verdict)
+        self._note(variant, verdict, served=served, is_graph=is_graph)
+        return Whole(variant, source, verdict, served)
 
-    def _note(self, variant: Variant, verdict: Verdict, *, is_graph: bool = False) -> None:
+    def _note(
+        self,
+        variant: Variant,
+        verdict: Verdict,
+        *,
+        served: Served = Served.KERNELS,
+        is_graph: bool = False,
+    ) -> None:
         if variant.chosen:
-            self.judged.append(whole_record(variant, verdict, is_graph=is_graph))
+            self.judged.append(whole_record(variant, verdict, served=served, is_graph=is_graph))
 
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu:
@@ -241,6 +300,12 @@ def saves(variant: Variant) -> bool:
     launches += sum(launches_added(t.fragment.program.calls, t.best) for t in chosen if t.best)
     changes: tuple[int, int] = (launches, moved["after"] - moved["before"])
     return max(changes) <= 0 and min(changes) < 0
+
+
+def _is_one_fragment(variant: Variant) -> bool:
+    """One fragment holds all calls of the program."""
+    kept = [variant.tuned[i].fragment.calls for i in variant.chosen]
+    return len(kept) == 1 and len(kept[0]) == len(variant.program.calls)
 
 
 def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:

@@ -196,7 +196,7 @@ class Judge:
         beside others."""
         trial = deepcopy(read)
         with self._sharing():
-            guest = server(self.rules.device).guest(self.limits)
+            guest = server(self.rules.device).guest(self.limits, compiles=read.compiles)
         with guest, self.hold():
             guest.deadline = deadline
             return self._verify(trial, task, guest)
@@ -210,11 +210,12 @@ class Judge:
                 self._compile(trial, task, deadline)
             if (small := fitting(task, self.rules.device, is_generic=False)) is not task:
                 trial.advice.append("judged on smaller sizes: the interpreter is slow")
+            start = partial(server(self.rules.device).guest, self.limits, compiles=trial.compiles)
             with ExitStack() as guests:
 
                 def open_session(task: Task, guest: Guest | None = None) -> Session:
                     if guest is None:
-                        guest = guests.enter_context(server(self.rules.device).guest(self.limits))
+                        guest = guests.enter_context(start())
                         guest.deadline = deadline
                     session = Session(
                         task, guest, self.rules.device, is_drop_in=self.rules.is_drop_in
@@ -337,6 +338,7 @@ class Judge:
         repeats: int = 10,
         *,
         deadline: Deadline = NEVER,
+        beside_compile: bool = False,
     ) -> list[Verdict]:
         """Judge candidates in one guest, on two cases each, or one that is large; verdicts in their
         order.
@@ -344,11 +346,17 @@ class Judge:
         On CUDA the right ones are timed, interleaved with each other and the reference. One that
         ends the guest gets its verdict, and the rest go on in another guest.
 
+        Args:
+            repeats: timed calls of each in a round.
+            beside_compile: time torch.compile of the task's program too, as "compiled".
+
         Raises:
             UsageError, InfraError, OutOfTime: as `verify`.
         """
         self._check_guards()
-        verdicts = self._screening.screen(task, candidates, repeats, deadline)
+        verdicts = self._screening.screen(
+            task, candidates, repeats, deadline, beside_compile=beside_compile
+        )
         self._make_room()
         return verdicts
 

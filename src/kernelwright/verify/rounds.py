@@ -14,6 +14,9 @@ from kernelwright.core.seed import derive
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
+from kernelwright.verify.guests import sharing
+from kernelwright.verify.inductor import compiled_reference
+from kernelwright.verify.judging import Rules
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import HostCalls
 from kernelwright.verify.task import Task
@@ -37,27 +40,40 @@ Provide = Callable[[Trial], Session]
 
 @stage("take times")
 def time_screened(
-    provide: Provide, task: Task, trials: Sequence[Trial], seed: int, repeats: int
+    provide: Provide,
+    task: Task,
+    trials: Sequence[Trial],
+    seed: int,
+    repeats: int,
+    *,
+    beside_compile: bool = False,
 ) -> None:
-    """Fill in the times of the trials that stand, and of the reference.
+    """Fill in the times of the trials that stand, of the reference, and of the reference inside
+    torch.compile ("compiled").
 
     Args:
         provide: the session a trial's candidate is loaded in.
         repeats: timed calls a round; fewer where they take long.
+        beside_compile: time torch.compile of the task's program.
     """
     rules = trials[0].rules
     reference_ms: list[float] = []
+    compiled_ms: list[float] = []
+    rival = _rival(task, rules, seed) if beside_compile else None
     candidate_ms: dict[str, list[float]] = {trial.name: [] for trial in trials}
     with gpu_lock(rules.device.index or 0):
         reference = HostCalls(task, rules)
         for number in range(NUM_ROUNDS):
-            if not (racing := _in_the_race(trials, candidate_ms, reference_ms)):
+            if not (racing := _in_the_race(trials, candidate_ms, [reference_ms, compiled_ms])):
                 break
             warmup = REWARM if number else WARMUP
             round_seed = derive(seed, "timing", number) % (1 << 31)
             inputs = task.inputs(round_seed, "plain", rules.device)
             reference.prepare(inputs, round_seed)
             reference_ms += _timed(reference.time, warmup, repeats)
+            if rival is not None:
+                rival.prepare(inputs, round_seed)
+                compiled_ms += _timed(rival.time, warmup, repeats)
             for trial in racing:
                 with trial.ending():
                     session = provide(trial)
@@ -69,19 +85,29 @@ def time_screened(
         if trial.rejection is None:
             times_ms = candidate_ms[trial.name]
             trial.times = {"reference": summarize(reference_ms), "candidate": summarize(times_ms)}
+            if compiled_ms:
+                trial.times["compiled"] = summarize(compiled_ms)
             trial.speedup_interval = ratio_interval(reference_ms, times_ms)
             trial.noise = noise_floor(reference_ms)
 
 
+def _rival(task: Task, rules: Rules, seed: int) -> HostCalls | None:
+    """torch.compile of the task's program, compiled while others may use the GPU."""
+    with sharing(rules.device):
+        inputs = task.inputs(derive(seed, "compiling") % (1 << 31), "plain", rules.device)
+        call = compiled_reference(task, inputs, rules)
+    return None if call is None else HostCalls(task, rules, call=call)
+
+
 def _in_the_race(
-    trials: Sequence[Trial], times_ms: dict[str, list[float]], reference_ms: list[float]
+    trials: Sequence[Trial], times_ms: dict[str, list[float]], rivals_ms: Sequence[list[float]]
 ) -> list[Trial]:
     """The trials that stand and are not far behind the fastest one, if any was timed, nor behind
-    the reference, unless the candidates must do all the work."""
+    PyTorch and torch.compile, unless the candidates must do all the work."""
     standing = [trial for trial in trials if trial.rejection is None]
     medians = [median(times_ms[trial.name]) for trial in standing if times_ms[trial.name]]
-    if reference_ms and trials[0].rules.mode != "pure":
-        medians.append(median(reference_ms))
+    if trials[0].rules.mode != "pure":
+        medians += [median(times) for times in rivals_ms if times]
     limit = FAR_BEHIND * min(medians, default=math.inf)
     return [t for t in standing if not times_ms[t.name] or median(times_ms[t.name]) <= limit]
 

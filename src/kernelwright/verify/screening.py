@@ -66,7 +66,13 @@ class Screening:
             self._idle.get().close()
 
     def screen(
-        self, task: Task, candidates: Sequence[Candidate], repeats: int, deadline: Deadline
+        self,
+        task: Task,
+        candidates: Sequence[Candidate],
+        repeats: int,
+        deadline: Deadline,
+        *,
+        beside_compile: bool = False,
     ) -> list[Verdict]:
         """As `Judge.screen`."""
         named = [
@@ -99,7 +105,7 @@ class Screening:
             right = [trial for trial in trials if trial.rejection is None]
             if is_on_gpu and right:
                 timed = partial(rounds.time_screened, guests.session, task, right, self._seed)
-                once_more(partial(timed, repeats))
+                once_more(partial(timed, repeats, beside_compile=beside_compile))
             guests.release()
         return [trial.verdict() for trial in trials]
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import torch
 
+from kernelwright.core.candidate import uses_compile
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.sandbox.guest import Guest, GuestFault, Ran, Timed
 from kernelwright.sandbox.manner import WATCHED, Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import Rejected, faults
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.task import META, ModuleTask, Task
 from kernelwright.verify.weights_match import matched
 
 State = dict[str, torch.Tensor]
@@ -50,6 +51,8 @@ class _Loaded:
     """The plain attributes of that instance after its construction."""
     captured: int = 0
     """The instance whose call was captured as a graph."""
+    compiles: bool = False
+    """The source wraps a function in `torch.compile`."""
 
 
 @dataclass(slots=True)
@@ -80,14 +83,14 @@ class Session:
         with faults(Stage.COMPILE):
             if not isinstance(task, ModuleTask):
                 self.guest.load(source, name, kernels=kernels)
-                self._loaded[name] = _Loaded()
+                self._loaded[name] = _Loaded(compiles=uses_compile(source))
                 return
             self.guest.load(source, name, task.init(), kernels)
             entries = self.guest.state(name, values=True, most_bytes=self._most_state_bytes())
             attributes = self.guest.attributes(name)
         self._has_hidden_state = task.has_hidden_state(self.device)
         names = matched(task.constructed(self.device), entries)
-        self._loaded[name] = _Loaded(names, attributes=attributes)
+        self._loaded[name] = _Loaded(names, attributes=attributes, compiles=uses_compile(source))
         renamed = [mine for mine, theirs in sorted(names.items()) if mine != theirs]
         if self.is_drop_in and renamed:
             message = f"ModelNew names {renamed[0]} {names[renamed[0]]}: no checkpoint would load"
@@ -183,12 +186,22 @@ class Session:
                 is_held=is_held,
                 like=like,
             )
-            ran = self._run(run, manner)
+            ran = self._run(run, self._compiled(name, inputs, manner))
             self.spent_s += ran.wall_ms / 1e3
             if not isinstance(self.task, ModuleTask):
                 return Called(ran)
             outputs = self.guest.attributes(name, instance)
             return Called(ran, dict(before), self.state_of(name, instance), outputs)
+
+    def _compiled(self, name: str, inputs: Sequence[Any], manner: Manner) -> Manner:
+        """The manner of a candidate that wraps a function in `torch.compile`: compiled as a user
+        calls it, at the sizes of the task. Elsewhere each call would compile anew, for minutes."""
+        if not self._loaded[name].compiles or manner.is_watched or self.device.type != "cuda":
+            return manner
+        if _signature(inputs) != _signature(self.task.example(META)):
+            return manner
+        # Dynamo compiles anew for another number of threads.
+        return replace(manner, compiles=True, num_threads=1)
 
     def _run(self, run: Callable[..., Ran], manner: Manner) -> Ran:
         """The call; without grad mode where the candidate refuses calls in grad mode."""
@@ -312,6 +325,13 @@ class Session:
         loaded.captured = loaded.instance
         with faults():
             return self.guest.capture(name, inputs, seed, loaded.instance)
+
+
+def _signature(inputs: Sequence[Any]) -> list[Any]:
+    """Shapes and dtypes of tensors, and the other values."""
+    return [
+        (value.shape, value.dtype) if isinstance(value, torch.Tensor) else value for value in inputs
+    ]
 
 
 @dataclass(slots=True)

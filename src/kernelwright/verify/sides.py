@@ -3,7 +3,7 @@
 Each takes its inputs first, then one call, cold, is timed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,10 +39,17 @@ class HostSide(Protocol):
 class HostCalls:
     """The reference, called."""
 
-    def __init__(self, task: Task, rules: Rules, pause_ms: float = 0.0) -> None:
+    def __init__(
+        self,
+        task: Task,
+        rules: Rules,
+        pause_ms: float = 0.0,
+        call: Callable[..., object] | None = None,
+    ) -> None:
         """
         Args:
             pause_ms: as of `GuestCalls`: both sides begin alike.
+            call: another form of the reference; PyTorch's calls, one by one, if not given.
         """
         self._rules, self._pause_ms = rules, pause_ms
         self._inputs: list[Any] = []
@@ -50,7 +57,7 @@ class HostCalls:
         self.outputs: tuple[torch.Tensor, ...] = ()
         with infra("timing the reference"):
             self._stopwatch = stopwatch()
-            self._call = task.reference(rules.device)
+            self._call = call or task.reference(rules.device)
 
     def prepare(self, inputs: list[Any], seed: int) -> None:
         self._inputs, self._seed, self.outputs = inputs, seed, ()

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.core.candidate import Candidate
+from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.text import printable
 from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox import launchers
@@ -90,12 +90,20 @@ class Trial:
 
     # -- steps
 
+    @property
+    def compiles(self) -> bool:
+        """The candidate may put functions inside torch.compile."""
+        return uses_compile(self.candidate.source)
+
     @stage("static rules")
     def read(self, task: Task) -> None:
         """Static rules."""
         mode = self.rules.mode
         if not self.rules.reads_source:
             return
+        if self.compiles and self.grade == "recycled":  # loading the compiler changes the process
+            message = "torch.compile is judged in the grade fresh alone"
+            raise Rejected(Stage.STATIC, Code.FORBIDDEN, message)
         # What other people's kernels compute would pass for the candidate's own in pure mode.
         lent = lent_by(task.text) if mode == "hybrid" else frozenset()
         found = findings(self.candidate.source, mode, task.entry, lent=lent)

@@ -16,6 +16,7 @@ RULES: tuple[Rule, ...] = (
     rewiring.asks_for_observers,
     rewiring.tensor_subclass,
     rewiring.other_compiler,
+    rewiring.compiled_whole,
     bodies.host_code_in_kernel,
     work.library_compute,
     work.leaves_torch,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kernelwright.verify.rules.rule import refuse, uses
-from kernelwright.verify.rules.source import Source, starts
+from kernelwright.verify.rules.source import Source, Use, starts
 
 PATCHERS = {"setattr", "delattr", "object.__setattr__", "type.__setattr__", "object.__delattr__"}
 TABLE_CHANGES = ("update", "pop", "popitem", "setdefault", "clear", "__setitem__", "__delitem__")
@@ -89,6 +89,8 @@ COMPILER_MARKS = {
     "torch.jit.is_tracing", "torch.jit.Final", "torch._inductor.runtime.triton_helpers",
 }  # fmt: skip
 """Of those, what compiles nothing."""
+COMPILE_OPTIONS = {"dynamic": {"False"}, "options": {"{'layout_optimization': False}"}}
+"""Options of torch.compile that a candidate may give, and their values."""
 
 
 @refuse("keep state in your own module or class", "E34 E35 E36 E48 E52 E53 E73")
@@ -221,5 +223,37 @@ def other_compiler(source: Source) -> Iterator[tuple[int, str]]:
     """torch.compile and torch.jit write kernels too; those are not the candidate's."""
     for use in source.named(COMPILERS):
         is_step = any(mark.startswith(f"{use.name}.") for mark in COMPILER_MARKS)
-        if not is_step and not starts(use.name, COMPILER_MARKS):
+        is_allowed = is_step or starts(use.name, COMPILER_MARKS) or _compiles_own(source, use)
+        if not is_allowed:
             yield use.line, f"uses {use.name}"
+    if any(_compiles_own(source, use) for use in source.named({"torch.compile"})):
+        for use in source.named({"torch.compiler"}):
+            yield use.line, f"asks {use.name} beside torch.compile: both ways must compute alike"
+
+
+@refuse("write kernels for all of it, or choose the mode hybrid", "E07", is_pure_only=True)
+def compiled_whole(source: Source) -> Iterator[tuple[int, str]]:
+    """torch.compile around the candidate's own function lets Inductor compute what the kernels
+    leave. The mode hybrid allows that, as it allows library calls."""
+    for use in source.named({"torch.compile"}):
+        if _compiles_own(source, use):
+            yield use.line, f"uses {use.name}"
+
+
+def _compiles_own(source: Source, use: Use) -> bool:
+    """Whether this is `NAME = torch.compile(FUNCTION, fullgraph=True, ...)` at the top of the file:
+    one graph of one of the candidate's functions. The judge can call the function uncompiled."""
+    call = source.parent(use.node)
+    if use.name != "torch.compile" or not isinstance(call, ast.Call) or call.func is not use.node:
+        return False
+    options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+    assignment = source.parent(call)
+    return (
+        isinstance(assignment, ast.Assign)
+        and assignment in source.tree.body
+        and len(call.args) == 1
+        and isinstance(call.args[0], ast.Name)
+        and source.is_own(call.args[0])
+        and options.pop("fullgraph", "") == "True"
+        and all(options[name] in COMPILE_OPTIONS.get(str(name), ()) for name in options)
+    )

@@ -35,9 +35,10 @@ class Rule:
         return " ".join((self.find.__doc__ or "").split())
 
 
-def refuse(remedy: str, exploits: str) -> Callable[[Find], Rule]:
-    """Make a function a rule that rejects."""
-    return lambda find: Rule(find, Severity.REFUSE, remedy, tuple(exploits.split()))
+def refuse(remedy: str, exploits: str, *, is_pure_only: bool = False) -> Callable[[Find], Rule]:
+    """Make a function a rule that rejects; `is_pure_only` where `hybrid` mode allows it."""
+    codes = tuple(exploits.split())
+    return lambda find: Rule(find, Severity.REFUSE, remedy, codes, is_pure_only)
 
 
 def hint(remedy: str, exploits: str, *, is_pure_only: bool = False) -> Callable[[Find], Rule]:

@@ -1,0 +1,36 @@
+"""What torch.compile makes of a fragment: the competitor of its kernels."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelwright.programs.text import to_text
+from kernelwright.timing.stages import stage
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.sides import tf32_allowed
+from kernelwright.verify.task import Task
+
+
+@stage("torch.compile of a fragment")
+def compiled_reference(task: Task, inputs: list[Any], rules: Rules) -> Callable[..., object] | None:
+    """The program of the task inside torch.compile, compiled for these inputs. None where the task
+    has no program, or torch.compile fails: then there is no such competitor.
+
+    Args:
+        inputs: on the GPU. A call may change them.
+    """
+    if not isinstance(task, ProgramTask):
+        return None
+    namespace: dict[str, Any] = {}
+    exec(to_text(task.program), namespace)
+    compiled: Callable[..., object] = torch.compile(
+        namespace["fused_operator"], fullgraph=True, dynamic=False
+    )
+    try:
+        with torch.no_grad(), tf32_allowed(rules.precision):
+            compiled(*inputs)
+    except Exception:  # whatever Inductor raises: the fragment is compared with PyTorch alone
+        return None
+    return compiled
