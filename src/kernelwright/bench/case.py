@@ -178,13 +178,15 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
 
 def _apart(found: Record, timed: Record) -> Record:
     """Of a kernel that a model wrote, which is not ours to run in this process: the times of its
-    verdict beside those of the baselines. Without turns taken, a ratio is as wide as both allow."""
+    verdict beside those of the baselines. Without turns taken, a ratio is as wide as both allow.
+    Without a right kernel there is the time of PyTorch all the same: the user keeps it."""
     intervals = dict(found["speedup_intervals"])
     if (ours := found["optimized"]) is not None:
         for name in COMPILE_MODES.keys() & timed.keys():
             low, high = timed[name]["low_ms"], timed[name]["high_ms"]
             intervals[name] = (low / ours["high_ms"], high / ours["low_ms"])
     taken = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
+    taken["eager"] = found["eager"] or timed["eager"]
     return timed | found | taken | {"speedup_intervals": intervals}
 
 
