@@ -7,11 +7,13 @@ from kernelwright.core.delivered import (
     COMPILE,
     EAGER,
     Ratio,
-    delivered_ms,
+    delivered_timing,
     delivers_kernels,
     form_of,
     may_win,
+    measured,
     over,
+    unchanged,
 )
 
 
@@ -57,9 +59,10 @@ def test_the_better_baseline_has_the_smaller_ends_of_both_intervals():
 
 def test_an_original_has_the_time_of_eager_whatever_its_kernels_took():
     lost = case(4.0, 2.0, 1.0, kept=False, speedup_intervals={"eager": [0.4, 0.6]})
-    assert delivered_ms(lost) == 2.0
+    assert delivered_timing(lost) == {"median_ms": 2.0}
     assert over(lost, EAGER) == Ratio(1.0)
     assert over(lost, COMPILE) == over(lost, BETTER) == Ratio(0.5)
+    assert measured(lost, EAGER) == Ratio(0.5, (0.4, 0.6)), "of the kernel that was not kept"
 
 
 def test_torch_compile_alone_is_as_fast_as_it_was_measured_or_exactly_as_fast():
@@ -70,6 +73,13 @@ def test_torch_compile_alone_is_as_fast_as_it_was_measured_or_exactly_as_fast():
     untimed = case(None, 2.0, 1.0, form="compiled")
     assert over(untimed, COMPILE) == over(untimed, BETTER) == Ratio(1.0)
     assert over(untimed, EAGER) == Ratio(2.0)
+
+
+def test_without_kernels_the_user_has_pytorch_or_since_forms_are_told_the_faster_of_both():
+    assert unchanged(case(1.0, 4.0, 2.0), BETTER) == Ratio(0.5)
+    assert unchanged(case(1.0, 4.0, 2.0, form="kernels"), BETTER) == Ratio(1.0)
+    assert unchanged(case(1.0, 4.0, 2.0, form="kernels"), EAGER) == Ratio(2.0)
+    assert unchanged(case(1.0, 2.0, 4.0, form="kernels"), COMPILE) == Ratio(2.0)
 
 
 def test_without_a_time_there_is_no_ratio():

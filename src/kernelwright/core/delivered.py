@@ -20,7 +20,8 @@ EAGER, COMPILE, BETTER = "eager", "compiled", "better"
 The first two are names of times in records.
 """
 TIMED = "optimized"
-"""The name in records of the time of what is delivered."""
+"""The name in records of the time of what is delivered. Where the original is delivered, that time
+is of a right kernel that was not kept, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +54,32 @@ def may_win(case: Record) -> bool:
     return not case.get("form") or delivers_kernels(case)
 
 
-def delivered_ms(case: Record) -> float | None:
-    """The median time of a call as delivered; None where the record does not have it."""
+def delivered_timing(case: Record) -> Record | None:
+    """The time of a call as delivered, in ms; None where the record does not have it."""
     form = form_of(case)
     if form == ORIGINAL:
-        return _median_ms(case, EAGER)
-    taken_ms = _median_ms(case, TIMED)
-    return _median_ms(case, COMPILE) if taken_ms is None and form == COMPILED else taken_ms
+        return case.get(EAGER)
+    return case.get(TIMED) or (case.get(COMPILE) if form == COMPILED else None)
+
+
+def measured(case: Record, baseline: str) -> Ratio | None:
+    """The time of a baseline over the time that was taken of `optimized.py`, or of a right kernel
+    where the original is delivered; None where a time is missing.
+
+    Args:
+        baseline: as of `over`.
+    """
+    if baseline == BETTER:
+        return _smallest([measured(case, name) for name in _both(case)])
+    theirs_ms, ours_ms = _median_ms(case, baseline), _median_ms(case, TIMED)
+    if theirs_ms is None or ours_ms is None:
+        return None
+    ends = (case.get("speedup_intervals") or {}).get(baseline)
+    return Ratio(theirs_ms / ours_ms, (ends[0], ends[1]) if ends else None)
 
 
 def over(case: Record, baseline: str) -> Ratio | None:
-    """How much faster the delivered form is than a baseline; None where a time is missing.
+    """How much faster than a baseline the user's result is; None where a time is missing.
 
     A form that is itself the baseline has the ratio 1, exactly, unless both were timed.
 
@@ -72,18 +88,32 @@ def over(case: Record, baseline: str) -> Ratio | None:
             for the time of PyTorch alone where torch.compile has none. Each end of its interval is
             the smaller of both intervals' ends.
     """
-    if baseline == BETTER:
-        names = (EAGER, COMPILE) if case.get(COMPILE) else (EAGER,)
-        return _smallest([over(case, name) for name in names])
     form = form_of(case)
-    if form == ORIGINAL and baseline == EAGER and (case.get(EAGER) or case.get(COMPILE)):
+    if form in OURS or (form == COMPILED and case.get(TIMED)):
+        return measured(case, baseline)
+    return _of_baseline(case, COMPILE if form == COMPILED else EAGER, baseline)
+
+
+def unchanged(case: Record, baseline: str) -> Ratio | None:
+    """As `over`, had no kernel been delivered: of PyTorch in an older record, and of the faster of
+    PyTorch and torch.compile in a record with a form."""
+    eager_ms, compiled_ms = _median_ms(case, EAGER), _median_ms(case, COMPILE)
+    is_compiled = case.get("form") and eager_ms and compiled_ms and compiled_ms < eager_ms
+    return _of_baseline(case, COMPILE if is_compiled else EAGER, baseline)
+
+
+def _of_baseline(case: Record, own: str, baseline: str) -> Ratio | None:
+    """How much faster than a baseline another one is, which is what the user gets."""
+    if baseline == BETTER:
+        return _smallest([_of_baseline(case, own, name) for name in _both(case)])
+    if baseline == own and (case.get(EAGER) or case.get(COMPILE)):
         return Ratio(1.0)
-    theirs_ms, ours_ms = _median_ms(case, baseline), delivered_ms(case)
-    if theirs_ms is None or ours_ms is None:
-        return None
-    is_timed = form != ORIGINAL and bool(case.get(TIMED))
-    ends = (case.get("speedup_intervals") or {}).get(baseline) if is_timed else None
-    return Ratio(theirs_ms / ours_ms, (ends[0], ends[1]) if ends else None)
+    theirs_ms, own_ms = _median_ms(case, baseline), _median_ms(case, own)
+    return None if theirs_ms is None or own_ms is None else Ratio(theirs_ms / own_ms)
+
+
+def _both(case: Record) -> tuple[str, ...]:
+    return (EAGER, COMPILE) if case.get(COMPILE) else (EAGER,)
 
 
 def _smallest(ratios: list[Ratio | None]) -> Ratio | None:

@@ -45,6 +45,7 @@ from kernelwright.report.suite.page import (
     LINT,
     PAGE,
     Suite,
+    sentence,
     write_suite,
 )
 from kernelwright.report.suite.tables import counts, means
@@ -218,8 +219,9 @@ def _cross_check(run: Run, root: Path, cases: list[Case], say: Say) -> None:
 
 
 def _print(suite: Suite) -> None:
-    """Geometric means and disagreements, then the counts, last."""
+    """The run in a sentence, geometric means and disagreements, then the counts, last."""
     scores = suite.by_set["all"]
+    out.print(sentence(suite), markup=False, soft_wrap=True)
     if scores[0].against:
         out.print(_table(means(scores)))
     for line in suite.disagreements:
