@@ -81,6 +81,8 @@ class Run:
     """Of `optimize_target`."""
     max_autotune: bool = False
     """Time that mode of torch.compile too."""
+    dtype: str | None = None
+    """What the tasks were cast to; None: they are as written."""
     jobs: int
     """Processes at once, spread over `gpus`; what is timed still has its GPU alone."""
     gpus: Sequence[str] = field(default_factory=lambda: gpus() or [""])
@@ -106,7 +108,8 @@ class Run:
     def head(self) -> Record:
         """What the verdicts and times of all cases rest on: the same whenever it is resumed."""
         head: Record = {"record": "run", "command": f"eval {self.suite}", "policy": self.policy}
-        return head | {"options": self.options, "max_autotune": self.max_autotune}
+        head |= {"options": self.options, "max_autotune": self.max_autotune}
+        return head | {"dtype": self.dtype}
 
 
 def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> None:

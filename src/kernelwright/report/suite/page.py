@@ -167,6 +167,7 @@ def _facts(suite: Suite) -> list[str]:
         f"written by: {suite.run['policy']}",
         f"mode: {options['mode']}",
         f"precision: {options['precision']}",
+        *([f"cast to {dtype}"] if (dtype := suite.run.get("dtype")) else []),
         device,
         f"torch {environment['versions']['torch']}",
         f"commit {environment['commit']}",

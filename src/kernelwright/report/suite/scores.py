@@ -22,6 +22,7 @@ from kernelwright.core.delivered import (
     over,
     unchanged,
 )
+from kernelwright.core.levels import level_number
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean, fast_p, geometric_mean, pass_at_k
 
@@ -97,7 +98,7 @@ def cases_of(lines: Iterable[Record]) -> list[Record]:
 
 
 def place(case: Record) -> tuple[int, int]:
-    return int(case["level"][1:]), case["id"]
+    return level_number(case["level"]), case["id"]
 
 
 def scores_by_level(
