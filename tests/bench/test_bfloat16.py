@@ -103,6 +103,13 @@ def test_what_cannot_be_cast_is_named(text, why):
     assert "--only" in raised.value.remedy
 
 
+def test_a_function_inside_the_constructor_may_return(tmp_path):
+    inner = "def layer():\n            return nn.Linear(width, width)\n        "
+    text = TASK.replace("self.linear = nn.Linear(width, width)", f"{inner}self.linear = layer()")
+    task = loaded(cast_source(text, ""), tmp_path)
+    assert task.state(torch.device("cpu"))["linear.weight"].dtype == torch.bfloat16
+
+
 def test_a_file_that_is_no_python_is_left_to_whoever_loads_it():
     assert cast_source("def get_inputs(:\n", "") == "def get_inputs(:\n"
 

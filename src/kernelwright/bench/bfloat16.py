@@ -106,7 +106,7 @@ def _with_cast_model(source: str, file: str) -> str:
         lines[model.end_lineno : model.end_lineno] = ["", *(indent + line for line in inherited)]
         return "\n".join(lines)
     init = own[-1]
-    if any(isinstance(part, ast.Return) for part in ast.walk(init)):
+    if any(map(_returns, init.body)):
         message = "the constructor of Model returns before its end, so it cannot be cast"
         raise UsageError(message, file=file, line=init.lineno, remedy=_REMEDY)
     first = min([init.lineno, *(decorator.lineno for decorator in init.decorator_list)])
@@ -114,3 +114,11 @@ def _with_cast_model(source: str, file: str) -> str:
     init.body.append(ast.parse(f"{receiver}.bfloat16()").body[0])
     lines[first - 1 : init.end_lineno] = textwrap.indent(ast.unparse(init), indent).split("\n")
     return "\n".join(lines)
+
+
+def _returns(node: ast.AST) -> bool:
+    """Whether a statement of a function ends it; functions inside of the statement have an end of
+    their own."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        return False
+    return isinstance(node, ast.Return) or any(map(_returns, ast.iter_child_nodes(node)))
