@@ -53,6 +53,10 @@ def test_the_chart_has_a_point_for_each_timed_task_and_baseline():
     assert [line.name for line in chart.lines] == names
     assert [len(line.dots) for line in chart.lines] == [4, 4, 4]
     assert chart.num_left_out == 1
+    half_timed = wrong(6, compiled=1.0)
+    chart = speed_chart([*CASES, half_timed])
+    assert [len(line.dots) for line in chart.lines] == [4, 4, 5]
+    assert chart.num_left_out == 2, "the better of both has no point for tasks 5 and 6"
     heights = [dot.y for dot in chart.lines[0].dots]
     assert heights == sorted(heights, reverse=True), "faster is higher"
     assert chart.lines[2].dots[0].tooltip == "L1/4_task: 1.00x over eager"

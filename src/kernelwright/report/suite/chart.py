@@ -46,7 +46,7 @@ class SpeedChart:
     lines: tuple[Line, ...]
     ticks: tuple[Tick, ...]
     num_left_out: int
-    """Tasks without a time."""
+    """Tasks that some line has no point for, because a time is missing."""
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
@@ -80,9 +80,9 @@ def speed_chart(cases: Sequence[Record]) -> SpeedChart | None:
         )
         path = "M" + "L".join(f"{dot.x:.1f} {dot.y:.1f}" for dot in dots)
         lines.append(Line(f"over {label}", color, path, dots))
-    most = max(len(pairs) for pairs in shown.values())
+    least = min(len(pairs) for pairs in shown.values())
     ticks = tuple(Tick(y(at), f"{at:g}x", at == 1.0) for at in _ticks(low, high))
-    return SpeedChart(tuple(lines), ticks, len(cases) - most)
+    return SpeedChart(tuple(lines), ticks, len(cases) - least)
 
 
 def _ranked(cases: Sequence[Record], baseline: str) -> list[tuple[float, str]]:
