@@ -1,6 +1,6 @@
 """Pointwise operators: unary, binary and ternary functions of broadcast arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -105,6 +105,10 @@ def _quotient(b: Bound) -> str:
     return floating(_promoted(b)) if mode is None else _promoted(b)
 
 
+def _always(_: Bound) -> bool:
+    return True
+
+
 # Constructors
 
 
@@ -118,6 +122,7 @@ def _pointwise(
     exact: bool = False,
     keeps_layout: bool = True,
     commutes: tuple[str, ...] = (),
+    jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     operands = [p.name for p in params if p.kind in _TENSOR_KINDS]
 
@@ -139,6 +144,7 @@ def _pointwise(
         aten=aten,
         domains=domains or {},
         commutes=commutes,
+        jumps=jumps,
     )
 
 
@@ -150,6 +156,7 @@ def _unary(
     aten: Aten | None = None,
     domain: Domain = Domain.ANY,
     exact: bool = False,
+    jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     return _pointwise(
         name,
@@ -159,6 +166,7 @@ def _unary(
         defaults(name) if aten is None else aten,
         {} if domain is Domain.ANY else {"input": domain},
         exact,
+        jumps=jumps,
     )
 
 
@@ -176,6 +184,7 @@ def _binary(
     domains: Mapping[str, Domain] | None = None,
     exact: bool = False,
     commutes: bool = False,
+    jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     """`numbers` names the operands a number may stand in for: "", "right" or "both"."""
     either = Kind.TENSOR_OR_SCALAR
@@ -191,6 +200,7 @@ def _binary(
         domains,
         exact,
         commutes=("input", second) if commutes else (),
+        jumps=jumps,
     )
 
 
@@ -248,7 +258,7 @@ _UNARY = (
     _activation("logsigmoid", float_dtype, aten=defaults("log_sigmoid")),
     _activation(
         "threshold", _keeps, attribute("threshold", REQUIRED, 0.0, 0.1, 0.5),
-        attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True,
+        attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True, jumps=_always,
     ),
     _activation("celu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0)),
     _unary(
@@ -267,15 +277,15 @@ _UNARY = (
     _unary("reciprocal", _floats, domain=Domain.NONZERO),
     _unary("abs", _keeps, exact=True),
     _unary("neg", _keeps, exact=True, aten=defaults("neg", "negative")),
-    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn")),
+    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn"), jumps=_always),
     _unary("square", _square_dtype),
     _unary("sin", _floats),
     _unary("cos", _floats),
     _unary("tan", _floats, domain=Domain.UNIT),  # its poles are at odd multiples of pi / 2
     _unary("erf", _floats, aten=defaults("erf", "special_erf")),
-    _unary("floor", _keeps, exact=True),
-    _unary("ceil", _keeps, exact=True),
-    _unary("round", _keeps, exact=True),
+    _unary("floor", _keeps, exact=True, jumps=_always),
+    _unary("ceil", _keeps, exact=True, jumps=_always),
+    _unary("round", _keeps, exact=True, jumps=_always),
     _unary("isnan", _bool, exact=True),
     _unary("logical_not", _bool, exact=True),
     _unary("bitwise_not", _bits, exact=True),
@@ -308,12 +318,12 @@ _BINARY = (
             **_overloads("div", "divide", "true_divide"),
             **{f"aten.{n}.{k}_mode": SELF for n in ("div", "divide") for k in ("Tensor", "Scalar")},
         },
-        domains={"other": Domain.NONZERO},
+        domains={"other": Domain.NONZERO}, jumps=lambda b: b["rounding_mode"] is not None,
     ),
     _binary(
         "remainder", _remainder_dtype, numbers="both",
         aten={**_overloads("remainder"), "aten.remainder.Scalar_Tensor": SELF},
-        domains={"other": Domain.NONZERO},
+        domains={"other": Domain.NONZERO}, jumps=_always,
     ),
     _binary(
         "maximum", _promoted, exact=True, commutes=True,
