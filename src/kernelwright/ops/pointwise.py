@@ -74,6 +74,12 @@ def _bits(b: Bound) -> str:
     return dtype
 
 
+def _shifted(b: Bound) -> str:
+    dtype = _bits(b)
+    require(dtype != "bool", "not defined for bool")
+    return dtype
+
+
 def _bool(_: Bound) -> str:
     return "bool"
 
@@ -286,6 +292,7 @@ _UNARY = (
     _unary("floor", _keeps, exact=True, jumps=_always),
     _unary("ceil", _keeps, exact=True, jumps=_always),
     _unary("round", _keeps, exact=True, jumps=_always),
+    _unary("trunc", _keeps, exact=True, jumps=_always, aten=defaults("trunc", "fix")),
     _unary("isnan", _bool, exact=True),
     _unary("logical_not", _bool, exact=True),
     _unary("bitwise_not", _bits, exact=True),
@@ -299,6 +306,7 @@ _UNARY = (
 
 _ALPHA = attribute("alpha", 1, 1, 2, 0.5)
 _ROUNDING = attribute("rounding_mode", None)
+_ANY_OPERANDS = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
 
 
 def _needs_positive_base(b: Bound) -> bool:
@@ -323,6 +331,10 @@ _BINARY = (
     _binary(
         "remainder", _remainder_dtype, numbers="both",
         aten={**_overloads("remainder"), "aten.remainder.Scalar_Tensor": SELF},
+        domains={"other": Domain.NONZERO}, jumps=_always,
+    ),
+    _binary(
+        "fmod", _remainder_dtype, numbers="right", aten=_overloads("fmod"),
         domains={"other": Domain.NONZERO}, jumps=_always,
     ),
     _binary(
@@ -363,6 +375,16 @@ _BINARY = (
             aten=_overloads(f"bitwise_{name}", f"__{name}__"),
         )
         for name in ("and", "or", "xor")
+    ),
+    *(
+        _binary(
+            f"bitwise_{side}_shift", _shifted, numbers="both", exact=True,
+            aten={
+                **{f"aten.bitwise_{side}_shift.{kind}": SELF for kind in _ANY_OPERANDS},
+                **_overloads(f"__{side[0]}shift__"),
+            },
+        )
+        for side in ("left", "right")
     ),
 )  # fmt: skip
 

@@ -18,7 +18,7 @@ import math
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
-from kernelwright.ops.operator import Kind
+from kernelwright.ops.operator import DTYPE_BYTES, Kind
 from kernelwright.ops.rules import is_float, is_int
 from kernelwright.programs.dataflow import deciding_values
 from kernelwright.programs.program import Call, Program, Ref
@@ -161,7 +161,7 @@ def _div(call: Call, on: Operands) -> str:
     if mode is None:
         return f"{dividend} / {divisor}"
     if not is_float(call.types[0].dtype):
-        raise NotWritable(f"integer div with rounding_mode {mode!r}")
+        return _whole_div(call, on)
     quotient = f"tl.div_rn({dividend} + 0.0, {divisor} + 0.0)"
     if mode == "trunc":
         return f"libdevice.trunc({quotient})"
@@ -174,6 +174,42 @@ def _div(call: Call, on: Operands) -> str:
     if not isinstance(call.arg("other"), Ref):
         return text
     return f"tl.where({divisor} == 0, {quotient}, {text})"
+
+
+def _whole_div(call: Call, on: Operands) -> str:
+    """Of integers: the hardware rounds towards zero."""
+    dividend, divisor = on["input"], on["other"]
+    quotient = f"{dividend} // {divisor}"
+    if call.arg("rounding_mode") == "trunc":
+        return quotient
+    is_below = f"(({dividend} % {divisor}) != 0) & (({dividend} < 0) != ({divisor} < 0))"
+    return f"{quotient} - ({is_below}).to({triton_dtype(call.types[0].dtype)})"
+
+
+def _fmod(call: Call, on: Operands) -> str:
+    if is_float(call.types[0].dtype):
+        return "libdevice.fmod({input} + 0.0, {other} + 0.0)".format(**on)
+    return "{input} % {other}".format(**on)
+
+
+def _shift(sign: str) -> Rule:
+    """PyTorch says what a shift by fewer than no places, or by all, gives; the hardware does not:
+    nothing is left but, to the right, the sign."""
+
+    def rule(call: Call, on: Operands) -> str:
+        dtype, places = call.types[0].dtype, call.arg("other")
+        kind, bits = triton_dtype(dtype), 8 * DTYPE_BYTES[dtype]
+        value = f"{on['input']}.to({kind})"
+        if not isinstance(call.arg("input"), Ref):
+            value = f"({on['other']} * 0 + {on['input']})"
+        is_signed = sign == ">>" and dtype != "uint8"
+        beyond = f"{value} >> {bits - 1}" if is_signed else f"{value} * 0"
+        if not isinstance(places, Ref):
+            return f"{value} {sign} {places}" if 0 <= places < bits else beyond
+        is_inside = f"({on['other']} >= 0) & ({on['other']} < {bits})"
+        return f"tl.where({is_inside}, {value} {sign} {on['other']}, {beyond})"
+
+    return rule
 
 
 def _remainder(call: Call, on: Operands) -> str:
@@ -236,6 +272,7 @@ _RULES: dict[str, Rule] = {
     "floor": _rounding("tl.floor"),
     "ceil": _rounding("tl.ceil"),
     "round": _rounding("libdevice.rint"),
+    "trunc": _rounding("libdevice.trunc"),
     "bitwise_not": _bitwise_not,
     "to_dtype": _to_dtype,
     "add": _sum("+", "input", "other"),
@@ -243,6 +280,9 @@ _RULES: dict[str, Rule] = {
     "rsub": _sum("-", "other", "input"),
     "div": _div,
     "remainder": _remainder,
+    "fmod": _fmod,
+    "bitwise_left_shift": _shift("<<"),
+    "bitwise_right_shift": _shift(">>"),
     "maximum": _extremum("tl.maximum"),
     "minimum": _extremum("tl.minimum"),
     "pow": _pow,
