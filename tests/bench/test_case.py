@@ -1,6 +1,10 @@
 """Times of what a model wrote, which is not run beside the baselines; and models that fail."""
 
-from kernelwright.bench.case import _apart, run_case
+from pathlib import Path
+
+import pytest
+
+from kernelwright.bench.case import _apart, _of_search, _to_time, run_case
 from kernelwright.search import sources
 
 PROGRAM = """
@@ -42,7 +46,49 @@ def test_without_a_right_kernel_there_are_no_ratios():
     timed = {"eager": timing(8.0, 8.5), "compiled": timing(6.0, 8.0), "speedup_intervals": {}}
     both = _apart(found, timed)
     assert both["speedup_intervals"] == {}
-    assert both["compiled"] == timed["compiled"]
+    assert (both["eager"], both["compiled"]) == (timed["eager"], timed["compiled"])
+
+
+def test_where_torch_compile_is_delivered_the_time_of_a_slower_kernel_is_not_told():
+    found = {
+        "form": "compiled",
+        "eager": timing(9.0, 11.0),
+        "optimized": timing(14.0, 15.0),
+        "compiled": None,
+        "speedup_intervals": {"eager": (0.6, 0.7)},
+    }
+    timed = {"eager": timing(8.0, 8.5), "compiled": timing(6.0, 8.0), "speedup_intervals": {}}
+    both = _apart(found, timed)
+    assert (both["optimized"], both["speedup_intervals"]) == (None, {})
+    assert (both["eager"], both["compiled"]) == (timed["eager"], timed["compiled"])
+
+
+@pytest.mark.parametrize(
+    ("form", "correct", "kept", "name"),
+    [
+        (None, True, True, "optimized.py"),
+        (None, True, False, "slower.py"),
+        (None, False, False, None),
+        ("compiled_kernels", True, True, "optimized.py"),
+        ("compiled", False, False, "optimized.py"),
+        ("compiled", True, False, "optimized.py"),
+        ("original", True, False, "slower.py"),
+    ],
+)
+def test_what_is_timed_is_what_is_delivered_or_a_right_kernel(form, correct, kept, name):
+    found = {"form": form, "correct": correct, "kept": kept}
+    assert _to_time(found, Path()) == (name and Path(name))
+
+
+def test_a_module_has_the_times_of_its_search():
+    result = {
+        "times": {"eager": timing(3, 3), "compiled": timing(2, 2), "optimized": timing(1, 1)},
+        "speedups": {"over_eager": [3.0, 2.9, 3.1], "over_compile": [2.0, 1.9, 2.1]},
+    }
+    assert _of_search(result) == result["times"] | {
+        "speedup_intervals": {"eager": [2.9, 3.1], "compiled": [1.9, 2.1]}
+    }
+    assert _of_search({"times": {"eager": timing(3, 3)}}) == {}, "the verdict's stay"
 
 
 def test_a_task_in_which_a_model_failed_is_not_done(server, tmp_path, monkeypatch):

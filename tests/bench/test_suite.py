@@ -200,8 +200,30 @@ def test_a_job_that_ends_the_process_is_an_error_and_the_next_one_runs(cases, tm
         assert worker.run(job(cases[1].spec, tmp_path), 200.0)["code"] == "usage"
 
 
-def test_a_case_in_words():
-    timing = {"median_ms": 2.0}
-    line = {"correct": True, "code": "ok", "eager": timing, "optimized": {"median_ms": 1.0}}
-    assert describe(line) == "1.000 ms, 2.00x eager"
+def timing(median_ms):
+    return {"median_ms": median_ms}
+
+
+def test_a_case_in_words_leads_with_the_better_of_eager_and_torch_compile():
+    line = {"correct": True, "code": "ok", "eager": timing(2.0), "optimized": timing(1.0)}
+    assert describe(line) == "2.00x over eager, 1.000 ms"
+    both = {"compiled": timing(1.5), "form": "compiled_kernels"}
+    intervals = {"eager": [1.9, 2.1], "compiled": [1.4, 1.6]}
+    assert describe(line | both | {"speedup_intervals": intervals}) == (
+        "1.50x over the better of both (1.40 to 1.60), 1.50x over torch.compile (1.40 to 1.60),"
+        " 2.00x over eager (1.90 to 2.10), 1.000 ms, form compiled_kernels"
+    )
+
+
+def test_a_case_without_a_kernel_says_what_the_user_gets_and_why():
+    lost = {"correct": False, "code": "no_kernel", "message": "no fragment won", "form": "compiled"}
+    times = {"eager": timing(3.0), "compiled": timing(1.5), "optimized": None}
+    assert describe(lost | times) == (
+        "1.00x over the better of both, 1.00x over torch.compile, 2.00x over eager, 1.500 ms,"
+        " no_kernel: no fragment won, form compiled"
+    )
+
+
+def test_a_case_without_times_in_words():
     assert describe({"correct": False, "code": "usage", "message": "why"}) == "usage: why"
+    assert describe({"correct": True, "code": "ok"}) == "ok"

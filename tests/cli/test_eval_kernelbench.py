@@ -118,6 +118,42 @@ def test_samples_in_a_folder_are_judged_and_counted(root, taught, tmp_path, caps
     assert {line["sample"]: line["code"] for line in lines} == {0: "syntax_error", 1: "ok"}
 
 
+@pytest.fixture(scope="module")
+def cast(root):
+    """The folder of a run in bfloat16."""
+    folder = root / "cast"
+    assert evaluate(root, folder, "--dtype", "bfloat16", "--only", "1/2", "--cross-check") == 0
+    return folder
+
+
+def test_in_bfloat16_the_cast_model_is_searched_judged_and_delivered(cast):
+    run, found = record.read(cast / "records.jsonl")
+    assert (run["dtype"], found["level"], found["correct"], found["kept"]) == (
+        "bfloat16", "L1-bf16", True, True,
+    )  # fmt: skip
+    assert found["errors"]["rms_reference"] > 1e-4, "PyTorch rounds to bfloat16"
+    assert found["errors"]["rms_candidate"] <= found["errors"]["rms_allowed"]
+    [kernel] = (cast / "kernels").iterdir()
+    assert kernel.name == "level_1_problem_2_sample_0_kernel.py"
+    module = import_file(kernel)
+    assert [value.dtype for value in module.get_inputs()] == [torch.bfloat16]
+    assert isinstance(module.ModelNew(2.0), torch.nn.Module)
+    page = (cast / "report.html").read_text()
+    assert "cast to bfloat16" in page
+    assert "L1-bf16/2_Fused" in page
+
+
+def test_a_run_in_bfloat16_is_not_resumed_as_another(root, cast, capsys):
+    assert evaluate(root, cast, "--only", "1/2") == 2
+    assert "another dtype: bfloat16" in " ".join(capsys.readouterr().err.split())
+
+
+def test_in_bfloat16_kernelbench_s_evaluator_is_skipped_with_a_reason(root, cast, capsys):
+    again = ("--dtype", "bfloat16", "--only", "1/2", "--cross-check")
+    assert evaluate(root, cast, *again) == 0
+    assert "skipped: it judges in fp32" in " ".join(capsys.readouterr().err.split())
+
+
 def test_wrong_options_are_named(root, tmp_path, capsys):
     assert evaluate(root, tmp_path, "--subset", "easy") == 2
     assert evaluate(root, tmp_path, "--levels", "1,7") == 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.core.scores import as_used, fast_p, gap, geometric_mean, mean_share, pass_at_k
+from kernelwright.core.scores import fast_p, gap, geometric_mean, mean_share, pass_at_k
 
 RATIOS = st.floats(0.01, 100.0)
 SPEEDUPS = st.lists(st.none() | RATIOS, min_size=1, max_size=30)
@@ -48,13 +48,6 @@ def test_the_mean_is_that_of_the_logarithms_within_its_interval(ratios):
 
 def test_the_interval_is_the_same_every_time():
     assert geometric_mean([1.0, 2.0, 4.0], "a") == geometric_mean([1.0, 2.0, 4.0], "a")
-
-
-@given(SPEEDUPS)
-def test_what_was_not_won_stays_as_it_was(speedups):
-    used = as_used(speedups)
-    assert len(used) == len(speedups)
-    assert all(u == (1.0 if s is None else s) for u, s in zip(used, speedups, strict=True))
 
 
 @pytest.mark.parametrize(

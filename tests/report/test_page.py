@@ -12,7 +12,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
 from kernelwright.programs.families import FAMILIES
 from kernelwright.report import words
-from kernelwright.report.outcome import headline
+from kernelwright.report.outcome import badges, headline, lead
 from kernelwright.report.page import page
 from kernelwright.report.rendering import write_page
 from kernelwright.report.roofline import chart, estimate_ms
@@ -41,11 +41,49 @@ def run_of(tmp_path):
 
 def test_a_measured_run_leads_with_its_speedup_and_interval(run_of):
     found = headline(run_of(gpu_run()))
-    assert (found.text, found.interval) == ("2.10x", "95%: 2.05 to 2.16")
+    assert (found.text, found.interval) == ("1.55x", "95%: 1.50 to 1.60")
+    assert found.title == "Speed against the better of PyTorch and torch.compile"
     assert found.notes == (
-        "420 us to 200 us a call",
+        "310 us to 200 us a call, against torch.compile",
         "1.55x faster than torch.compile (95%: 1.50 to 1.60)",
+        "2.10x faster than PyTorch (95%: 2.05 to 2.16)",
     )
+    assert lead(run_of(gpu_run())) == (
+        "1.55x over the better of PyTorch and torch.compile (95%: 1.50 to 1.60)."
+        " Of PyTorch and torch.compile, torch.compile is faster here."
+    )
+    assert bar_groups(run_of(gpu_run()))[-1].gain == "1.55x"
+
+
+def test_where_pytorch_is_the_faster_baseline_it_leads(run_of):
+    records = gpu_run()
+    result = of(records, "result")
+    result["times"]["compiled"] = timing(0.5)
+    result["speedups"]["over_compile"] = [2.5, 2.02, 2.6]
+    found = headline(run_of(records))
+    assert (found.text, found.interval) == ("2.10x", "95%: 2.02 to 2.16"), "the smaller ends"
+    assert found.notes[0] == "420 us to 200 us a call"
+
+
+def test_without_a_time_of_torch_compile_pytorch_leads_as_ever(run_of):
+    records = gpu_run()
+    result = of(records, "result")
+    del result["times"]["compiled"], result["speedups"]["over_compile"]
+    found = headline(run_of(records))
+    assert (found.text, found.interval) == ("2.10x", "95%: 2.05 to 2.16")
+    assert (found.title, found.notes) == ("Speed against PyTorch", ("420 us to 200 us a call",))
+    assert lead(run_of(records)) == ""
+
+
+def test_where_torch_compile_is_delivered_the_page_says_that_it_is_the_best_known(run_of):
+    records = unchanged_run()
+    result = of(records, "result")
+    result["form"] = "compiled"
+    result["times"] = {"eager": timing(0.4), "compiled": timing(0.2), "optimized": timing(0.2)}
+    run = run_of(records)
+    assert badges(run)[0] == ("", "Unchanged: torch.compile is the best known")
+    assert dict(facts(run))["Delivered"] == "unchanged: torch.compile is the best known"
+    assert headline(run).text == "Unchanged"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +117,8 @@ def test_an_older_record_has_its_ratio_without_an_interval(run_of):
     result = of(records, "result")
     del result["speedups"], result["torch_compile"], result["outcome"]
     found = headline(run_of(records))
-    assert (found.text, found.interval) == ("2.10x", "")
+    assert (found.text, found.interval) == ("1.55x", "")
+    assert found.notes[1:] == ("2.10x over PyTorch",)
 
 
 def test_a_graph_is_named_with_the_time_of_its_kernels_launched_one_by_one(run_of):

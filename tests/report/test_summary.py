@@ -128,9 +128,8 @@ def test_summary_and_readme_are_rebuilt_from_the_records(place):
     text = readme.read_text()
     assert "old" not in text
     assert text.startswith(f"before\n{BEGIN}\n| suite |")
-    assert (
-        "| kernelbench L2 | teacher, hybrid, strict | 2 / 2 | 2 / 2 | 2 / 2 | 1 / 2 | 2.83x" in text
-    )
+    assert "| kernelbench L2 | teacher, hybrid, strict | 1.23x (1.00 to 1.50) |" in text
+    assert "| 0 / 2, at worst 1.00x (task 2) | 1 / 2 | 2 / 2 | 2 / 2 | 2 / 2 | NVIDIA" in text
 
 
 def test_answers_that_were_not_timed_have_a_table_with_a_column_for_each_level(place):
@@ -147,6 +146,52 @@ def test_answers_that_were_not_timed_have_a_table_with_a_column_for_each_level(p
 def test_a_right_kernel_that_the_search_did_not_keep_is_not_delivered():
     cases = [case(1, 1.0, 2.0, kept=True), case(2, 3.0, 2.0, kept=False), case(3, 1.0, 2.0)]
     assert metrics(cases)["delivered"] == {"value": 2, "of": 3, "ci": None}
+
+
+def delivered(cases, metric):
+    return metrics(cases)[metric]["value"]
+
+
+def test_delivered_means_are_over_every_timed_task_by_what_the_user_gets():
+    cases = [
+        case(1, 1.0, 4.0, 2.0),
+        case(2, 4.0, 1.0, 0.5, kept=False),
+        case(3, None, 1.0, 0.25, correct=False, kept=False),
+        case(4, 1.0, 4.0, 1.0, form="compiled", kept=False),
+        case(5, correct=False, kept=False),
+    ]
+    assert delivered(cases, "delivered") == 1
+    assert delivered(cases, "geomean_over_eager_delivered") == pytest.approx(2.0)
+    assert delivered(cases, "geomean_over_compile_delivered") == pytest.approx(0.25**0.25, 1e-3)
+    assert delivered(cases, "geomean_over_better_delivered") == pytest.approx(0.25**0.25, 1e-3)
+    assert metrics(cases)["geomean_over_compile_delivered"]["of"] == 4
+    assert metrics(cases)["worst_over_compile"] == {"value": 0.25, "of": 4, "ci": None, "task": 3}
+    assert metrics(cases)["slower_than_compile"] == {"value": 2, "of": 4, "ci": None}
+
+
+def test_a_task_within_three_percent_of_torch_compile_is_not_slower():
+    intervals = {"compiled": [0.9, 0.98]}
+    cases = [case(1, 1.0, 2.0, 0.975), case(2, 1.0, 2.0, 0.965, speedup_intervals=intervals)]
+    assert delivered(cases, "slower_than_compile") == 1
+    assert metrics(cases)["worst_over_compile"]["ci"] == [0.9, 0.98]
+
+
+def test_what_torch_compile_wins_alone_is_no_win_of_ours():
+    won = case(1, 0.5, 2.0, 1.0, form="compiled_kernels")
+    theirs = case(2, 0.5, 2.0, 1.0, form="compiled")
+    for metric in ("beats_eager", "beats_compile", "beats_eager_significant"):
+        assert delivered([won, theirs], metric) == 1
+    assert delivered([won, theirs], "delivered") == 1
+    assert delivered([won, theirs], "geomean_over_compile_delivered") == 2.0
+
+
+def test_tasks_without_a_time_are_not_in_the_table_s_mean_which_says_so(place):
+    results, readme = place
+    lost = case(2, None, None, 1.0, correct=False, kept=False)
+    record.append(results / "l2.jsonl", [RUN, case(1, 1.0, 2.0, 2.0), lost])
+    write_summary(results, readme)
+    text = readme.read_text()
+    assert "| 2.00x (2.00 to 2.00), n = 1 | 2.00x (2.00 to 2.00), n = 1 | 1.41x (1.00" in text
 
 
 def test_all_runs_that_have_a_case_in_the_table_are_named(place):

@@ -22,6 +22,7 @@ from kernelwright.bench.serving import serve
 from kernelwright.bench.side_by_side import side_by_side
 from kernelwright.bench.suite import KERNEL, MEMORY, SLOWER, failure, found_of
 from kernelwright.core import record
+from kernelwright.core.delivered import COMPILED, COMPILED_KERNELS, ORIGINAL, OURS
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
@@ -58,8 +59,8 @@ def _found(job: Record) -> Record:
 
     A job without a candidate is searched with its policy; a KernelBench file is then timed side by
     side with torch.compile, or the baselines alone where nothing was won or models wrote too;
-    "package.module:factory" has the times of its verdict. A candidate is judged as it is, and has
-    the times of its verdict: it is not ours to run in this process.
+    "package.module:factory" has the times that its search took. A candidate is judged as it is, and
+    has the times of its verdict: it is not ours to run in this process.
     """
     folder = Path(job["folder"])
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +95,7 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         out=folder,
         progress=lambda step: say(f"{step.stage} {step.subject}".strip()),
         with_slower=True,
-        beside_compile=False,  # `_timed` does that
+        beside_compile=not _is_file(job),  # `_timed` does that for a file
         hold=hold,
         for_s=SEARCH_SHARE * job["timeout_s"],
         **job["options"],
@@ -102,13 +103,13 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     if failed := result["failed_sources"]:  # what others wrote is not what the policy gives
         raise InfraError("; ".join(f"{each['origin']}: {each['message']}" for each in failed))
     lines = list(record.read(folder / "records.jsonl"))
-    is_kept = result["verdict"]["accepted"]
-    judged, kernel = (result["slower"], SLOWER) if "slower" in result else (result, KERNEL)
+    judged = result.get("slower", result)
     verdict = Verdict.from_json(judged["verdict"])
     if not (verdict.accepted or job["alone"]) and (why := _ran_out(lines)):
         return failure(MEMORY, f"beside other cases: {why}")
     found = found_of(verdict) | {
-        "kept": is_kept,
+        "form": result.get("form"),
+        "kept": result["form"] in OURS if result.get("form") else result["verdict"]["accepted"],
         "algebra": result["algebra"],
         "rewrites": result["rewrites"],
         "graph": judged["graph"],
@@ -126,15 +127,39 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         result["flops"],
         _arithmetic(result["dtypes"], verdict.precision),
     )
-    if job["spec"].endswith(".py"):
-        say("timing side by side")
-        is_ours = job["options"]["policy"] == TEACHER
-        with hold():
-            timed = _timed(
-                job, folder / kernel if verdict.accepted and is_ours else None, verdict.precision
-            )
-        found = found | timed if is_ours else _apart(found, timed)
-    return found
+    if not _is_file(job):
+        return found | _of_search(result)
+    say("timing side by side")
+    is_ours = job["options"]["policy"] == TEACHER
+    with hold():
+        timed = _timed(job, _to_time(found, folder) if is_ours else None, verdict.precision)
+    return found | timed if is_ours else _apart(found, timed)
+
+
+def _is_file(job: Record) -> bool:
+    """Rather than "package.module:factory"."""
+    return bool(job["spec"].endswith(".py"))
+
+
+def _to_time(found: Record, folder: Path) -> Path | None:
+    """The file that is timed: what is delivered, or a right kernel where the original is."""
+    if found["form"] not in (None, ORIGINAL):
+        return folder / KERNEL
+    if not found["correct"]:
+        return None
+    return folder / (KERNEL if found["kept"] else SLOWER)
+
+
+def _of_search(result: Record) -> Record:
+    """Times that a search took beside torch.compile; nothing where it took none."""
+    times, speedups = result["times"], result.get("speedups", {})
+    if "compiled" not in times:
+        return {}
+    names = {"eager": "over_eager", "compiled": "over_compile"}
+    intervals = {name: speedups[key][1:] for name, key in names.items() if key in speedups}
+    return {name: times.get(name) for name in ("eager", "compiled", "optimized")} | {
+        "speedup_intervals": intervals
+    }
 
 
 def _rejected(lines: Sequence[Record]) -> dict[str, str]:
@@ -178,14 +203,22 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
 
 def _apart(found: Record, timed: Record) -> Record:
     """Of a kernel that a model wrote, which is not ours to run in this process: the times of its
-    verdict beside those of the baselines. Without turns taken, a ratio is as wide as both allow."""
+    verdict beside those of the baselines. Without turns taken, a ratio is as wide as both allow.
+    Without a right kernel there is the time of PyTorch all the same: the user keeps it. Where
+    torch.compile is delivered, the verdict is on a kernel that the user does not get."""
+    baselines = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
+    if found.get("form") in (COMPILED, COMPILED_KERNELS):
+        untimed = {"eager": timed["eager"], "optimized": None, "speedup_intervals": {}}
+        return timed | found | baselines | untimed
     intervals = dict(found["speedup_intervals"])
     if (ours := found["optimized"]) is not None:
-        for name in COMPILE_MODES.keys() & timed.keys():
-            low, high = timed[name]["low_ms"], timed[name]["high_ms"]
-            intervals[name] = (low / ours["high_ms"], high / ours["low_ms"])
-    taken = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
-    return timed | found | taken | {"speedup_intervals": intervals}
+        for name, timing in baselines.items():
+            intervals[name] = (
+                timing["low_ms"] / ours["high_ms"],
+                timing["high_ms"] / ours["low_ms"],
+            )
+    baselines["eager"] = found["eager"] or timed["eager"]
+    return timed | found | baselines | {"speedup_intervals": intervals}
 
 
 def _arithmetic(dtypes: list[str], precision: str) -> str:

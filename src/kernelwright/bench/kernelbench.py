@@ -11,10 +11,13 @@ from pathlib import Path
 
 from kernelwright.bench.suite import KERNEL, SLOWER, Case
 from kernelwright.core.errors import UsageError
+from kernelwright.core.levels import level_number
 from kernelwright.core.record import Record
 
 KERNELS = "kernels"
 """Folder beside the records: a file with `ModelNew` for every task that was answered."""
+TASKS = "tasks"
+"""Folder beside the records: the tasks as they were cast, where they were."""
 _KERNEL_FILE = re.compile(r"level_(\d+)_problem_(\d+)_sample_(\d+)_kernel\.py")
 
 Place = tuple[int, int]
@@ -55,7 +58,7 @@ def _tasks_in(folder: Path, level: int) -> Iterator[Case]:
 
 
 def place(case: Case) -> Place:
-    return int(case.level[1:]), case.id
+    return level_number(case.level), case.id
 
 
 def with_samples(tasks: Sequence[Case], folder: Path) -> list[Case]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernelwright.bench.worker import Worker
 from kernelwright.core import record
+from kernelwright.core.delivered import BETTER, COMPILE, EAGER, Ratio, delivered_timing, over
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
@@ -21,6 +22,8 @@ RECORDS = "records.jsonl"
 WORKER = "kernelwright.bench.case"
 KERNEL, SLOWER = "optimized.py", "slower.py"
 """In a case's folder: what the teacher wrote; what is right where nothing was worth keeping."""
+RIVALS = {BETTER: "the better of both", COMPILE: "torch.compile", EAGER: "eager"}
+"""What a case is compared with, in words."""
 MEMORY = "memory"
 """How a case ends that found too little memory: beside others, it is run again alone."""
 
@@ -78,6 +81,8 @@ class Run:
     """Of `optimize_target`."""
     max_autotune: bool = False
     """Time that mode of torch.compile too."""
+    dtype: str | None = None
+    """What the tasks were cast to; None: they are as written."""
     jobs: int
     """Processes at once, spread over `gpus`; what is timed still has its GPU alone."""
     gpus: Sequence[str] = field(default_factory=lambda: gpus() or [""])
@@ -103,7 +108,8 @@ class Run:
     def head(self) -> Record:
         """What the verdicts and times of all cases rest on: the same whenever it is resumed."""
         head: Record = {"record": "run", "command": f"eval {self.suite}", "policy": self.policy}
-        return head | {"options": self.options, "max_autotune": self.max_autotune}
+        head |= {"options": self.options, "max_autotune": self.max_autotune}
+        return head | {"dtype": self.dtype}
 
 
 def run_suite(run: Run, todo: Sequence[Case], say: Callable[[str], None]) -> None:
@@ -238,13 +244,23 @@ def found_of(verdict: Verdict) -> Record:
 
 
 def describe(line: Record) -> str:
-    """One case in a few words."""
-    if not line.get("optimized"):
-        return str(line["code"]) + ("" if line["correct"] else f": {line.get('message', '')[:160]}")
-    ours = line["optimized"]["median_ms"]
-    against = [
-        f"{line[name]['median_ms'] / ours:.2f}x {label}"
-        for name, label in (("eager", "eager"), ("compiled", "torch.compile"))
-        if line.get(name)
+    """One case in a few words: how much faster the user's result is, then what there is besides."""
+    said = [] if line["correct"] else [_failed(line)]
+    if line.get("form"):
+        said.append(f"form {line['form']}")
+    ratios = [
+        f"{ratio.value:.2f}x over {label}{_interval(ratio)}"
+        for name, label in RIVALS.items()
+        if (name != BETTER or line.get(COMPILE)) and (ratio := over(line, name))
     ]
-    return f"{ours:.3f} ms, {', '.join(against)}"
+    if timing := delivered_timing(line):
+        said = [*ratios, f"{timing['median_ms']:.3f} ms", *said]
+    return ", ".join(said) or str(line["code"])
+
+
+def _failed(line: Record) -> str:
+    return f"{line['code']}: {line.get('message', '')[:160]}"
+
+
+def _interval(ratio: Ratio) -> str:
+    return f" ({ratio.interval[0]:.2f} to {ratio.interval[1]:.2f})" if ratio.interval else ""

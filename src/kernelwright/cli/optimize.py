@@ -28,6 +28,7 @@ from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import Progress
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT
+from kernelwright.report.outcome import lead
 from kernelwright.report.page import render
 from kernelwright.report.run import Run, read_run
 from kernelwright.sandbox import supervised
@@ -107,9 +108,11 @@ def _note_failures(result: Record) -> None:
 
 
 def _print(run: Run, folder: Path) -> None:
-    """The table, the files, and the result in one sentence, last."""
+    """The table, the files, and the result in sentences, last."""
     out.print(results_table([run]))
     note(f"module  {folder / 'optimized.py'}\nreport  {folder / 'report.html'}")
+    if sentence := lead(run):
+        out.print(sentence, markup=False)
     out.print(run.result["outcome"]["message"], markup=False)
 
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from rich.table import Table
 from rich.text import Text
 
-from kernelwright.core.record import Record
+from kernelwright.core.delivered import COMPILE, EAGER
 from kernelwright.report.format import count, factor, milliseconds, quantity
-from kernelwright.report.outcome import ending
+from kernelwright.report.outcome import better, ending
 from kernelwright.report.run import Run
 from kernelwright.search.display import shortened
 
@@ -32,7 +32,7 @@ def _cells(run: Run) -> tuple[Text, ...]:
     covered = f"{result['operators_triton']} of {len(run.program['calls'])} operators"
     fragments = [" + ".join(f["ops"]) for f in run.fragments if f["winner"] is not None]
     lines = [covered, *(shortened(fragment, MAX_FRAGMENT) for fragment in fragments)]
-    before, after = _figures(result)
+    before, after = _figures(run)
     return (
         Text(shortened(str(result["target"]), MAX_TARGET)),
         Text("\n".join(lines)),
@@ -51,14 +51,17 @@ def _verdict(run: Run) -> Text:
     return Text(f"rejected:\n{verdict['code']}", "bold red")
 
 
-def _figures(result: Record) -> tuple[list[str], list[str]]:
-    """Launches, traffic and time, before and after."""
+def _figures(run: Run) -> tuple[list[str], list[str]]:
+    """Launches, traffic and time, before and after: before is the better of PyTorch and
+    torch.compile, where both were timed."""
+    result = run.result
     launches, moved, times = result["launches"], result["bytes"], result["times"]
     before = [f"{count(launches['before'])} launches", quantity(moved["before"], "B")]
     after = [f"{count(launches['after'])}", quantity(moved["after"], "B")]
     if "eager" not in times or "optimized" not in times:
         return [*before, "not timed"], after
-    before_ms, after_ms = times["eager"]["median_ms"], times["optimized"]["median_ms"]
-    before.append(milliseconds(before_ms))
+    name, *_ = better(run) or (EAGER,)
+    before_ms, after_ms = times[name]["median_ms"], times["optimized"]["median_ms"]
+    before += [milliseconds(before_ms), *(["compiled"] if name == COMPILE else [])]
     after.append(f"{milliseconds(after_ms)}, {factor(before_ms / after_ms)}")
     return before, after

@@ -55,11 +55,6 @@ def geometric_mean(ratios: Sequence[float], *seed_words: str) -> Mean:
     return Mean(float(np.exp(logs.mean())), float(low), float(high), len(ratios))
 
 
-def as_used(speedups: Sequence[float | None]) -> list[float]:
-    """Speed-ups as a user has them: a task that was not won stays as it was, at 1.0."""
-    return [1.0 if each is None else each for each in speedups]
-
-
 def pass_at_k(num: int, correct: int, k: int) -> float:
     """Chance that at least one of `k` samples is correct, from `num` samples of one task.
 

@@ -151,6 +151,9 @@ class Operator:
     index_bound: Callable[[Bound], int] | None = None
     """For Domain.INDEX parameters: exclusive upper bound of the values."""
     num_outputs: int = 1
+    jumps: Callable[[Bound], bool] | None = None
+    """Whether a call's floats jump where its operands hardly move, as round's do; None: never.
+    Integers and booleans made of floats always jump, and need no rule."""
     commutes: tuple[str, ...] = ()
     """Operands that may change places; where one is scaled by `alpha`, at alpha 1 only."""
     canonical: Callable[[str, Mapping[str, Any]], dict[str, Any]] | None = None

@@ -1,6 +1,6 @@
 """Pointwise operators: unary, binary and ternary functions of broadcast arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -74,6 +74,12 @@ def _bits(b: Bound) -> str:
     return dtype
 
 
+def _shifted(b: Bound) -> str:
+    dtype = _bits(b)
+    require(dtype != "bool", "not defined for bool")
+    return dtype
+
+
 def _bool(_: Bound) -> str:
     return "bool"
 
@@ -105,6 +111,10 @@ def _quotient(b: Bound) -> str:
     return floating(_promoted(b)) if mode is None else _promoted(b)
 
 
+def _always(_: Bound) -> bool:
+    return True
+
+
 # Constructors
 
 
@@ -118,6 +128,7 @@ def _pointwise(
     exact: bool = False,
     keeps_layout: bool = True,
     commutes: tuple[str, ...] = (),
+    jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     operands = [p.name for p in params if p.kind in _TENSOR_KINDS]
 
@@ -139,6 +150,7 @@ def _pointwise(
         aten=aten,
         domains=domains or {},
         commutes=commutes,
+        jumps=jumps,
     )
 
 
@@ -150,6 +162,7 @@ def _unary(
     aten: Aten | None = None,
     domain: Domain = Domain.ANY,
     exact: bool = False,
+    jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     return _pointwise(
         name,
@@ -159,6 +172,7 @@ def _unary(
         defaults(name) if aten is None else aten,
         {} if domain is Domain.ANY else {"input": domain},
         exact,
+        jumps=jumps,
     )
 
 
@@ -176,6 +190,7 @@ def _binary(
     domains: Mapping[str, Domain] | None = None,
     exact: bool = False,
     commutes: bool = False,
+    jumps: Callable[[Bound], bool] | None = None,
 ) -> Operator:
     """`numbers` names the operands a number may stand in for: "", "right" or "both"."""
     either = Kind.TENSOR_OR_SCALAR
@@ -191,6 +206,7 @@ def _binary(
         domains,
         exact,
         commutes=("input", second) if commutes else (),
+        jumps=jumps,
     )
 
 
@@ -248,7 +264,7 @@ _UNARY = (
     _activation("logsigmoid", float_dtype, aten=defaults("log_sigmoid")),
     _activation(
         "threshold", _keeps, attribute("threshold", REQUIRED, 0.0, 0.1, 0.5),
-        attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True,
+        attribute("value", REQUIRED, 0.0, -1.0, 2.0), exact=True, jumps=_always,
     ),
     _activation("celu", float_dtype, attribute("alpha", 1.0, 0.5, 1.0, 2.0)),
     _unary(
@@ -267,15 +283,16 @@ _UNARY = (
     _unary("reciprocal", _floats, domain=Domain.NONZERO),
     _unary("abs", _keeps, exact=True),
     _unary("neg", _keeps, exact=True, aten=defaults("neg", "negative")),
-    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn")),
+    _unary("sign", same_dtype, exact=True, aten=defaults("sign", "sgn"), jumps=_always),
     _unary("square", _square_dtype),
     _unary("sin", _floats),
     _unary("cos", _floats),
     _unary("tan", _floats, domain=Domain.UNIT),  # its poles are at odd multiples of pi / 2
     _unary("erf", _floats, aten=defaults("erf", "special_erf")),
-    _unary("floor", _keeps, exact=True),
-    _unary("ceil", _keeps, exact=True),
-    _unary("round", _keeps, exact=True),
+    _unary("floor", _keeps, exact=True, jumps=_always),
+    _unary("ceil", _keeps, exact=True, jumps=_always),
+    _unary("round", _keeps, exact=True, jumps=_always),
+    _unary("trunc", _keeps, exact=True, jumps=_always, aten=defaults("trunc", "fix")),
     _unary("isnan", _bool, exact=True),
     _unary("logical_not", _bool, exact=True),
     _unary("bitwise_not", _bits, exact=True),
@@ -289,6 +306,7 @@ _UNARY = (
 
 _ALPHA = attribute("alpha", 1, 1, 2, 0.5)
 _ROUNDING = attribute("rounding_mode", None)
+_ANY_OPERANDS = ("Tensor", "Tensor_Scalar", "Scalar_Tensor")
 
 
 def _needs_positive_base(b: Bound) -> bool:
@@ -308,12 +326,16 @@ _BINARY = (
             **_overloads("div", "divide", "true_divide"),
             **{f"aten.{n}.{k}_mode": SELF for n in ("div", "divide") for k in ("Tensor", "Scalar")},
         },
-        domains={"other": Domain.NONZERO},
+        domains={"other": Domain.NONZERO}, jumps=lambda b: b["rounding_mode"] is not None,
     ),
     _binary(
         "remainder", _remainder_dtype, numbers="both",
         aten={**_overloads("remainder"), "aten.remainder.Scalar_Tensor": SELF},
-        domains={"other": Domain.NONZERO},
+        domains={"other": Domain.NONZERO}, jumps=_always,
+    ),
+    _binary(
+        "fmod", _remainder_dtype, numbers="right", aten=_overloads("fmod"),
+        domains={"other": Domain.NONZERO}, jumps=_always,
     ),
     _binary(
         "maximum", _promoted, exact=True, commutes=True,
@@ -353,6 +375,16 @@ _BINARY = (
             aten=_overloads(f"bitwise_{name}", f"__{name}__"),
         )
         for name in ("and", "or", "xor")
+    ),
+    *(
+        _binary(
+            f"bitwise_{side}_shift", _shifted, numbers="both", exact=True,
+            aten={
+                **{f"aten.bitwise_{side}_shift.{kind}": SELF for kind in _ANY_OPERANDS},
+                **_overloads(f"__{side[0]}shift__"),
+            },
+        )
+        for side in ("left", "right")
     ),
 )  # fmt: skip
 

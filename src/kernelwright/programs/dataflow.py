@@ -1,8 +1,11 @@
 """Questions that algebra asks of a program: who makes and reads a value, over which axes a call
-sums, along which one operand is the same everywhere."""
+sums, along which one operand is the same everywhere; and one that the teacher asks: which values
+something discrete is made of."""
 
 from typing import Any
 
+from kernelwright.ops.operator import Numerics
+from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program, Ref
 
 SUMS = ("sum", "mean", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")
@@ -94,3 +97,34 @@ def normalized_axes(flow: Dataflow, call: Call) -> tuple[frozenset[int], bool] |
         return frozenset(axes[len(shape) - count :]), True
     is_whole = call.arg("num_groups") != shape[1]
     return frozenset(axes) - ({0} if is_whole else {0, 1}), True
+
+
+def deciding_values(program: Program) -> frozenset[str]:
+    """Names of floats that decide something discrete: where such a value errs by an ulp, a rounded
+    number, a comparison or an index may be another one.
+
+    A value decides through operators that compute or move it element by element, and through
+    those that select (a maximum). A sum ends the way: its last bits are free anyway.
+    """
+    deciding: set[str] = set()
+    users = program.users()
+    for call in reversed(program.calls):
+        if call.is_extern:
+            continue
+        is_passed_on = call.operator.numerics in (Numerics.POINTWISE, Numerics.EXACT)
+        leads_there = is_passed_on and not deciding.isdisjoint(call.outputs)
+        if leads_there or _is_discrete(program, call, users):
+            deciding.update(name for name in call.refs() if _is_of_floats(program, name))
+    return frozenset(deciding)
+
+
+def _is_discrete(program: Program, call: Call, users: dict[str, list[int]]) -> bool:
+    """The call jumps, or makes integers or booleans that somebody reads."""
+    if call.operator.jumps is not None and call.operator.jumps(program.bound(call)):
+        return True
+    read = (name for name in call.outputs if users[name] or name in program.outputs)
+    return any(not _is_of_floats(program, name) for name in read)
+
+
+def _is_of_floats(program: Program, name: str) -> bool:
+    return is_float(program.type_of(name).dtype)

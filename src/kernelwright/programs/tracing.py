@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from kernelwright.ops.registry import by_aten
 from kernelwright.programs import extern
 from kernelwright.programs.capture.failures import explained
 from kernelwright.programs.capture.structures import Boundary
+from kernelwright.programs.decompositions import decomposed
 
 
 def export(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> ExportedProgram:
@@ -27,35 +27,9 @@ def export(boundary: Boundary, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     try:
         # no_grad: kernels are for inference, and a mode change inside forward would split the graph
         with _quiet(), _recurrent_at_once(), torch.no_grad():
-            exported = torch.export.export(boundary, args, dict(kwargs), strict=False)
-            functional: ExportedProgram = exported.run_decompositions(_decompositions(exported))
-            return functional
+            return decomposed(torch.export.export(boundary, args, dict(kwargs), strict=False))
     except (Exception, SystemExit) as error:  # the user's forward may raise anything
         raise explained(error, boundary.inner, args, kwargs) from error
-
-
-_COME_UP = (
-    "aten.fill.Scalar", "aten.fill.Tensor", "aten.new_ones.default", "aten.new_zeros.default",
-    "aten.unsafe_split.Tensor", "aten.unsafe_split_with_sizes.default",
-    "aten._unsafe_index_put.default", "aten._weight_norm_interface.default",
-)  # fmt: skip
-"""Overloads that decompositions and the removal of mutations make: no graph shows them before."""
-
-
-def _decompositions(exported: ExportedProgram) -> dict[Any, Any]:
-    """Composite overloads without an operator record (einsum, padding="same") fall apart into
-    ones that may have one; recurrent layers would fall apart into a call for each step."""
-    known = torch.export.default_decompositions()
-    targets = {node.target for node in exported.graph.nodes if node.op == "call_function"}
-    return {
-        target: known[target]
-        for target in targets.union(map(extern.overload, _COME_UP))
-        if isinstance(target, torch._ops.OpOverload)
-        and target in known
-        and str(target) not in by_aten()
-        and str(target) not in extern.RECURRENT
-        and not target._schema.is_mutable
-    }
 
 
 @contextmanager

@@ -4,11 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelwright.core.delivered import COMPILE, COMPILED, EAGER, TIMED
 from kernelwright.core.record import Record
 from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
 from kernelwright.report.run import Run
+
+CONTENDERS = {EAGER: "PyTorch", COMPILE: "torch.compile", TIMED: "optimized"}
+"""Labels of timed contenders, by their name in records."""
+_SPEEDUPS = {EAGER: "over_eager", COMPILE: "over_compile"}
+"""Names in the result record's "speedups"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +24,8 @@ class Headline:
     """The 95% interval of the figure; empty where there is none."""
     notes: tuple[str, ...]
     is_measured: bool
+    title: str = "Result"
+    """What the figure is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,22 +88,69 @@ def _counted(run: Run) -> Record:
 
 
 def headline(run: Run) -> Headline:
-    """The one figure a reader looks for, or why there is none."""
+    """The one figure a reader looks for, or why there is none.
+
+    Where torch.compile was timed, the figure is over the better of PyTorch and torch.compile.
+    """
     end, times = ending(run), run.result["times"]
     if not end.is_optimized:
         return Headline("Unchanged", "", (end.message, *_beside_compile(run)), False)
+    title = "Speed against PyTorch"
+    if figure := better(run):
+        name, ratio, ends = figure
+        notes = (_taken(run, name), *_beside_compile(run), against(EAGER, *_over(run, EAGER)))
+        title = "Speed against the better of PyTorch and torch.compile"
+        return Headline(factor(ratio), _interval(ends), notes, True, title)
     if "eager" in times and "optimized" in times:
-        before_ms, after_ms = (times[name]["median_ms"] for name in ("eager", "optimized"))
-        ratio, *ends = _speedups(run).get("over_eager", [before_ms / after_ms])
-        interval = f"95%: {ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
-        taken = f"{milliseconds(before_ms)} to {milliseconds(after_ms)} a call"
-        return Headline(factor(ratio), interval, (taken, *_beside_compile(run)), True)
+        ratio, *ends = _over(run, EAGER)
+        notes = (_taken(run, EAGER), *_beside_compile(run))
+        return Headline(factor(ratio), _interval(ends), notes, True, title)
     before_ms, after_ms = estimate_ms(run.program, run.fragments)
-    notes: tuple[str, ...] = ("There is no GPU here, so nothing was timed.",)
+    notes = ("There is no GPU here, so nothing was timed.",)
     if after_ms > 0:
         gain = factor(before_ms / after_ms)
         notes += (f"Estimate for an {ESTIMATED_ON}, from memory traffic alone: {gain}.",)
-    return Headline("Not measured", "", notes, False)
+    return Headline("Not measured", "", notes, False, title)
+
+
+def better(run: Run) -> tuple[str, float, list[float]] | None:
+    """What is faster, PyTorch ("eager") or torch.compile ("compiled"), by median; the speed-up over
+    the two; the ends of its 95% interval, which are the smaller of both intervals' ends, or
+    nothing. None where one of the three was not timed."""
+    times = run.result["times"]
+    if not all(times.get(name) for name in (EAGER, COMPILE, TIMED)):
+        return None
+    ratios = {name: _over(run, name) for name in (COMPILE, EAGER)}
+    name = min(ratios, key=lambda each: ratios[each][0])
+    ends = [ratio[1:] for ratio in ratios.values()]
+    return name, ratios[name][0], list(map(min, zip(*ends, strict=True))) if all(ends) else []
+
+
+def lead(run: Run) -> str:
+    """The headline's figure in one line; "" where torch.compile was not timed."""
+    figure = better(run)
+    if figure is None:
+        return ""
+    name, ratio, ends = figure
+    interval = f" ({_interval(ends)})" if ends else ""
+    faster = f"Of PyTorch and torch.compile, {CONTENDERS[name]} is faster here."
+    return f"{factor(ratio)} over the better of PyTorch and torch.compile{interval}. {faster}"
+
+
+def _taken(run: Run, baseline: str) -> str:
+    before_ms, after_ms = (run.result["times"][name]["median_ms"] for name in (baseline, TIMED))
+    taken = f"{milliseconds(before_ms)} to {milliseconds(after_ms)} a call"
+    return f"{taken}, against {CONTENDERS[COMPILE]}" if baseline == COMPILE else taken
+
+
+def _over(run: Run, baseline: str) -> list[float]:
+    """[ratio, low, high] over a baseline; [ratio] alone, of medians, without an interval."""
+    before_ms, after_ms = (run.result["times"][name]["median_ms"] for name in (baseline, TIMED))
+    return list(_speedups(run).get(_SPEEDUPS[baseline], [before_ms / after_ms]))
+
+
+def _interval(ends: Sequence[float]) -> str:
+    return f"95%: {ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
 
 
 def _speedups(run: Run) -> Record:
@@ -111,7 +166,7 @@ def _speedups(run: Run) -> Record:
 def _beside_compile(run: Run) -> tuple[str, ...]:
     """A sentence on torch.compile, or why it was not timed."""
     if over := _speedups(run).get("over_compile"):
-        return (against_compile(*over),)
+        return (against(COMPILE, *over),)
     message = run.result.get("torch_compile", {}).get("message", "")
     return (message,) if message else ()
 
@@ -121,14 +176,22 @@ def compile_note(run: Run) -> str:
     return str(run.result.get("torch_compile", {}).get("message", ""))
 
 
-def against_compile(ratio: float, low: float, high: float) -> str:
-    """Says plainly which of the two is faster, or that the interval does not tell."""
-    interval = f"(95%: {low:.2f} to {high:.2f})"
+def against(baseline: str, ratio: float, low: float | None = None, high: float = 0.0) -> str:
+    """Says plainly which of the two is faster, or that the interval does not tell.
+
+    Args:
+        baseline: "eager" or "compiled".
+        low: of the 95% interval; None where there is none.
+    """
+    name = CONTENDERS[baseline]
+    if low is None:
+        return f"{factor(ratio)} over {name}"
+    interval = f"({_interval((low, high))})"
     if low > 1.0:
-        return f"{factor(ratio)} faster than torch.compile {interval}"
+        return f"{factor(ratio)} faster than {name} {interval}"
     if high < 1.0:
-        return f"Slower than torch.compile: {factor(ratio)} of its speed {interval}"
-    return f"No clear difference from torch.compile: {factor(ratio)} {interval}"
+        return f"Slower than {name}: {factor(ratio)} of its speed {interval}"
+    return f"No clear difference from {name}: {factor(ratio)} {interval}"
 
 
 def badges(run: Run) -> Sequence[tuple[str, str]]:
@@ -136,6 +199,8 @@ def badges(run: Run) -> Sequence[tuple[str, str]]:
     verdict = run.result["verdict"]
     is_optimized = ending(run).is_optimized
     first = ("good", "\u2713 verified") if is_optimized else ("", "Unchanged")
+    if run.result.get("form") == COMPILED:
+        first = ("", "Unchanged: torch.compile is the best known")
     return [
         first,
         ("", f"mode: {verdict['mode']}"),

@@ -9,16 +9,15 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from kernelwright.core.delivered import TIMED
 from kernelwright.core.record import Record
 from kernelwright.report import format as text
 from kernelwright.report import words
 from kernelwright.report.format import count, factor, milliseconds, quantity
-from kernelwright.report.outcome import compile_note, ending
+from kernelwright.report.outcome import CONTENDERS, compile_note, ending
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
 from kernelwright.report.run import Run
 
-TIMED = {"eager": "PyTorch", "compiled": "torch.compile", "optimized": "optimized"}
-"""Labels of timed contenders, by their name in records."""
 OPTIONS = {
     "device": "Device asked for",
     "precision": "Precision",
@@ -123,10 +122,10 @@ def _bytes(value: float) -> str:
 
 
 def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
-    """Measured times; None where there are none."""
+    """Measured times, with the gain over the fastest of the others; None where there are none."""
     times = run.result["times"]
     names = ["eager", "compiled", *(["optimized"] if is_optimized else [])]
-    shown = [(TIMED[name], times[name]) for name in names if times.get(name)]
+    shown = [(CONTENDERS[name], times[name]) for name in names if times.get(name)]
     if not shown:
         return None
     longest = max(timing["high_ms"] for _, timing in shown)
@@ -137,11 +136,12 @@ def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
             share=100 * timing["median_ms"] / longest,
             low=100 * timing["low_ms"] / longest,
             high=100 * timing["high_ms"] / longest,
-            is_after=label == TIMED["optimized"],
+            is_after=label == CONTENDERS[TIMED],
         )
         for label, timing in shown
     )
-    gain = factor(shown[0][1]["median_ms"] / shown[-1][1]["median_ms"]) if is_optimized else ""
+    *others_ms, last_ms = (timing["median_ms"] for _, timing in shown)
+    gain = factor(min(others_ms) / last_ms) if is_optimized else ""
     note = "Median of single calls with an empty L2 cache. The mark is its 95% interval."
     return BarGroup("Time of a call", bars, gain, f"{note} {compile_note(run)}".strip())
 
@@ -248,6 +248,7 @@ def facts(run: Run) -> Sequence[tuple[str, str]]:
         ("Ran on", words.device(str(run.run["device"]))),
         ("GPU and driver", str(environment.get("gpu") or "none")),
         *((OPTIONS.get(name, name), f"{value}") for name, value in options.items()),
+        *([("Delivered", words.form(form))] if (form := run.result.get("form")) else []),
         ("Time spent", f"{run.result['seconds']:.1f} s"),
         ("Memory layout", str(run.result["layout"])),
         ("Algebraic rewrites", algebra.replace("_", " ")),

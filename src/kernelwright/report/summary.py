@@ -9,10 +9,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kernelwright.core import record
+from kernelwright.core.delivered import BETTER, COMPILE, EAGER, delivers_kernels, may_win, over
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean, geometric_mean
@@ -24,7 +26,10 @@ BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
 ANSWERS_BEGIN, ANSWERS_END = "<!-- answers:begin -->", "<!-- answers:end -->"
 """Around the README's tables: suites that were timed, and answers that were judged alone."""
 Key = tuple[str, ...]
-_COUNTS = ("correct", "delivered", "beats_eager_significant", "beats_compile_significant")
+SLOWER_BELOW = 0.97
+"""A delivered ratio over torch.compile below this counts as slower; nearer to 1 it may be noise."""
+_MEANS = tuple(f"geomean_over_{name}_delivered" for name in ("better", "compile", "eager"))
+_COUNTS = ("beats_compile_significant", "beats_eager_significant", "correct", "delivered")
 """Metrics that are columns of the README's table."""
 
 
@@ -143,11 +148,12 @@ def metrics(cases: Sequence[Record]) -> dict[str, Record]:
     """Metric -> value, of (number of tasks it is out of), ci (95%, None for plain counts).
 
     Everything is over the first sample of each task, but for what is said of several.
-    A case is delivered when the search kept its kernels: the user gets them. Records from before
-    the search said what it kept have only kept kernels.
+    A case is delivered when the user gets kernels of ours (`core.delivered`). Metrics whose names
+    end in "delivered" are over all tasks that were timed, by the time of what the user gets;
+    "better" is the faster of eager and torch.compile.
     A case beats a rival when its median is lower; `_significant` asks that the 95% interval of the
     speed-up excludes 1, in older records that the two intervals of the medians do not overlap.
-    Geometric means are over the correct cases that were timed. A rival that was
+    Geometric means without that ending are over the correct cases that were timed. A rival that was
     never timed has no figures.
     """
     sampled = _of_samples(cases)
@@ -159,18 +165,54 @@ def metrics(cases: Sequence[Record]) -> dict[str, Record]:
         "correct_with_triton": _count(sum(bool(c["has_triton"]) for c in correct), num),
     }
     if any(case.get("eager") for case in cases):
-        found["delivered"] = _count(sum(map(_is_delivered, correct)), num)
-    for rival, name in (("eager", "eager"), ("compile", "compiled")):
-        if not any(case.get(name) for case in cases):
-            continue
-        timed = [case for case in correct if case.get(name) and case.get("optimized")]
-        wins = sum(c["optimized"]["median_ms"] < c[name]["median_ms"] for c in timed)
-        found[f"beats_{rival}"] = _count(wins, num)
-        significant = sum(_is_significant(case, name) for case in timed)
-        found[f"beats_{rival}_significant"] = _count(significant, num)
-        if timed:
-            found[f"geomean_over_{rival}"] = _geomean(timed, name)
+        found["delivered"] = _count(sum(map(delivers_kernels, cases)), num)
+    for rival, name in (("eager", EAGER), ("compile", COMPILE)):
+        if any(case.get(name) for case in cases):
+            found |= _against(cases, rival, name) | _as_delivered(cases, rival, name)
+    if any(case.get(COMPILE) for case in cases):
+        found |= _as_delivered(cases, "better", BETTER) | _slowest(cases)
     return found | sampled
+
+
+def _against(cases: Sequence[Record], rival: str, name: str) -> dict[str, Record]:
+    """How many correct cases beat a rival, and their geometric mean."""
+    timed = [c for c in cases if c["correct"] and c.get(name) and c.get("optimized")]
+    ours = [case for case in timed if may_win(case)]
+    wins = sum(c["optimized"]["median_ms"] < c[name]["median_ms"] for c in ours)
+    significant = sum(_is_significant(case, name) for case in ours)
+    found = {
+        f"beats_{rival}": _count(wins, len(cases)),
+        f"beats_{rival}_significant": _count(significant, len(cases)),
+    }
+    return found | ({f"geomean_over_{rival}": _geomean(timed, name)} if timed else {})
+
+
+def _as_delivered(cases: Sequence[Record], rival: str, name: str) -> dict[str, Record]:
+    """The geometric mean over a rival of what users get; nothing where no case has both times."""
+    ratios = [ratio.value for case in cases if (ratio := over(case, name))]
+    if not ratios:
+        return {}
+    mean = geometric_mean(ratios, "delivered", name)
+    return {f"geomean_over_{rival}_delivered": _mean(mean)}
+
+
+def _slowest(cases: Sequence[Record]) -> dict[str, Record]:
+    """The smallest delivered ratio over torch.compile, with its task, and how many are slower."""
+    ratios = [(ratio, case["id"]) for case in cases if (ratio := over(case, COMPILE))]
+    if not ratios:
+        return {}
+    worst, task = min(ratios, key=lambda pair: pair[0].value)
+    ends = [_short(end) for end in worst.interval] if worst.interval else None
+    num_slower = sum(ratio.value < SLOWER_BELOW for ratio, _ in ratios)
+    return {
+        "worst_over_compile": {
+            "value": _short(worst.value),
+            "of": len(ratios),
+            "ci": ends,
+            "task": task,
+        },
+        "slower_than_compile": _count(num_slower, len(ratios)),
+    }
 
 
 def _of_samples(cases: Sequence[Record]) -> dict[str, Record]:
@@ -190,10 +232,6 @@ def _of_samples(cases: Sequence[Record]) -> dict[str, Record]:
 
 def _count(value: float, of: int) -> Record:
     return {"value": value, "of": of, "ci": None}
-
-
-def _is_delivered(case: Record) -> bool:
-    return bool(case["has_triton"]) and bool(case.get("kept", True))
 
 
 def _is_significant(case: Record, rival: str) -> bool:
@@ -226,17 +264,20 @@ def table(groups: dict[Key, Group]) -> str:
     if not groups:
         return "No benchmark records yet."
     lines = [
-        "| suite | policy, mode, precision | correct | delivered | faster than eager"
-        " | faster than torch.compile | mean over eager | mean over torch.compile | GPU |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
+        "| suite | policy, mode, precision | over the better of both | over torch.compile"
+        " | over eager | slower than torch.compile | faster than torch.compile"
+        " | faster than eager | correct | delivered | GPU |",
+        f"| --- | --- |{' ---: |' * 8} --- |",
     ]
     for (suite, level, policy, mode, precision), group in groups.items():
         found = metrics(group.cases)
+        num = found["correct"]["of"]
         cells = [
             f"{suite} {level}",
             f"{policy}, {mode}, {precision}",
+            *(_cell(found.get(name), partial(_ratio, num=num)) for name in _MEANS),
+            _slower(found),
             *(_cell(found.get(name), _out_of) for name in _COUNTS),
-            *(_cell(found.get(f"geomean_over_{rival}"), _ratio) for rival in ("eager", "compile")),
             group.device,
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -270,6 +311,17 @@ def _out_of(figure: Record) -> str:
     return f"{figure['value']} / {figure['of']}"
 
 
-def _ratio(figure: Record) -> str:
+def _ratio(figure: Record, num: int) -> str:
+    """A mean with its interval; with its number of tasks where that is not `num`, which is all."""
     low, high = figure["ci"]
-    return f"{figure['value']:.2f}x ({low:.2f} to {high:.2f})"
+    tasks = "" if figure["of"] == num else f", n = {figure['of']}"
+    return f"{figure['value']:.2f}x ({low:.2f} to {high:.2f}){tasks}"
+
+
+def _slower(found: dict[str, Record]) -> str:
+    """How many tasks are slower than torch.compile as delivered, and the slowest of all."""
+    if "worst_over_compile" not in found:
+        return "not measured"
+    worst = found["worst_over_compile"]
+    counted = _out_of(found["slower_than_compile"])
+    return f"{counted}, at worst {worst['value']:.2f}x (task {worst['task']})"

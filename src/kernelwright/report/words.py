@@ -47,6 +47,22 @@ OUTCOMES = {
 
 ANSWER = "answer: "
 
+FORMS = {
+    "kernels": "own kernels",
+    "compiled_kernels": "own kernels inside torch.compile",
+    "compiled": "unchanged: torch.compile is the best known",
+    "original": "unchanged: PyTorch stays",
+}
+"""What the user gets, by the form in records."""
+
+COMPUTED_BY = {
+    "kernels": "own kernels",
+    "compiled_kernels": "own kernels and torch.compile",
+    "compiled": "torch.compile",
+    "original": "PyTorch",
+}
+"""What computes the task, by the form in records."""
+
 CHECKS = {
     "static rules": "The source follows the static rules.",
     "compiles for sm_90": "The kernels compile for NVIDIA Hopper GPUs (sm_90).",
@@ -123,6 +139,16 @@ def answer(reason: str) -> str:
     """As `outcome`, where "answer: " before the code says that the answer holds no candidate."""
     code = reason.removeprefix(ANSWER)
     return reason[: len(reason) - len(code)] + outcome(code)
+
+
+def form(name: str) -> str:
+    """The form of a result in words."""
+    return FORMS[name]
+
+
+def computed_by(name: str) -> str:
+    """What computes a result of a form, in a few words."""
+    return COMPUTED_BY[name]
 
 
 def meaning(code: str) -> str:

@@ -108,6 +108,6 @@ def pointwise(graph: Graph, call: Call) -> None:
         texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
     dims = graph.axes.broadcast([value.dims for value in values])
     [name], [made] = call.outputs, call.types
-    text = expression(call, texts)
+    text = expression(call, texts, graph.rounded)
     graph.map(name, call.op, text, [value.node for value in values], made.dtype)
     graph.values[name] = Value(name, dims, made)

@@ -11,7 +11,7 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Input, Program
 from kernelwright.teacher.axes import AxisTable, Dims
-from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.expressions import NotWritable, rounded_values
 
 MAX_INT32 = 2**31 - 1
 
@@ -106,6 +106,8 @@ class Graph:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.rounded = rounded_values(program)
+        """Quotients and roots that have to be the nearest floats."""
         self.axes = AxisTable()
         self.nodes: dict[str, Node] = {}
         self.values: dict[str, Value] = {}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.expressions import NotWritable, expression
+from kernelwright.teacher.expressions import NotWritable, expression, rounded_values
 from kernelwright.teacher.tile_index import (
     Dim,
     Index,
@@ -69,6 +69,7 @@ class TileBody:
         self.path: dict[str, Index] = {}
         self._texts: dict[tuple[str, Index], str] = {}
         self._producer = program.producer()
+        self._rounded = rounded_values(program)
         self._inside = inside
 
     def slices(self) -> list[str]:
@@ -171,7 +172,7 @@ class TileBody:
             texts[key] = f"{text}.to(tl.float32)" if widen else text
         if call.op == "batch_norm":
             return self._batch_norm(call, index, texts)
-        return self._line(call.outputs[0], expression(call, texts), index)
+        return self._line(call.outputs[0], expression(call, texts, self._rounded), index)
 
     def _batch_norm(self, call: Call, index: Index, texts: dict[str, str]) -> str:
         """Inference: the statistics are given, so it is a scale and a shift a channel."""

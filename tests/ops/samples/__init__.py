@@ -44,6 +44,10 @@ def i64(*shape: int) -> TensorType:
     return TensorType(shape, "int64")
 
 
+def u8(*shape: int) -> TensorType:
+    return TensorType(shape, "uint8")
+
+
 def i32(*shape: int) -> TensorType:
     return TensorType(shape, "int32")
 

@@ -1,6 +1,6 @@
 """Sample calls of the pointwise operators."""
 
-from samples import b8, bf16, f16, f32, i32, i64, nhwc, sample
+from samples import b8, bf16, f16, f32, i32, i64, nhwc, sample, u8
 
 INT_TO_FLOAT = (
     *("sigmoid", "tanh", "softsign", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt"),
@@ -12,11 +12,12 @@ FLOAT_ONLY = (
 )
 INT_KEPT = (
     *("relu", "relu6", "hardtanh", "abs", "neg", "sign", "square", "floor", "ceil", "round"),
-    *("logical_not", "isnan"),
+    *("trunc", "logical_not", "isnan"),
 )
 UNARY = (*INT_TO_FLOAT, *FLOAT_ONLY, *INT_KEPT)
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
+SHIFTS = ("bitwise_left_shift", "bitwise_right_shift")
 BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
 
 SAMPLES = (
@@ -96,6 +97,13 @@ SAMPLES = (
     sample("remainder", f32(3, 5), f32(5)),
     sample("remainder", i64(3, 5), 3),
     sample("remainder", 2.5, f16(4)),
+    sample("fmod", f32(3, 5), f32(5)),
+    sample("fmod", i64(3, 5), 3),
+    sample("fmod", f16(4), 0.5),
+    *(sample(op, i64(3, 4), 2) for op in SHIFTS),
+    *(sample(op, 3, i32(3, 4)) for op in SHIFTS),
+    *(sample(op, u8(3, 1), i32(4)) for op in SHIFTS),
+    *(sample(op, u8(3, 4), 4) for op in SHIFTS),
     sample("div", f32(3, 5), f32(5), rounding_mode="floor"),
     sample("div", i64(3, 5), i64(5), rounding_mode="trunc"),
     sample("div", i64(3, 5), 2.0, rounding_mode="floor"),
@@ -136,6 +144,8 @@ BAD = (
     sample("remainder", b8(4), b8(4)),
     sample("div", f32(4), f32(4), rounding_mode="up"),
     sample("bitwise_and", f32(4), i64(4)),
+    *(sample(op, f32(4), 2) for op in SHIFTS),
+    sample("fmod", b8(4), b8(4)),
     sample("where", f32(4), f32(4), f32(4)),
     sample("lerp", f32(4), f16(4), 0.5),
     sample("lerp", i64(4), i64(4), 0.5),

@@ -4,15 +4,18 @@ import os
 import re
 import time
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from kernelwright.bench.bfloat16 import DTYPE, cast_tasks
 from kernelwright.bench.cross_check import CrossCheck
 from kernelwright.bench.kernelbench import (
     KERNELS,
+    TASKS,
     Place,
     find_tasks,
     place,
@@ -45,6 +48,7 @@ from kernelwright.report.suite.page import (
     LINT,
     PAGE,
     Suite,
+    sentence,
     write_suite,
 )
 from kernelwright.report.suite.tables import counts, means
@@ -92,6 +96,23 @@ AutotuneOption = Annotated[
         help="Also time torch.compile with max-autotune, which takes minutes a task.",
     ),
 ]
+
+
+class Dtype(StrEnum):
+    """Types that tasks can be cast to."""
+
+    BFLOAT16 = DTYPE
+
+
+DtypeOption = Annotated[
+    Dtype | None,
+    typer.Option(
+        "--dtype",
+        help="The type that models and floating-point inputs are cast to. The levels of such tasks"
+        " are named as L2-bf16.",
+        show_default="as written",
+    ),
+]
 CrossCheckOption = Annotated[
     bool,
     typer.Option(
@@ -109,6 +130,7 @@ def command(
     only: OnlyOption = "",
     max_autotune: AutotuneOption = False,
     cross_check: CrossCheckOption = False,
+    dtype: DtypeOption = None,
     jobs: CasesOption = 4,
     for_s: ForOption = FOREVER,
     timeout_s: TimeoutOption = 300,
@@ -133,15 +155,17 @@ def command(
         out=folder,
         options=options | {"policy": policy} if is_search else options,
         max_autotune=max_autotune,
+        dtype=dtype and dtype.value,
         jobs=jobs,
         deadline_s=time.monotonic() + for_s,
         timeout_s=timeout_s,
     )
     tasks = find_tasks(root, parse_levels(levels), parse_places(only))
-    if cross_check:
-        _need_gpu()
+    cross_check = cross_check and _can_be_checked(dtype)
     with progress("eval kernelbench") as say:
         tasks = _of_subset(tasks, subset, folder / LINT, device, jobs, say)
+        if dtype:
+            tasks = cast_tasks(tasks, folder / TASKS)
         cases = tasks if is_search else with_samples(tasks, Path(policy))
         run_suite(run, cases, say)
         write_kernels(cases, list(record.read(run.records)), run.work, folder / KERNELS)
@@ -200,11 +224,24 @@ def _of_subset(
     return [task for task in tasks if place(task) in kept]
 
 
-def _need_gpu() -> None:
+def _can_be_checked(dtype: Dtype | None) -> bool:
+    """Whether KernelBench's evaluator can judge the kernels; says why where it is skipped.
+
+    Raises:
+        UsageError: there is no GPU.
+    """
     import torch
 
+    if dtype:
+        note(
+            "KernelBench's own evaluator is skipped: it judges in fp32, and these tasks are cast to"
+            f" {dtype.value}.",
+            "yellow",
+        )
+        return False
     if not torch.cuda.is_available():
         raise UsageError("KernelBench's evaluator needs a GPU", remedy="leave out --cross-check")
+    return True
 
 
 def _cross_check(run: Run, root: Path, cases: list[Case], say: Say) -> None:
@@ -218,8 +255,9 @@ def _cross_check(run: Run, root: Path, cases: list[Case], say: Say) -> None:
 
 
 def _print(suite: Suite) -> None:
-    """Geometric means and disagreements, then the counts, last."""
+    """The run in a sentence, geometric means and disagreements, then the counts, last."""
     scores = suite.by_set["all"]
+    out.print(sentence(suite), markup=False, soft_wrap=True)
     if scores[0].against:
         out.print(_table(means(scores)))
     for line in suite.disagreements:

@@ -1,12 +1,16 @@
 """`kernelwright eval modules`: the modules of factories through the search."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
+from kernelwright.bench.suite import RIVALS, Run, module_cases, run_suite
 from kernelwright.cli.checks import check_policies, check_source
-from kernelwright.cli.console import note, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     OUT_NAMES,
@@ -21,8 +25,12 @@ from kernelwright.cli.options import (
 )
 from kernelwright.cli.suites.options import CasesOption, TimeoutOption, search_options
 from kernelwright.core import record
+from kernelwright.core.delivered import over
 from kernelwright.core.folders import check_folder
+from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT
+from kernelwright.report.suite.rows import row_of
+from kernelwright.report.suite.scores import cases_of
 
 SpecsArgument = Annotated[
     list[str],
@@ -49,14 +57,12 @@ def command(
     mode: ModeOption = DEFAULT_MODE,
     json: JsonOption = False,
 ) -> None:
-    """Optimize modules that factories make, and time them against eager PyTorch."""
+    """Optimize modules that factories make, and time them beside torch.compile and PyTorch."""
     with progress("eval modules") as say:
         for spec in specs:
             check_source(spec)
         check_folder(folder)
         check_policies(policy)
-        from kernelwright.bench.suite import Run, module_cases, run_suite
-
         run = Run(
             suite="modules",
             policy=policy,
@@ -67,6 +73,31 @@ def command(
             timeout_s=timeout_s,
         )
         run_suite(run, module_cases(specs), say)
+    lines = list(record.read(run.records))
     if json:
-        print_json(list(record.read(run.records)))
+        print_json([_with_ratios(line) for line in lines])
+    else:
+        out.print(_table(cases_of(lines)))
     note(f"records  {run.records}")
+
+
+def _with_ratios(line: Record) -> Record:
+    """A record of a case that begins with "over": [ratio, low, high] by baseline, as delivered;
+    [ratio] alone where it has no interval."""
+    if line["record"] != "benchmark_case":
+        return line
+    ratios = {name: over(line, name) for name in RIVALS}
+    told = {name: [each.value, *(each.interval or ())] for name, each in ratios.items() if each}
+    return {"over": told, **line}
+
+
+def _table(cases: Sequence[Record]) -> Table:
+    """A row a module: its ratios as delivered with their intervals, and what the user gets."""
+    table = Table("module", box=None, pad_edge=False, header_style="bold")
+    rows = [row_of(case, list(RIVALS), "") for case in cases]
+    for cell in rows[0].cells[: len(RIVALS) + 1] if rows else ():
+        table.add_column(cell.label)
+    for row in rows:
+        cells = row.cells[: len(RIVALS) + 1]
+        table.add_row(row.name, *(Text(f"{cell.text}\n{cell.below}".strip()) for cell in cells))
+    return table

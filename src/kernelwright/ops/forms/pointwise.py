@@ -12,6 +12,8 @@ from kernelwright.ops.pointwise import OPERATORS
 _NUMBERS = (0.5, 2.0, -1.5, 3.0)
 _BITS = (1, 3, 6)
 """Numbers that bits are combined with."""
+_PLACES = (1, 2, 4)
+"""Numbers that bits are shifted by."""
 _NUMBERS_OF = {
     ("pow", "input"): (2.0, 0.5),
     ("pow", "exponent"): (2.0, 3.0, 0.5, -1.0),
@@ -20,12 +22,14 @@ _NUMBERS_OF = {
     ("where", "input"): (0.0, 1.0, -1.0),
     ("where", "other"): (0.0, 1.0, -1e4),
     **{(f"bitwise_{name}", "other"): _BITS for name in ("and", "or", "xor")},
+    **{(f"bitwise_{side}_shift", "input"): _BITS for side in ("left", "right")},
+    **{(f"bitwise_{side}_shift", "other"): _PLACES for side in ("left", "right")},
 }
 """(operator, operand) -> numbers in its place, where they are not `_NUMBERS`."""
 
 _FLOATS_ONLY = {
     # integers are whole and never nan
-    *("floor", "ceil", "round", "isnan"),
+    *("floor", "ceil", "round", "trunc", "isnan"),
     # their attributes are fractions
     *("relu6", "hardtanh", "threshold", "clamp", "addcmul", "addcdiv"),
     # the number may not fit an integer; a negative exponent is refused when it is met

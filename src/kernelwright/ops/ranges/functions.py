@@ -1,7 +1,7 @@
 """Spreads of pointwise operators of one operand."""
 
 from collections.abc import Callable
-from math import ceil, cos, erf, exp, expm1, floor, log, log1p, log2, sin, sqrt, tan, tanh
+from math import ceil, cos, erf, exp, expm1, floor, log, log1p, log2, sin, sqrt, tan, tanh, trunc
 
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
@@ -95,6 +95,7 @@ _FUNCTIONS: dict[str, tuple[Callable[[float], float], tuple[float, ...]]] = {
     "floor": (floor, ()),
     "ceil": (ceil, ()),
     "round": (round, ()),
+    "trunc": (trunc, ()),
 }
 """Functions of one number -> (the function, where it turns)."""
 
@@ -104,7 +105,7 @@ def _function(name: str) -> Rule:
     return lambda g: image(function, g.of(), *turns)
 
 
-_WHOLE = ("floor", "ceil", "round")
+_WHOLE = ("floor", "ceil", "round", "trunc")
 
 
 def _rounded(name: str) -> Rule:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from math import erf, exp, floor, log, sqrt
 
+from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.ranges.functions import INFINITE, clipped, exp_of, negation, truth
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
@@ -112,6 +113,34 @@ def _remainder(g: Given) -> Spread:
     return _after_broadcast(g, made, "input", "other")
 
 
+def _fmod(g: Given) -> Spread:
+    """No larger than the divisor or the dividend, with the dividend's sign."""
+    dividend, divisor = g.of(), g.of("other")
+    divide(dividend, divisor)  # refuses divisors that may be 0
+    limit = min(divisor.largest, dividend.largest)
+    low, high = min(max(dividend.low, -limit), 0.0), max(min(dividend.high, limit), 0.0)
+    is_whole = divisor.is_whole and dividend.is_whole
+    made = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=is_whole)
+    return _after_broadcast(g, made, "input", "other")
+
+
+def _shift(g: Given, sign: int) -> Spread:
+    """Of bits, by a number of places: a product with a power of two; 0 or -1 by too many."""
+    value, places = g.of(), g.of("other")
+    least, most = (clipped(places.low, 0.0, 62.0), clipped(places.high, 0.0, 62.0))
+    factors = Spread(2.0 ** (sign * least), 2.0 ** (sign * most), 0.0, 0.0)
+    if sign < 0:
+        factors = factors._replace(low=factors.high, high=factors.low)
+    if value.largest * factors.high >= 2.0 ** (8 * DTYPE_BYTES[g.made[0].dtype] - 1):
+        raise OutOfDomain(f"{value.largest:.3g} shifted by {most:.3g} places")
+    ends = [floor(v * f) for v in (value.low, value.high) for f in (factors.low, factors.high)]
+    low, high = float(min(*ends, 0)), float(max(*ends, 0))
+    if places.low == places.high:
+        return scale(value, factors.low)._replace(low=low, high=high, is_whole=True)
+    made = Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0), is_whole=True)
+    return _after_broadcast(g, made, "input", "other")
+
+
 def _larger(a: Spread, b: Spread) -> Spread:
     """Of two normal values (Clark, 1961), kept in range."""
     low, high = max(a.low, b.low), max(a.high, b.high)
@@ -197,6 +226,9 @@ RULES: dict[str, Rule] = {
     "mul": _pairwise(multiply),
     "div": _div_rule,
     "remainder": _remainder,
+    "fmod": _fmod,
+    "bitwise_left_shift": partial(_shift, sign=1),
+    "bitwise_right_shift": partial(_shift, sign=-1),
     "maximum": _pairwise(_larger),
     "minimum": _pairwise(_smaller),
     "pow": _power,

@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kernelwright.core.delivered import over
 from kernelwright.core.record import Record
 from kernelwright.report.format import factor
-from kernelwright.report.suite.scores import BASELINES, is_kept, speedup
+from kernelwright.report.suite.scores import BASELINES, is_timed
 
 WIDTH, HEIGHT = 1080.0, 320.0
 """In pixels, as all lengths here."""
@@ -45,7 +46,7 @@ class SpeedChart:
     lines: tuple[Line, ...]
     ticks: tuple[Tick, ...]
     num_left_out: int
-    """Tasks without a kernel that is kept, or without a time."""
+    """Tasks that some line has no point for, because a time is missing."""
     width: float = WIDTH
     height: float = HEIGHT
     left: float = LEFT
@@ -54,10 +55,12 @@ class SpeedChart:
 
 
 def speed_chart(cases: Sequence[Record]) -> SpeedChart | None:
-    """A line for each baseline over the tasks whose kernel is kept; None where none was timed."""
-    kept = [case for case in cases if is_kept(case)]
-    ranked = {baseline: _ranked(kept, baseline) for baseline in BASELINES}
-    shown = {baseline: pairs for baseline, pairs in ranked.items() if pairs}
+    """A line for each baseline over all tasks as delivered; None where none was timed."""
+    shown = {
+        baseline: pairs
+        for baseline in BASELINES
+        if is_timed(baseline, cases) and (pairs := _ranked(cases, baseline))
+    }
     if not shown:
         return None
     ratios = [1.0, *(ratio for pairs in shown.values() for ratio, _ in pairs)]
@@ -77,15 +80,18 @@ def speed_chart(cases: Sequence[Record]) -> SpeedChart | None:
         )
         path = "M" + "L".join(f"{dot.x:.1f} {dot.y:.1f}" for dot in dots)
         lines.append(Line(f"over {label}", color, path, dots))
-    most = max(len(pairs) for pairs in shown.values())
+    least = min(len(pairs) for pairs in shown.values())
     ticks = tuple(Tick(y(at), f"{at:g}x", at == 1.0) for at in _ticks(low, high))
-    return SpeedChart(tuple(lines), ticks, len(cases) - most)
+    return SpeedChart(tuple(lines), ticks, len(cases) - least)
 
 
 def _ranked(cases: Sequence[Record], baseline: str) -> list[tuple[float, str]]:
     """(speed-up, task) of those that were timed, the slowest first."""
-    found = [(speedup(case, baseline), f"{case['level']}/{case['name']}") for case in cases]
-    return sorted((ratio, name) for ratio, name in found if ratio)
+    return sorted(
+        (ratio.value, f"{case['level']}/{case['name']}")
+        for case in cases
+        if (ratio := over(case, baseline))
+    )
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -2,16 +2,22 @@
 
 import re
 
+from kernelwright.core.delivered import form_of
 from kernelwright.core.record import Record
 from kernelwright.report import words
 
 _NO_END = re.compile(r"no end within (?P<seconds>[\d.]+) s")
 _KINDS = {
-    "no_kernel": "No kernel was kept, so PyTorch stays.",
+    "no_kernel": "No kernel was kept.",
     "memory": "The task did not fit into the GPU's memory.",
     "usage": "The task cannot be loaded or captured.",
     "infra": "The tool failed, so nothing is known about the task.",
 }
+_STAYS = {
+    "compiled": "torch.compile is the best known.",
+    "original": "PyTorch stays.",
+}
+"""What the user gets without a kernel, by form."""
 _OTHER = "The kernel was refused: {reason}."
 """A verdict on the kernel itself."""
 
@@ -24,6 +30,8 @@ def why(case: Record) -> str:
     if code == "infra" and "process died" in message:
         return "The process that worked on the task died."
     sentence = _KINDS.get(code, _OTHER.format(reason=words.outcome(code)))
+    if code == "no_kernel":
+        sentence += f" {_STAYS[form_of(case)]}"
     refused = [words.outcome(each) for each in case.get("rejected", {})]
     if code == "no_kernel" and refused:
         sentence += f" Kernels were refused because of: {', '.join(refused)}."

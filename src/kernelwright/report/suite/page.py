@@ -7,8 +7,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from kernelwright.core import record
+from kernelwright.core.delivered import BETTER
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.report import words
 from kernelwright.report.format import factor
 from kernelwright.report.page import render
 from kernelwright.report.rendering import asset, template, write_page
@@ -18,6 +20,7 @@ from kernelwright.report.suite.scores import (
     BASELINES,
     Scores,
     cases_of,
+    is_timed,
     place,
     scores_by_level,
     scores_of,
@@ -119,7 +122,7 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
     Args:
         links: pages of tasks, relative to this one.
     """
-    baselines = [name for name in BASELINES if any(case.get(name) for case in suite.cases)]
+    baselines = [name for name in BASELINES if is_timed(name, suite.cases)]
     return template("suite.html").render(
         run=suite.run,
         sentence=sentence(suite),
@@ -130,6 +133,7 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
         means=means,
         fast=fast,
         spent=spent,
+        words=words,
         above=above_floor(suite.cases),
         tasks=[row_of(case, baselines, links.get(_key(case), "")) for case in suite.cases],
         checked=len(suite.cross_check),
@@ -140,15 +144,17 @@ def page(suite: Suite, links: Mapping[Key, str] = MappingProxyType({})) -> str:
 
 
 def sentence(suite: Suite) -> str:
-    """The run in one sentence, over all of its levels."""
+    """The run in two sentences, over all of its levels; without times in one."""
     scores = scores_of("all", suite.cases)
-    by_name = {each.baseline: each for each in scores.against}
+    labels = {**BASELINES, BETTER: "the better of eager and torch.compile"}
+    against = [(labels[each.baseline], each) for each in scores.against]
     parts = [f"{scores.correct} of {scores.tasks} correct"]
-    parts += [f"{each.beats} faster than {BASELINES[name]}" for name, each in by_name.items()]
-    means = [f"{factor(each.used.value)} over {BASELINES[name]}" for name, each in by_name.items()]
-    if means:
-        parts.append(f"geometric mean {' and '.join(means)}")
-    return ", ".join(parts) + "."
+    parts += [f"{each.beats} faster than {label}" for label, each in against]
+    counts = ", ".join(parts) + "."
+    if not against:
+        return counts
+    means = [f"{factor(each.delivered.value)} over {label}" for label, each in against]
+    return f"As delivered: {', '.join(means)} (geometric means). {counts}"
 
 
 def _facts(suite: Suite) -> list[str]:
@@ -161,6 +167,7 @@ def _facts(suite: Suite) -> list[str]:
         f"written by: {suite.run['policy']}",
         f"mode: {options['mode']}",
         f"precision: {options['precision']}",
+        *([f"cast to {dtype}"] if (dtype := suite.run.get("dtype")) else []),
         device,
         f"torch {environment['versions']['torch']}",
         f"commit {environment['commit']}",

@@ -2,16 +2,19 @@
 
 from dataclasses import dataclass
 
+from kernelwright.core.delivered import (
+    ORIGINAL,
+    TIMED,
+    delivered_timing,
+    delivers_kernels,
+    form_of,
+    over,
+)
 from kernelwright.core.record import Record
+from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.suite import failures
-from kernelwright.report.suite.scores import (
-    BASELINES,
-    is_kept,
-    roofline_share,
-    share_of_graph,
-    speedup,
-)
+from kernelwright.report.suite.scores import BASELINES, roofline_share, share_of_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,9 @@ def row_of(case: Record, baselines: list[str], link: str) -> Row:
         f"{case['level']}/{case['name']}",
         link,
         (
+            *(_against(case, baseline) for baseline in baselines),
             _result(case),
             _time(case),
-            *(_against(case, baseline) for baseline in baselines),
             _errors(case),
             _share("of roofline", roofline_share(case)),
             Cell("rewrites", _rewrites(case), is_number=False),
@@ -56,14 +59,25 @@ def row_of(case: Record, baselines: list[str], link: str) -> Row:
 
 
 def _result(case: Record) -> Cell:
+    """What the user gets; why there is no right kernel, or how slow the right one is."""
     if not case["correct"]:
         return Cell("result", failures.why(case), is_number=False, raw=failures.raw(case))
-    text = "correct" if is_kept(case) else "correct, slower than PyTorch, so not kept"
-    return Cell("result", text, is_number=False)
+    form = form_of(case)
+    if delivers_kernels(case):
+        return Cell("result", f"correct: {words.form(form)}", is_number=False)
+    slower = _slower(case) if form == ORIGINAL else ""
+    return Cell("result", f"correct, {words.form(form)}", slower, is_number=False)
+
+
+def _slower(case: Record) -> str:
+    """The time of a right kernel that was not kept; "" where there is none."""
+    timing = case.get(TIMED)
+    return f"the kernel takes {milliseconds(timing['median_ms'])}" if timing else ""
 
 
 def _time(case: Record) -> Cell:
-    timing = case.get("optimized")
+    """As delivered."""
+    timing = delivered_timing(case)
     if not timing:
         return Cell("time")
     interval = f"{milliseconds(timing['low_ms'])} to {milliseconds(timing['high_ms'])}"
@@ -72,16 +86,16 @@ def _time(case: Record) -> Cell:
 
 
 def _against(case: Record, baseline: str) -> Cell:
-    """The ratio with its interval, or that the baseline cannot run the task."""
+    """The delivered ratio with its interval, or that the baseline cannot run the task."""
     label = f"over {BASELINES[baseline]}"
-    ratio = speedup(case, baseline)
+    ratio = over(case, baseline)
     if ratio is None:
         failed = case.get("baselines_failed", {}).get(baseline, "")
         name = BASELINES[baseline]
         return Cell(label, f"{name} cannot run it" if failed else "", raw=failed)
-    ends = case.get("speedup_intervals", {}).get(baseline)
+    ends = ratio.interval
     below = f"{ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
-    return Cell(label, factor(ratio), below, ratio)
+    return Cell(label, factor(ratio.value), below, ratio.value)
 
 
 def _errors(case: Record) -> Cell:

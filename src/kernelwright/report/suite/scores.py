@@ -1,25 +1,40 @@
 """What the cases of a KernelBench run add up to, by level and set of tasks.
 
 A case is correct where the judge accepted a kernel, fast or not; it beats a baseline where the 95%
-interval of the speed-up excludes 1. A task whose kernel was not worth keeping, or that has none,
-stays PyTorch: it counts 1.0 where a user's mean is taken and is named.
+interval of the speed-up excludes 1. Means "as delivered" take what the user gets for a task: where
+no kernel of ours is kept, that is torch.compile or PyTorch itself, and the task is named.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kernelwright.core.delivered import (
+    BETTER,
+    COMPILE,
+    COMPILED,
+    EAGER,
+    ORIGINAL,
+    delivers_kernels,
+    form_of,
+    may_win,
+    measured,
+    over,
+    unchanged,
+)
+from kernelwright.core.levels import level_number
 from kernelwright.core.record import Record
-from kernelwright.core.scores import Mean, as_used, fast_p, geometric_mean, pass_at_k
+from kernelwright.core.scores import Mean, fast_p, geometric_mean, pass_at_k
 
 THRESHOLDS = (0.0, 0.5, 1.0, 1.2, 1.5, 2.0)
 """The p of fast_p."""
 BASELINES = {
-    "eager": "eager",
-    "compiled": "torch.compile",
+    BETTER: "the better of both",
+    COMPILE: "torch.compile",
+    EAGER: "eager",
     "max_autotune": "max-autotune",
 }
-"""Label by name in records."""
+"""Label by name in records, in the order of all tables; the first is the faster of the next two."""
 PUBLISHED = {"L1": (69, 17, 12), "L2": (96, 92, 56), "L3": (76, 54, 34)}
 """DRTriton-7B with search: percent correct, faster than eager, faster than torch.compile."""
 
@@ -29,30 +44,30 @@ class Against:
     """A group of tasks against one baseline."""
 
     baseline: str
+    delivered: Mean
+    """Over all tasks that were timed, correct or not, by the time of what the user gets."""
+    correct: Mean
+    """Over correct tasks that were timed against it."""
+    without_algebra: Mean
+    """As `delivered`, had programs been searched without algebraic rewrites."""
+    launched: Mean
+    """As `delivered`, had every kernel been launched by itself, none replayed in a CUDA graph."""
     beats: int
     fast: tuple[float, ...]
     """fast_p for each of THRESHOLDS."""
-    correct: Mean
-    """Over correct tasks that were timed against it."""
-    used: Mean
-    """Over all tasks as a user has them."""
-    without_algebra: Mean
-    """As `used`, had programs been searched without algebraic rewrites."""
-    launched: Mean
-    """As `used`, had every kernel been launched by itself, none replayed in a CUDA graph."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scores:
     level: str
+    against: tuple[Against, ...]
+    """Baselines that were timed, in the order of `BASELINES`; none without a GPU."""
     tasks: int
     correct: int
     kept: int
-    """Correct tasks whose kernel is used; that of the others is slower than PyTorch."""
-    against: tuple[Against, ...]
-    """Baselines that were timed; none without a GPU."""
-    not_won: tuple[str, ...]
-    """Tasks that stay PyTorch."""
+    """Tasks whose user gets kernels of ours."""
+    unchanged: dict[str, tuple[str, ...]]
+    """The other tasks, by the form that the user gets: "compiled" or "original"."""
     algebra: dict[str, int]
     """Tasks that beat eager with this algebraic rewrite's help: it drops work eager does."""
     by_algebra: int
@@ -83,7 +98,7 @@ def cases_of(lines: Iterable[Record]) -> list[Record]:
 
 
 def place(case: Record) -> tuple[int, int]:
-    return int(case["level"][1:]), case["id"]
+    return level_number(case["level"]), case["id"]
 
 
 def scores_by_level(
@@ -110,9 +125,12 @@ def scores_of(level: str, cases: Sequence[Record]) -> Scores:
         level=level,
         tasks=len(firsts),
         correct=sum(case["correct"] for case in firsts),
-        kept=sum(map(is_kept, firsts)),
-        against=tuple(_against(name, firsts) for name in BASELINES if _is_timed(name, firsts)),
-        not_won=tuple(case["name"] for case in firsts if not is_kept(case)),
+        kept=sum(map(delivers_kernels, firsts)),
+        against=tuple(_against(name, firsts) for name in BASELINES if is_timed(name, firsts)),
+        unchanged={
+            form: tuple(case["name"] for case in firsts if form_of(case) == form)
+            for form in (COMPILED, ORIGINAL)
+        },
         algebra=_names(won, "algebra"),
         by_algebra=sum(bool(case.get("algebra")) for case in won),
         rewrites=_names(won, "rewrites"),
@@ -130,27 +148,22 @@ def scores_of(level: str, cases: Sequence[Record]) -> Scores:
 
 def speedup(case: Record, baseline: str) -> float | None:
     """Median of the baseline over ours; None where the case is not correct or was not timed."""
-    if not (case["correct"] and case.get(baseline) and case.get("optimized")):
-        return None
-    return float(case[baseline]["median_ms"] / case["optimized"]["median_ms"])
+    ratio = measured(case, baseline) if case["correct"] else None
+    return ratio.value if ratio else None
 
 
-def speedup_without_algebra(case: Record, baseline: str) -> float | None:
-    """As `speedup`, of the fastest form that was searched without algebraic rewrites; None where no
-    such form is right and faster than eager.
+def delivered_without_algebra(case: Record, baseline: str) -> float | None:
+    """As `core.delivered.over`, of the fastest form of the program that was searched without
+    algebraic rewrites; no kernel is delivered where no such form is right and fast enough.
 
     The search timed the forms side by side; by how much they differ there, this differs from the
     case's own speed-up. Where nothing was compared algebra saved nothing to speak of.
     """
-    found, forms = speedup(case, baseline), case.get("forms", ())
-    if found is None or not (case.get("algebra") and forms):
-        return found
+    forms = case.get("forms", ())
+    if not (case.get("algebra") and forms):
+        return _scaled(case, baseline, 1.0)
     rewritten, plain = _best_ms(forms, is_rewritten=True), _best_ms(forms, is_rewritten=False)
-    against_eager = speedup(case, "eager")
-    if rewritten is None or plain is None or against_eager is None:
-        return None
-    ratio = rewritten / plain
-    return found * ratio if against_eager * ratio >= 1.0 else None
+    return _scaled(case, baseline, rewritten / plain if rewritten and plain else 0.0)
 
 
 def share_of_graph(case: Record) -> float:
@@ -159,14 +172,19 @@ def share_of_graph(case: Record) -> float:
     return float(graph["replayed_ms"] / graph["launched_ms"]) if graph else 1.0
 
 
-def speedup_launched(case: Record, baseline: str) -> float | None:
-    """As `speedup`, of the same kernels launched one by one; None where eager is faster then."""
-    found, against_eager = speedup(case, baseline), speedup(case, "eager")
-    share = share_of_graph(case)
-    if found is None or share == 1.0:
-        return found
-    is_faster = against_eager is not None and against_eager * share >= 1.0
-    return found * share if is_faster else None
+def delivered_launched(case: Record, baseline: str) -> float | None:
+    """As `core.delivered.over`, of the same kernels launched one by one, or without them where
+    that is faster."""
+    return _scaled(case, baseline, share_of_graph(case))
+
+
+def _scaled(case: Record, baseline: str, share: float) -> float | None:
+    """The delivered ratio if our kernels had this share of their speed: the search would not keep
+    kernels that are slower than the unchanged model."""
+    ratio, without = over(case, baseline), unchanged(case, baseline)
+    if ratio is None or share == 1.0 or not delivers_kernels(case):
+        return ratio.value if ratio else None
+    return max(ratio.value * share, without.value if without else 0.0)
 
 
 def _best_ms(forms: Sequence[Record], *, is_rewritten: bool) -> float | None:
@@ -179,13 +197,10 @@ def _best_ms(forms: Sequence[Record], *, is_rewritten: bool) -> float | None:
     return min(times, default=None)
 
 
-def is_kept(case: Record) -> bool:
-    return bool(case.get("kept", case["correct"]))
-
-
 def beats(case: Record, baseline: str) -> bool:
-    interval = case.get("speedup_intervals", {}).get(baseline)
-    return bool(case["correct"] and interval and interval[0] > 1.0)
+    ratio = measured(case, baseline)
+    is_ours = case["correct"] and may_win(case)
+    return bool(is_ours and ratio and ratio.interval and ratio.interval[0] > 1.0)
 
 
 def roofline_share(case: Record) -> float | None:
@@ -195,31 +210,34 @@ def roofline_share(case: Record) -> float | None:
     return float(case["floor_ms"] / case["optimized"]["median_ms"])
 
 
-def _is_timed(baseline: str, cases: Sequence[Record]) -> bool:
-    return any(speedup(case, baseline) is not None for case in cases)
+def is_timed(baseline: str, cases: Sequence[Record]) -> bool:
+    """Whether some correct case was timed beside a baseline; the better of both asks for both."""
+    name = COMPILE if baseline == BETTER else baseline
+    return any(speedup(case, name) is not None for case in cases)
 
 
 def _against(baseline: str, cases: Sequence[Record]) -> Against:
     """A correct case without a time against the baseline is faster than nothing."""
     speedups = [speedup(case, baseline) for case in cases]
-    plain = [speedup_without_algebra(case, baseline) for case in cases]
-    launched = [speedup_launched(case, baseline) for case in cases]
+    ours = [ratio if may_win(case) else None for case, ratio in zip(cases, speedups, strict=True)]
+    delivered = [ratio.value if (ratio := over(case, baseline)) else None for case in cases]
+    plain = [delivered_without_algebra(case, baseline) for case in cases]
+    launched = [delivered_launched(case, baseline) for case in cases]
     correct = sum(case["correct"] for case in cases) / len(cases)
-    timed = [each for each in speedups if each is not None]
     return Against(
         baseline=baseline,
+        delivered=_mean(delivered, "delivered", baseline),
+        correct=_mean(speedups, "correct", baseline),
+        without_algebra=_mean(plain, "without algebra", baseline),
+        launched=_mean(launched, "launched", baseline),
         beats=sum(beats(case, baseline) for case in cases),
-        fast=tuple(correct if p == 0 else fast_p(speedups, p) for p in THRESHOLDS),
-        correct=geometric_mean(timed, "correct", baseline),
-        used=_as_used(cases, speedups, "used", baseline),
-        without_algebra=_as_used(cases, plain, "without algebra", baseline),
-        launched=_as_used(cases, launched, "launched", baseline),
+        fast=tuple(correct if p == 0 else fast_p(ours, p) for p in THRESHOLDS),
     )
 
 
-def _as_used(cases: Sequence[Record], speedups: Sequence[float | None], *seed: str) -> Mean:
-    kept = [each if is_kept(case) else None for case, each in zip(cases, speedups, strict=True)]
-    return geometric_mean(as_used(kept), *seed)
+def _mean(ratios: Sequence[float | None], *seed: str) -> Mean:
+    """Over the tasks that have a ratio."""
+    return geometric_mean([ratio for ratio in ratios if ratio is not None], *seed)
 
 
 def _names(cases: Sequence[Record], key: str) -> dict[str, int]:

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from kernelwright.core.delivered import COMPILED, delivered_timing, form_of
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
+from kernelwright.report import words
 from kernelwright.report.format import factor, milliseconds
-from kernelwright.report.suite.scores import BASELINES, PUBLISHED, THRESHOLDS, Scores, is_kept
+from kernelwright.report.suite.scores import BASELINES, PUBLISHED, THRESHOLDS, Scores
 
 MOST_ABOVE_FLOOR = 20
 
@@ -38,17 +40,22 @@ def counts(scores: Sequence[Scores], *, published: bool) -> Rows:
 
 
 def means(scores: Sequence[Scores]) -> Rows:
-    """Geometric means over correct tasks, and over all as a user has them, with and without
-    algebra and graphs."""
-    heads = ("correct tasks", "all tasks as used", "without algebra", "without graphs")
-    rows: Rows = [("level", "against", *heads, "stay PyTorch")]
+    """Geometric means as delivered, with and without algebra and graphs, and over correct tasks."""
+    heads = ("as delivered", "correct tasks", "without algebra", "without graphs")
+    rows: Rows = [("level", "over", *heads, "unchanged")]
     for level in scores:
-        stay = str(len(level.not_won))
         for each in level.against:
             label = BASELINES[each.baseline]
-            found = map(_mean, (each.correct, each.used, each.without_algebra, each.launched))
-            rows.append((level.level, label, *found, stay))
+            found = map(_mean, (each.delivered, each.correct, each.without_algebra, each.launched))
+            rows.append((level.level, label, *found, _unchanged(level)))
     return rows
+
+
+def _unchanged(level: Scores) -> str:
+    """How many tasks have no kernel of ours, and for how many of them torch.compile is best."""
+    num = sum(map(len, level.unchanged.values()))
+    num_compiled = len(level.unchanged[COMPILED])
+    return f"{num} (torch.compile {num_compiled})" if num_compiled else str(num)
 
 
 def _mean(mean: Mean) -> str:
@@ -92,13 +99,13 @@ def above_floor(cases: Sequence[Record]) -> Rows:
     found = [
         (used["median_ms"] / case["floor_ms"], used["median_ms"], case)
         for case in cases
-        if case.get("floor_ms") and (used := case.get("optimized" if is_kept(case) else "eager"))
+        if case.get("floor_ms") and (used := delivered_timing(case))
     ]
     found.sort(key=lambda each: -each[0])
     return [
         (
             f"{case['level']}/{case['name']}",
-            "ours" if is_kept(case) else "PyTorch",
+            words.computed_by(form_of(case)),
             milliseconds(used_ms),
             milliseconds(case["floor_ms"]),
             factor(above),

@@ -1,0 +1,93 @@
+"""Pointwise calls without a record fall apart where all of their parts have one."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from kernelwright.programs import reference
+from kernelwright.programs.lowering import lower
+
+APART = {
+    "angle": torch.angle,
+    "clamp": lambda x, y: x.clamp(y, y + 1),
+    "fix": torch.fix,
+    "fmax": torch.fmax,
+    "fmin": torch.fmin,
+    "frac": torch.frac,
+    "isclose": torch.isclose,
+    "isfinite": torch.isfinite,
+    "isinf": torch.isinf,
+    "isneginf": torch.isneginf,
+    "ldexp": torch.ldexp,
+    "logaddexp": torch.logaddexp,
+    "logaddexp2": torch.logaddexp2,
+    "nan_to_num": torch.nan_to_num,
+    "prelu": F.prelu,
+    "round": lambda x: x.round(decimals=2),
+}
+BINARY = ("clamp", "fmax", "fmin", "isclose", "ldexp", "logaddexp", "logaddexp2")
+WHOLE = {"nextafter": torch.nextafter, "copysign": torch.copysign, "hypot": torch.hypot}
+"""Their decompositions end in calls that have no record."""
+
+
+class Calls(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *given):
+        return self.function(*given)
+
+
+def lowered(function, *given):
+    return lower(Calls(function), given).program
+
+
+def operands(name: str) -> list[torch.Tensor]:
+    x, y = torch.randn(4, 6) * 3, torch.randn(4, 6)
+    if name == "prelu":
+        return [x, torch.rand(6)]
+    x[0, :3] = torch.tensor([float("inf"), float("-inf"), float("nan")])
+    return [x, y] if name in BINARY else [x]
+
+
+@pytest.mark.parametrize("name", sorted(APART))
+def test_calls_fall_apart_into_operators_and_compute_the_same(name):
+    given = operands(name)
+    program = lowered(APART[name], *given)
+    assert [call.op for call in program.calls if call.is_extern] == []
+    [made], wanted = reference.run(program, given), APART[name](*given)
+    torch.testing.assert_close(made, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["fmax", "isfinite", "nan_to_num"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_calls_on_other_floats_compute_the_same(name, dtype):
+    given = [x.to(dtype) for x in operands(name)]
+    [made] = reference.run(lowered(APART[name], *given), given)
+    torch.testing.assert_close(made, APART[name](*given), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", sorted(WHOLE))
+def test_calls_whose_parts_have_no_record_stay_whole(name):
+    program = lowered(WHOLE[name], torch.randn(4), torch.randn(4))
+    assert [call.op for call in program.calls] == [f"aten.{name}.{_overload(name)}"]
+
+
+def _overload(name: str) -> str:
+    return "Tensor" if name == "copysign" else "default"
+
+
+def test_a_call_stays_whole_where_its_parts_would_round_oftener():
+    program = lowered(APART["round"], torch.randn(4, dtype=torch.float16))
+    assert [call.op for call in program.calls] == ["aten.round.decimals"]
+
+
+def test_a_call_stays_whole_where_its_dtype_is_left_to_pytorch():
+    x = torch.randn(4, dtype=torch.complex64)
+    assert [call.op for call in lowered(lambda x: torch.angle(x), x).calls if call.is_extern]
+
+
+def test_what_comes_up_in_a_decomposition_falls_apart_too():
+    program = lowered(lambda x: F.prelu(torch.nan_to_num(x), x[0, 0]), torch.randn(4, 6))
+    assert not any(call.is_extern for call in program.calls)
