@@ -95,7 +95,6 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         out=folder,
         progress=lambda step: say(f"{step.stage} {step.subject}".strip()),
         with_slower=True,
-        beside_compile=not _is_file(job),  # `_timed` does that for a file
         hold=hold,
         for_s=SEARCH_SHARE * job["timeout_s"],
         **job["options"],
@@ -127,8 +126,10 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         result["flops"],
         _arithmetic(result["dtypes"], verdict.precision),
     )
-    if not _is_file(job):
-        return found | _of_search(result)
+    of_search = _of_search(result)
+    has_all = "optimized" in of_search or found["form"] == ORIGINAL
+    if not _is_file(job) or (of_search and has_all and not job["max_autotune"]):
+        return found | of_search
     say("timing side by side")
     is_ours = job["options"]["policy"] == TEACHER
     with hold():
@@ -157,9 +158,10 @@ def _of_search(result: Record) -> Record:
         return {}
     names = {"eager": "over_eager", "compiled": "over_compile"}
     intervals = {name: speedups[key][1:] for name, key in names.items() if key in speedups}
-    return {name: times.get(name) for name in ("eager", "compiled", "optimized")} | {
-        "speedup_intervals": intervals
-    }
+    taken = {name: times[name] for name in ("eager", "compiled", "optimized") if name in times}
+    if result["form"] == COMPILED:
+        taken["optimized"] = None  # what is delivered is torch.compile itself
+    return taken | {"speedup_intervals": intervals}
 
 
 def _rejected(lines: Sequence[Record]) -> dict[str, str]:
