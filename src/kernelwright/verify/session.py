@@ -35,6 +35,8 @@ class Called:
     """The same after the call."""
     attributes: dict[str, Any] = field(default_factory=dict)
     """Plain attributes after the call, by path."""
+    is_compiled: bool = False
+    """Inductor launched the kernels: the guest does not see these launches."""
 
 
 @dataclass(slots=True)
@@ -186,12 +188,14 @@ class Session:
                 is_held=is_held,
                 like=like,
             )
-            ran = self._run(run, self._compiled(name, inputs, manner))
+            manner = self._compiled(name, inputs, manner)
+            ran = self._run(run, manner)
             self.spent_s += ran.wall_ms / 1e3
             if not isinstance(self.task, ModuleTask):
-                return Called(ran)
+                return Called(ran, is_compiled=manner.compiles)
             outputs = self.guest.attributes(name, instance)
-            return Called(ran, dict(before), self.state_of(name, instance), outputs)
+            state = self.state_of(name, instance)
+            return Called(ran, dict(before), state, outputs, is_compiled=manner.compiles)
 
     def _compiled(self, name: str, inputs: Sequence[Any], manner: Manner) -> Manner:
         """The manner of a candidate that wraps a function in `torch.compile`: compiled as a user
