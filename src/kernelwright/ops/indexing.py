@@ -83,7 +83,12 @@ def _take_along_dim_types(b: Bound) -> tuple[TensorType, ...]:
     return (TensorType((*shape[:at], index.shape[at], *shape[at + 1 :]), x.dtype),)
 
 
-def _index_types(b: Bound) -> tuple[TensorType, ...]:
+def index_types(b: Bound) -> tuple[TensorType, ...]:
+    """Of what `indices` pick out of `input`.
+
+    Raises:
+        ValueError: there is none, or one is no tensor of integers.
+    """
     x, places = b["input"], _places(b)
     require(bool(places), "no index is a tensor")
     require(len(b["indices"]) <= x.rank, f"{len(b['indices'])} indices for rank {x.rank}")
@@ -110,7 +115,7 @@ def _places(b: Bound) -> dict[int, TensorType]:
     return {dim: index for dim, index in enumerate(b["indices"]) if index is not None}
 
 
-def _least_size(b: Bound) -> int:
+def least_size(b: Bound) -> int:
     """The smallest dimension that has an index: values below are valid in all of them."""
     x: TensorType = b["input"]
     return min(x.shape[dim] for dim in _places(b))
@@ -167,8 +172,8 @@ OPERATORS: tuple[Operator, ...] = (
         "take_along_dim", _take_along_dim_types, INPUT, tensor("indices"), DIM, index="indices"
     ),
     _indexing(
-        "index", _index_types, INPUT, tensor("indices", Kind.OPTIONAL_TENSORS),
-        index="indices", bound=_least_size, call="torch.ops.aten.index",
+        "index", index_types, INPUT, tensor("indices", Kind.OPTIONAL_TENSORS),
+        index="indices", bound=least_size, call="torch.ops.aten.index",
         overloads=("aten.index.Tensor", "aten._unsafe_index.Tensor"),
     ),
     _indexing(

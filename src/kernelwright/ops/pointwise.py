@@ -105,6 +105,12 @@ def _remainder_dtype(b: Bound) -> str:
     return dtype
 
 
+def _distance(b: Bound) -> str:
+    dtype = _promoted(b)
+    require(is_float(dtype), f"defined for floats only, not {dtype}")
+    return dtype
+
+
 def _quotient(b: Bound) -> str:
     mode = b["rounding_mode"]
     require(mode in (None, "floor", "trunc"), f"rounding_mode {mode!r}")
@@ -288,7 +294,12 @@ _UNARY = (
     _unary("sin", _floats),
     _unary("cos", _floats),
     _unary("tan", _floats, domain=Domain.UNIT),  # its poles are at odd multiples of pi / 2
+    *(_unary(name, _floats, domain=Domain.UNIT) for name in ("acos", "asin", "atanh")),
+    *(_unary(name, _floats) for name in ("atan", "sinh", "cosh", "asinh")),
+    *(_unary(name, _floats, domain=Domain.POSITIVE) for name in ("log10", "lgamma")),
     _unary("erf", _floats, aten=defaults("erf", "special_erf")),
+    _unary("erfc", _floats, aten=defaults("erfc", "special_erfc")),
+    _unary("erfinv", _floats, aten=defaults("erfinv", "special_erfinv"), domain=Domain.UNIT),
     _unary("floor", _keeps, exact=True, jumps=_always),
     _unary("ceil", _keeps, exact=True, jumps=_always),
     _unary("round", _keeps, exact=True, jumps=_always),
@@ -337,6 +348,8 @@ _BINARY = (
         "fmod", _remainder_dtype, numbers="right", aten=_overloads("fmod"),
         domains={"other": Domain.NONZERO}, jumps=_always,
     ),
+    _binary("atan2", lambda b: floating(_promoted(b)), aten=defaults("atan2")),
+    _binary("hypot", _distance, aten=defaults("hypot"), commutes=True),
     _binary(
         "maximum", _promoted, exact=True, commutes=True,
         aten={

@@ -1,12 +1,24 @@
 """Operators that write into a part of a tensor: the input with other values there."""
 
+from collections.abc import Callable
 from typing import Any
 
-from kernelwright.ops.operator import REQUIRED, Bound, Domain, Numerics, Operator, Param, TensorType
+from kernelwright.ops.indexing import index_types, least_size
+from kernelwright.ops.operator import (
+    REQUIRED,
+    Bound,
+    Domain,
+    Kind,
+    Numerics,
+    Operator,
+    Param,
+    TensorType,
+)
 from kernelwright.ops.rules import (
     INPUT,
     SELF,
     attribute,
+    broadcast,
     common,
     dim_index,
     flops_none,
@@ -42,6 +54,18 @@ def _scatter_types(b: Bound) -> tuple[TensorType, ...]:
     return (TensorType(x.shape, x.dtype),)
 
 
+def _index_put_types(b: Bound) -> tuple[TensorType, ...]:
+    x, values = b["input"], b["values"]
+    [part] = index_types(b)
+    require(broadcast(values.shape, part.shape) == part.shape, f"{values.shape} for {part.shape}")
+    common(x, values)
+    return (TensorType(x.shape, x.dtype),)
+
+
+def _num_put(b: Bound, _: tuple[TensorType, ...]) -> int:
+    return index_types(b)[0].numel if b["accumulate"] else 0
+
+
 def _select_scatter_types(b: Bound) -> tuple[TensorType, ...]:
     x, src, index = b["input"], b["src"], b["index"]
     require(x.rank > 0, "a scalar has nothing to select")
@@ -69,29 +93,48 @@ def _with_part(x: TensorType, src: TensorType, part: tuple[int, ...]) -> tuple[T
     return (TensorType(x.shape, x.dtype),)
 
 
-def _writing(name: str, *params: Param, call: str = "", aten: str = "", **facts: Any) -> Operator:
+def _writing(
+    name: str,
+    *params: Param,
+    call: str = "",
+    aten: str = "",
+    flops: Callable[[Bound, tuple[TensorType, ...]], int] = flops_none,
+    numerics: Numerics = Numerics.EXACT,
+    **facts: Any,
+) -> Operator:
     return Operator(
         name=name,
         family="scatter",
         call=call or f"torch.{name}",
         params=(INPUT, *params),
-        flops=flops_none,
-        numerics=Numerics.EXACT,
+        flops=flops,
+        numerics=numerics,
         aten={aten or f"aten.{name}.default": SELF},
         **facts,
     )
 
 
 _AT_INDEX: dict[str, Any] = {
-    "call": "torch.scatter", "types": _scatter_types,
-    "domains": {"index": Domain.INDEX}, "index_bound": _indexed_size,
+    "types": _scatter_types, "domains": {"index": Domain.INDEX}, "index_bound": _indexed_size,
 }  # fmt: skip
 
 OPERATORS: tuple[Operator, ...] = (
-    _writing("scatter", _DIM, _INDEX, _SRC, aten="aten.scatter.src", **_AT_INDEX),
+    _writing(
+        "scatter", _DIM, _INDEX, _SRC, call="torch.scatter", aten="aten.scatter.src", **_AT_INDEX
+    ),
     _writing(
         "scatter_value", _DIM, _INDEX, attribute("value", REQUIRED),
-        aten="aten.scatter.value", **_AT_INDEX,
+        call="torch.scatter", aten="aten.scatter.value", **_AT_INDEX,
+    ),
+    _writing(
+        "scatter_add", _DIM, _INDEX, _SRC, numerics=Numerics.REDUCTION,
+        flops=lambda b, _: b["index"].numel, **_AT_INDEX,
+    ),
+    _writing(
+        "index_put", tensor("indices", Kind.OPTIONAL_TENSORS), tensor("values"),
+        attribute("accumulate", False), call="torch.ops.aten.index_put", types=_index_put_types,
+        numerics=Numerics.REDUCTION, flops=_num_put, domains={"indices": Domain.INDEX},
+        index_bound=least_size,
     ),
     _writing(
         "select_scatter", _SRC, _DIM, attribute("index", REQUIRED, 0, -1),

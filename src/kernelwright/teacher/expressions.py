@@ -4,33 +4,30 @@ Operands are variable names; floats have been widened to fp32, integers and bool
 Where PyTorch's result is accurate and the obvious formula is not (tanh and expm1 near 0, exp of
 large arguments: `tl.exp` is ex2.approx, whose relative error grows with the argument), libdevice
 has the accurate function. NaN passes through selections as in PyTorch.
-
-Triton's `/` and `tl.sqrt` err by up to two ulp on a GPU. That is enough where the result is a float
-to the end, and turns a tie the other way where it is rounded, cut or compared next: there quotients
-and roots are the nearest floats (`tl.div_rn`, `tl.sqrt_rn`), as those of PyTorch are.
-
-PyTorch on CUDA divides by a Python number in another way: it multiplies by the number's reciprocal,
-an ulp off. Candidates divide there too. That is bit for bit what PyTorch makes on a CPU, and is
-nearest to the float64 answer that the judge compares with; one source has to suit both devices.
 """
 
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container
 from typing import Any
 
-from kernelwright.ops.operator import DTYPE_BYTES, Kind
-from kernelwright.ops.rules import is_float, is_int
-from kernelwright.programs.dataflow import deciding_values
-from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.ops.operator import Kind
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Call, Ref
+from kernelwright.teacher.divisions import (
+    Operands,
+    Rule,
+    div,
+    fmod,
+    nearest,
+    remainder,
+    shift,
+)
+from kernelwright.teacher.dtypes import triton_dtype
 
 
 class NotWritable(ValueError):
     """The program has no kernel of the form that was tried; says why."""
 
-
-Operands = Mapping[str, str]
-"""Parameter -> text: a variable for a tensor, a literal for a number."""
-Rule = Callable[[Call, Operands], str]
 
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
@@ -88,6 +85,22 @@ _TEMPLATES: dict[str, str] = {
     "lerp": "{input} + {weight} * ({end} - {input})",
     "masked_fill": "tl.where({mask}, {value}, {input})",
 }
+
+_LIBRARY = (
+    "acos",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cosh",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "log10",
+    "sinh",
+)
+_TEMPLATES |= {name: f"libdevice.{name}({{input}})" for name in _LIBRARY}
+_TEMPLATES |= {name: f"libdevice.{name}({{input}}, {{other}})" for name in ("atan2", "hypot")}
 
 _GELU_ERF = "0.5 * {input} * (1 + tl.erf({input} * 0.7071067811865476))"
 _GELU_TANH = (
@@ -156,72 +169,6 @@ def _sum(sign: str, first: str, second: str) -> Rule:
     return rule
 
 
-def _div(call: Call, on: Operands) -> str:
-    dividend, divisor, mode = on["input"], on["other"], call.arg("rounding_mode")
-    if mode is None:
-        return f"{dividend} / {divisor}"
-    if not is_float(call.types[0].dtype):
-        return _whole_div(call, on)
-    quotient = f"tl.div_rn({dividend} + 0.0, {divisor} + 0.0)"
-    if mode == "trunc":
-        return f"libdevice.trunc({quotient})"
-    # The nearest float to a quotient just below a whole number is that number: what the remainder
-    # leaves is divided, which is whole but for the last bit.
-    rest = f"libdevice.fmod({dividend} + 0.0, {divisor} + 0.0)"
-    whole = f"libdevice.rint(tl.div_rn({dividend} - {rest}, {divisor} + 0.0))"
-    is_below = f"({rest} != 0) & (({rest} < 0) != ({divisor} < 0))"
-    text = f"{whole} - tl.where({is_below}, 1.0, 0.0)"
-    if not isinstance(call.arg("other"), Ref):
-        return text
-    return f"tl.where({divisor} == 0, {quotient}, {text})"
-
-
-def _whole_div(call: Call, on: Operands) -> str:
-    """Of integers: the hardware rounds towards zero."""
-    dividend, divisor = on["input"], on["other"]
-    quotient = f"{dividend} // {divisor}"
-    if call.arg("rounding_mode") == "trunc":
-        return quotient
-    is_below = f"(({dividend} % {divisor}) != 0) & (({dividend} < 0) != ({divisor} < 0))"
-    return f"{quotient} - ({is_below}).to({triton_dtype(call.types[0].dtype)})"
-
-
-def _fmod(call: Call, on: Operands) -> str:
-    if is_float(call.types[0].dtype):
-        return "libdevice.fmod({input} + 0.0, {other} + 0.0)".format(**on)
-    return "{input} % {other}".format(**on)
-
-
-def _shift(sign: str) -> Rule:
-    """PyTorch says what a shift by fewer than no places, or by all, gives; the hardware does not:
-    nothing is left but, to the right, the sign."""
-
-    def rule(call: Call, on: Operands) -> str:
-        dtype, places = call.types[0].dtype, call.arg("other")
-        kind, bits = triton_dtype(dtype), 8 * DTYPE_BYTES[dtype]
-        value = f"{on['input']}.to({kind})"
-        if not isinstance(call.arg("input"), Ref):
-            value = f"({on['other']} * 0 + {on['input']})"
-        is_signed = sign == ">>" and dtype != "uint8"
-        beyond = f"{value} >> {bits - 1}" if is_signed else f"{value} * 0"
-        if not isinstance(places, Ref):
-            return f"{value} {sign} {places}" if 0 <= places < bits else beyond
-        is_inside = f"({on['other']} >= 0) & ({on['other']} < {bits})"
-        return f"tl.where({is_inside}, {value} {sign} {on['other']}, {beyond})"
-
-    return rule
-
-
-def _remainder(call: Call, on: Operands) -> str:
-    """With the sign of the divisor; what the hardware gives may have that of the dividend."""
-    dividend, divisor = on["input"], on["other"]
-    rest = f"{dividend} % {divisor}"
-    if is_float(call.types[0].dtype):  # `+ 0.0` makes floats of whole numbers
-        rest = f"libdevice.fmod({dividend} + 0.0, {divisor} + 0.0)"
-    is_other = f"(({rest}) != 0) & ((({rest}) < 0) != ({divisor} < 0))"
-    return f"tl.where({is_other}, ({rest}) + {divisor}, {rest})"
-
-
 def _extremum(function: str) -> Rule:
     def rule(call: Call, on: Operands) -> str:
         nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
@@ -237,23 +184,6 @@ def _pow(call: Call, on: Operands) -> str:
     if not is_float(call.types[0].dtype):
         raise NotWritable("integer power")
     return f"libdevice.pow({on['input']}, {on['exponent']})"
-
-
-def _rounded_pow(call: Call, on: Operands) -> str:
-    forms = {0.5: "tl.sqrt_rn({input})", -1: "tl.div_rn(1.0, {input})"}
-    form = forms.get(call.arg("exponent")) if is_float(call.types[0].dtype) else None
-    return form.format(**on) if form else _pow(call, on)
-
-
-def _rounded_addcdiv(call: Call, on: Operands) -> str:
-    scale = "" if call.arg("value") == 1 else f"{on['value']} * "
-    return f"{on['input']} + {scale}tl.div_rn({on['tensor1']}, {on['tensor2']})"
-
-
-def _rounded_div(call: Call, on: Operands) -> str:
-    if call.arg("rounding_mode") is not None:
-        return _div(call, on)
-    return f"tl.div_rn({on['input']}, {on['other']})"
 
 
 def _addc(sign: str) -> Rule:
@@ -278,39 +208,17 @@ _RULES: dict[str, Rule] = {
     "add": _sum("+", "input", "other"),
     "sub": _sum("-", "input", "other"),
     "rsub": _sum("-", "other", "input"),
-    "div": _div,
-    "remainder": _remainder,
-    "fmod": _fmod,
-    "bitwise_left_shift": _shift("<<"),
-    "bitwise_right_shift": _shift(">>"),
+    "div": div,
+    "remainder": remainder,
+    "fmod": fmod,
+    "bitwise_left_shift": shift("<<"),
+    "bitwise_right_shift": shift(">>"),
     "maximum": _extremum("tl.maximum"),
     "minimum": _extremum("tl.minimum"),
     "pow": _pow,
     "addcmul": _addc("*"),
     "addcdiv": _addc("/"),
 }
-
-
-_ROUNDED: dict[str, Rule] = {
-    "div": _rounded_div,
-    "addcdiv": _rounded_addcdiv,
-    "pow": _rounded_pow,
-    "sqrt": lambda _, on: "tl.sqrt_rn({input})".format(**on),
-    "reciprocal": lambda _, on: "tl.div_rn(1.0, {input})".format(**on),
-    "softsign": lambda _, on: "tl.div_rn({input}, 1 + tl.abs({input}))".format(**on),
-}
-"""Operators that divide or take roots -> their text where the result has to be the nearest float.
-rsqrt is none of them: PyTorch's own is `rsqrt.approx` too."""
-
-
-def rounded_values(program: Program) -> frozenset[str]:
-    """Names of a program's quotients and roots that have to be the nearest floats, because
-    something discrete is made of them."""
-    if all(call.op not in _ROUNDED for call in program.calls):
-        return frozenset()
-    deciding = deciding_values(program)
-    makers = (call for call in program.calls if call.op in _ROUNDED)
-    return frozenset(name for call in makers for name in call.outputs if name in deciding)
 
 
 def is_pointwise(op: str) -> bool:
@@ -336,8 +244,8 @@ def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> 
             texts[param.name] = operands[param.name]
         elif param.kind is not Kind.ATTRIBUTE or isinstance(value, int | float):
             texts[param.name] = literal(value)
-    if call.op in _ROUNDED and call.outputs[0] in rounded:
-        return _ROUNDED[call.op](call, texts)
+    if call.outputs[0] in rounded and (text := nearest(call, texts)):
+        return text
     if call.op in _RULES:
         return _RULES[call.op](call, texts)
     if call.op in _TEMPLATES:
@@ -350,10 +258,3 @@ def literal(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     return f"({value})" if value < 0 else f"{value}"
-
-
-def triton_dtype(dtype: str) -> str:
-    """The Triton type values of a dtype are computed in: fp32 for every float."""
-    if is_float(dtype):
-        return "tl.float32"
-    return f"tl.{dtype}" if is_int(dtype) else "tl.int1"

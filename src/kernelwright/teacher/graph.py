@@ -11,7 +11,8 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Input, Program
 from kernelwright.teacher.axes import AxisTable, Dims
-from kernelwright.teacher.expressions import NotWritable, rounded_values
+from kernelwright.teacher.divisions import rounded_values
+from kernelwright.teacher.expressions import NotWritable
 
 MAX_INT32 = 2**31 - 1
 

@@ -13,7 +13,8 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.programs.fragment import RESHAPING
 from kernelwright.programs.program import Call, Program, Ref
-from kernelwright.teacher.expressions import NotWritable, triton_dtype
+from kernelwright.teacher.dtypes import triton_dtype
+from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.tile_body import TileBody
 from kernelwright.teacher.tile_index import (
     AxisText,

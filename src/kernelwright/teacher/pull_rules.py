@@ -2,7 +2,8 @@
 
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Call
-from kernelwright.teacher.expressions import literal, triton_dtype
+from kernelwright.teacher.dtypes import triton_dtype
+from kernelwright.teacher.expressions import literal
 from kernelwright.teacher.moved_sizes import piece, slice_range, tensors
 from kernelwright.teacher.pull_body import PullBody, Rules
 from kernelwright.teacher.pull_interpolate import interpolate

@@ -6,7 +6,8 @@ from kernelwright.ops.rules import dim_indices, is_float
 from kernelwright.programs.program import Call
 from kernelwright.teacher.axes import Dims
 from kernelwright.teacher.decompose import Rule, operand
-from kernelwright.teacher.expressions import NotWritable, literal, triton_dtype
+from kernelwright.teacher.dtypes import triton_dtype
+from kernelwright.teacher.expressions import NotWritable, literal
 from kernelwright.teacher.graph import Graph, Pair, Value, count
 from kernelwright.teacher.window_slide import POOLS
 

@@ -13,7 +13,8 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.ops.rules import dim_index, is_float
 from kernelwright.programs.program import Program
 from kernelwright.teacher.accumulators import MULTIPLY
-from kernelwright.teacher.expressions import NotWritable, triton_dtype
+from kernelwright.teacher.dtypes import triton_dtype
+from kernelwright.teacher.expressions import NotWritable
 from kernelwright.teacher.pull_body import PullBody
 from kernelwright.teacher.pull_rules import RULES
 from kernelwright.teacher.source import kernel_name

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterable
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.expressions import NotWritable, expression, rounded_values
+from kernelwright.teacher.divisions import rounded_values
+from kernelwright.teacher.expressions import NotWritable, expression
 from kernelwright.teacher.tile_index import (
     Dim,
     Index,

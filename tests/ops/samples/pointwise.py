@@ -4,7 +4,8 @@ from samples import b8, bf16, f16, f32, i32, i64, nhwc, sample, u8
 
 INT_TO_FLOAT = (
     *("sigmoid", "tanh", "softsign", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt"),
-    *("rsqrt", "reciprocal", "sin", "cos", "tan", "erf"),
+    *("rsqrt", "reciprocal", "sin", "cos", "tan", "erf", "erfc", "atan", "sinh", "cosh", "asinh"),
+    *("log10", "lgamma"),
 )
 FLOAT_ONLY = (
     *("leaky_relu", "silu", "gelu", "selu", "elu", "hardsigmoid", "hardswish", "mish", "softplus"),
@@ -14,7 +15,9 @@ INT_KEPT = (
     *("relu", "relu6", "hardtanh", "abs", "neg", "sign", "square", "floor", "ceil", "round"),
     *("trunc", "logical_not", "isnan"),
 )
-UNARY = (*INT_TO_FLOAT, *FLOAT_ONLY, *INT_KEPT)
+OF_SHARES = ("acos", "asin", "atanh", "erfinv")
+"""Defined between -1 and 1."""
+UNARY = (*INT_TO_FLOAT, *OF_SHARES, *FLOAT_ONLY, *INT_KEPT)
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 LOGICAL = ("logical_and", "logical_or", "logical_xor")
 SHIFTS = ("bitwise_left_shift", "bitwise_right_shift")
@@ -97,7 +100,9 @@ SAMPLES = (
     sample("remainder", f32(3, 5), f32(5)),
     sample("remainder", i64(3, 5), 3),
     sample("remainder", 2.5, f16(4)),
-    sample("fmod", f32(3, 5), f32(5)),
+    *(sample(op, f32(3, 5), f32(5)) for op in ("atan2", "hypot", "fmod")),
+    *(sample(op, f16(3, 5), f32(3, 1)) for op in ("atan2", "hypot")),
+    sample("atan2", i64(3, 5), i64(5)),
     sample("fmod", i64(3, 5), 3),
     sample("fmod", f16(4), 0.5),
     *(sample(op, i64(3, 4), 2) for op in SHIFTS),
@@ -146,6 +151,7 @@ BAD = (
     sample("bitwise_and", f32(4), i64(4)),
     *(sample(op, f32(4), 2) for op in SHIFTS),
     sample("fmod", b8(4), b8(4)),
+    sample("hypot", i64(4), i64(4)),
     sample("where", f32(4), f32(4), f32(4)),
     sample("lerp", f32(4), f16(4), 0.5),
     sample("lerp", i64(4), i64(4), 0.5),

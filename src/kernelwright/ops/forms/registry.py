@@ -11,11 +11,13 @@ _RANDOM = "draws random numbers: no two runs agree on the reference"
 _OF_NOTHING = "reads no tensor: a result that is the same in every run tests no kernel"
 _TIES = "where elements are equal, several answers are right"
 _REPEATED = "where drawn indices repeat, PyTorch does not say which write stays"
+_ATOMIC = "where drawn indices repeat, PyTorch on a GPU adds in an order that no two runs share"
 EXCLUDED: dict[str, str] = {
     **dict.fromkeys(("dropout", "rand_like", "randn_like"), _RANDOM),
     **dict.fromkeys(("arange", "full"), _OF_NOTHING),
     **dict.fromkeys(("sort", "topk"), _TIES),
     **dict.fromkeys(("scatter", "scatter_value"), _REPEATED),
+    **dict.fromkeys(("scatter_add", "index_put"), _ATOMIC),
 }
 """Operators without forms -> why."""
 

@@ -1,7 +1,33 @@
 """Spreads of pointwise operators of one operand."""
 
 from collections.abc import Callable
-from math import ceil, cos, erf, exp, expm1, floor, log, log1p, log2, sin, sqrt, tan, tanh, trunc
+from math import (
+    acos,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    ceil,
+    cos,
+    cosh,
+    erf,
+    erfc,
+    exp,
+    expm1,
+    floor,
+    lgamma,
+    log,
+    log1p,
+    log2,
+    log10,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from statistics import NormalDist
 
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
@@ -52,6 +78,15 @@ def clipped(x: float, low: float, high: float) -> float:
     return min(max(x, low), high)
 
 
+def _erfinv(x: float) -> float:
+    return NormalDist().inv_cdf((x + 1) / 2) * sqrt(0.5)
+
+
+def _short(function: Callable[[float], float]) -> Callable[[float], float]:
+    """A function that grows as exp does."""
+    return lambda x: function(clipped(x, -_LARGEST_EXPONENT, _LARGEST_EXPONENT))
+
+
 def _inside(
     function: Callable[[float], float], low: float, high: float, *, closed: bool = False
 ) -> Callable[[float], float]:
@@ -66,6 +101,8 @@ def _inside(
 
 
 INFINITE = float("inf")
+_LEAST_GAMMA = 1.46163
+"""Where lgamma turns."""
 _FUNCTIONS: dict[str, tuple[Callable[[float], float], tuple[float, ...]]] = {
     "relu": (lambda x: max(x, 0.0), ()),
     "relu6": (lambda x: clipped(x, 0.0, 6.0), ()),
@@ -91,7 +128,18 @@ _FUNCTIONS: dict[str, tuple[Callable[[float], float], tuple[float, ...]]] = {
     "neg": (lambda x: -x, ()),
     "square": (lambda x: x * x, (0.0,)),
     "tan": (_inside(tan, -1.5, 1.5), ()),
+    "acos": (_inside(acos, -1, 1, closed=True), ()),
+    "asin": (_inside(asin, -1, 1, closed=True), ()),
+    "atan": (atan, ()),
+    "sinh": (_short(sinh), ()),
+    "cosh": (_short(cosh), (0.0,)),
+    "asinh": (asinh, ()),
+    "atanh": (_inside(atanh, -1, 1), ()),
+    "log10": (_inside(log10, 0, INFINITE), ()),
+    "lgamma": (_inside(lgamma, 0, INFINITE), (_LEAST_GAMMA,)),
     "erf": (erf, ()),
+    "erfc": (erfc, ()),
+    "erfinv": (_inside(_erfinv, -1, 1), ()),
     "floor": (floor, ()),
     "ceil": (ceil, ()),
     "round": (round, ()),

@@ -15,6 +15,7 @@ from kernelwright.ops.ranges.spread import (
     uniform,
     with_zeros,
 )
+from kernelwright.ops.rules import broadcast, dim_index
 
 _OVERSHOOT = 1.6
 """Of bicubic interpolation, whose weights are partly negative: the sum of their sizes."""
@@ -63,6 +64,38 @@ def _positions(g: Given) -> Spread:
     deviation = abs(step) * ((count**2 - 1) / 12) ** 0.5 if count else 0.0
     is_whole = float(g["start"]).is_integer() and float(step).is_integer()
     return Spread(first, last, (first + last) / 2, deviation, False, is_whole=is_whole)
+
+
+def _with_added(g: Given, name: str, most: int, total: int) -> Spread:
+    """What is added to elements of the input.
+
+    Args:
+        name: the parameter that holds the addends.
+        most: addends that one element may get.
+        total: addends that all elements get.
+    """
+    v, addend = g.of(), g.of(name)
+    share = total / max(g["input"].numel, 1)
+    low, high = v.low + most * min(addend.low, 0.0), v.high + most * max(addend.high, 0.0)
+    deviation = (v.std**2 + share * addend.rms**2) ** 0.5
+    is_whole = v.is_whole and addend.is_whole
+    return Spread(low, high, v.mean + share * addend.mean, deviation, False, is_whole=is_whole)
+
+
+def _scatter_add(g: Given) -> Spread:
+    index = g["index"]
+    most = index.shape[dim_index(g["dim"], index.rank)] if index.rank else 1
+    return _with_added(g, "src", most, index.numel)
+
+
+def _index_put(g: Given) -> Spread:
+    if not g["accumulate"]:
+        return mix(g.of(), g.of("values"))
+    indices = [index for index in g["indices"] if index is not None]
+    most = prod(broadcast(*(index.shape for index in indices)))
+    kept = [n for n, index in zip(g["input"].shape, g["indices"], strict=False) if index is None]
+    rest = g["input"].shape[len(g["indices"]) :]
+    return _with_added(g, "values", most, most * prod(kept) * prod(rest))
 
 
 def _one_hot(g: Given) -> Spread:
@@ -122,6 +155,8 @@ RULES: dict[str, Rule] = {
     "topk": lambda g: (g.of()._replace(independent=False), _places(g)),
     "scatter": lambda g: mix(g.of(), g.of("src")),
     "scatter_value": lambda g: mix(g.of(), point(float(g["value"]))),
+    "scatter_add": _scatter_add,
+    "index_put": _index_put,
     "select_scatter": lambda g: mix(g.of(), g.of("src")),
     "slice_scatter": lambda g: mix(g.of(), g.of("src")),
     "arange": _positions,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from math import erf, exp, floor, log, sqrt
+from math import erf, exp, floor, log, pi, sqrt
 
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.ranges.functions import INFINITE, clipped, exp_of, negation, truth
@@ -141,6 +141,19 @@ def _shift(g: Given, sign: int) -> Spread:
     return _after_broadcast(g, made, "input", "other")
 
 
+def _angle(opposite: Spread, adjacent: Spread) -> Spread:
+    """Of a right triangle; beyond a right angle where the adjacent side is negative."""
+    limit = pi / 2 if adjacent.low > 0 else pi
+    low, high = (0.0 if opposite.low >= 0 else -limit), (limit if opposite.high >= 0 else 0.0)
+    return Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0))
+
+
+def _hypotenuse(a: Spread, b: Spread) -> Spread:
+    mean, deviation = sqrt(a.rms**2 + b.rms**2), sqrt(a.std**2 + b.std**2) / 2
+    high = sqrt(a.largest**2 + b.largest**2)
+    return Spread(0.0, high, mean, deviation, a.independent and b.independent)
+
+
 def _larger(a: Spread, b: Spread) -> Spread:
     """Of two normal values (Clark, 1961), kept in range."""
     low, high = max(a.low, b.low), max(a.high, b.high)
@@ -227,6 +240,8 @@ RULES: dict[str, Rule] = {
     "div": _div_rule,
     "remainder": _remainder,
     "fmod": _fmod,
+    "atan2": _pairwise(_angle),
+    "hypot": _pairwise(_hypotenuse),
     "bitwise_left_shift": partial(_shift, sign=1),
     "bitwise_right_shift": partial(_shift, sign=-1),
     "maximum": _pairwise(_larger),
