@@ -82,6 +82,7 @@ def test_what_is_timed_is_what_is_delivered_or_a_right_kernel(form, correct, kep
 
 def test_a_module_has_the_times_of_its_search():
     result = {
+        "form": "kernels",
         "times": {"eager": timing(3, 3), "compiled": timing(2, 2), "optimized": timing(1, 1)},
         "speedups": {"over_eager": [3.0, 2.9, 3.1], "over_compile": [2.0, 1.9, 2.1]},
     }
@@ -89,6 +90,9 @@ def test_a_module_has_the_times_of_its_search():
         "speedup_intervals": {"eager": [2.9, 3.1], "compiled": [1.9, 2.1]}
     }
     assert _of_search({"times": {"eager": timing(3, 3)}}) == {}, "the verdict's stay"
+    times = {"eager": timing(3, 3), "compiled": timing(2, 2)}
+    delivered = _of_search({"form": "compiled", "times": times})
+    assert delivered["optimized"] is None, "torch.compile itself is delivered"
 
 
 def test_a_task_in_which_a_model_failed_is_not_done(server, tmp_path, monkeypatch):

@@ -2,22 +2,17 @@
 tests/gpu/test_graphed_cuda.py."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 import torch
-from test_settle import FakeJudge, target, variant, verdict
+from test_settle import verdict
 
 from kernelwright.core.verdict import Timing
 from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import lower
-from kernelwright.search.describe import Spent
 from kernelwright.search.emit import model_file
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.importing import import_file
-from kernelwright.search.optimize import search_target
-from kernelwright.search.wholes import Wholes
-from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.static import findings
 
 
@@ -28,20 +23,6 @@ def timed(candidate_ms, graph_ms=None):
         return found
     graph = Timing(median_ms=graph_ms, low_ms=graph_ms, high_ms=graph_ms, num_samples=9)
     return replace(found, times={**found.times, "candidate_graph": graph})
-
-
-class TimingJudge(FakeJudge):
-    """Answers with verdicts from a list."""
-
-    def answer(self, found):
-        return found
-
-
-def settle(answers, **options):
-    judge = TimingJudge(answers)
-    as_graph = target(write_graphed=lambda text: f"# graphed\n{text}")
-    wholes = Wholes(judge, **options)
-    return wholes.settle([variant("contiguous", (1.0,))], as_graph), judge, wholes
 
 
 @pytest.mark.parametrize(
@@ -55,67 +36,6 @@ def settle(answers, **options):
 )
 def test_what_is_faster_as_a_graph_waits_for_launches(found, expected):
     assert waits_for_launches(found) is expected
-
-
-def test_a_whole_that_waits_for_launches_is_kept_as_a_graph():
-    whole, _, wholes = settle([timed(3.0, 0.5), timed(0.6)])
-    assert whole.source.startswith("# graphed")
-    assert whole.verdict.times["candidate"].median_ms == 0.6
-    assert whole.launched is not None
-    assert whole.launched.times["candidate"].median_ms == 3.0
-    assert [each["is_graph"] for each in wholes.judged] == [False, True]
-
-
-@pytest.mark.parametrize("graphed", [verdict(None), timed(1.1)], ids=["refused", "slower"])
-def test_a_graph_that_does_not_win_leaves_the_whole_as_it_was(graphed):
-    whole, judge, _ = settle([timed(1.0, 0.5), graphed])
-    assert not whole.source.startswith("# graphed")
-    assert whole.launched is None
-    assert len(judge.asked) == 2
-
-
-def searched(answers, *, with_slower):
-    """A search whose one kernel is right and does not win."""
-    beaten = variant("contiguous", (1.0,))
-    tuned = tuple(replace(each, winner=None, verdicts=(timed(3.0),)) for each in beaten.tuned)
-    search = SimpleNamespace(
-        variants=lambda *_: [replace(beaten, tuned=tuned, chosen=())],
-        spent=lambda: Spent(1.0, 1),
-        failed=[],
-        tuned=tuned,
-        interruption=None,
-    )
-    as_graph = target(write_graphed=lambda text: f"# graphed\n{text}")
-    judge = TimingJudge(answers)
-    found = search_target(
-        as_graph,
-        search,
-        judge,
-        budget=Budget.start(600.0),
-        with_slower=with_slower,
-        beside_compile=False,
-    )
-    return found, judge
-
-
-def test_a_kernel_that_does_not_win_alone_is_for_whoever_asks():
-    found, judge = searched([], with_slower=False)
-    assert found.files == {"optimized.py": "# the original\n"}
-    assert judge.asked == []
-    found, _ = searched([timed(3.0, 0.5), timed(0.6)], with_slower=True)
-    assert found.files["slower.py"].startswith("# graphed")
-    assert found.result["slower"]["graph"] == {"replayed_ms": 0.6, "launched_ms": 3.0}
-
-
-def test_no_graph_is_judged_where_nothing_waits():
-    assert len(settle([timed(1.0, 0.95)])[1].asked) == 1
-
-
-def test_the_first_whole_is_judged_as_a_graph_even_where_no_time_is_left():
-    """Deep networks take long to tune, and lose but for the launches."""
-    whole, judge, _ = settle([timed(3.0, 0.5), timed(0.6)], deadline=Deadline(clock_s=0.0))
-    assert whole.source.startswith("# graphed")
-    assert len(judge.asked) == 2
 
 
 MODEL = """

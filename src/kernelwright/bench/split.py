@@ -45,6 +45,7 @@ class _Trusting(Judge):
         repeats: int = 0,  # noqa: ARG002
         *,
         deadline: Deadline = NEVER,  # noqa: ARG002
+        beside_compile: bool = False,  # noqa: ARG002
     ) -> list[Verdict]:
         return [
             Verdict(

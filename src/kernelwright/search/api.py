@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -30,15 +31,20 @@ from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import judges, search_target
 from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
+from kernelwright.search.side_by_side import Called
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
 from kernelwright.search.variant import Served
+from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Budget
+from kernelwright.timing.turns import take_turns
 from kernelwright.verify.program_task import program_task
 
 REPLACED = "_forward_before_optimization"
 """Attribute of an optimized module: the `forward` that was replaced on the original instance."""
+GRAPH_ROUNDS = 5
+"""Turns in which calls with and without a CUDA graph are timed."""
 _numbers = itertools.count()
 
 
@@ -116,8 +122,10 @@ def optimize(
         warnings.warn(str(failed), stacklevel=2)
     is_original = outcome.whole.served is Served.ORIGINAL
     compute = None if is_original else _imported(outcome.files["optimized.py"])
-    result = outcome.result | {"graph": _graph(lowered, outcome.verdict)}
-    optimized = _attach(module, lowered, (args, kwargs), compute, result)
+    attached = partial(_attach, module, lowered, (args, kwargs), compute, outcome.result)
+    optimized = attached(graph=None)
+    if outcome.verdict.accepted and can_be_graphed(lowered):
+        optimized = _faster(optimized, attached, lowered, outcome.verdict, (args, kwargs))
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None
     return optimized
@@ -134,12 +142,31 @@ def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
     return found
 
 
-def _graph(lowered: Lowered, verdict: Verdict) -> Record | None:
-    """What a CUDA graph of the call saves, by the judge's times of both; None where there is to be
-    none."""
-    if not (verdict.accepted and can_be_graphed(lowered) and waits_for_launches(verdict)):
-        return None
-    return graph_record(verdict.times["candidate_graph"], verdict)
+def _faster(
+    plain: torch.nn.Module,
+    attached: Callable[..., torch.nn.Module],
+    lowered: Lowered,
+    verdict: Verdict,
+    example: Call,
+) -> torch.nn.Module:
+    """The module, or the one that replays a CUDA graph, whichever is faster. A graph copies inputs
+    and results, which can take more time than launches. A module that changes its buffers or inputs
+    is not called for this."""
+    changes = lowered.mutations or lowered.input_mutations
+    if changes or not waits_for_launches(verdict):
+        return plain
+    args, kwargs = example
+    replaying = attached(graph={})
+    contenders = {
+        "launched": Called(partial(plain, **kwargs)),
+        "replayed": Called(partial(replaying, **kwargs)),
+    }
+    with torch.no_grad(), gpu_lock():
+        samples = take_turns(contenders, lambda _: list(args), seed=0, rounds=GRAPH_ROUNDS)
+    launched_ms, replayed_ms = median(samples["launched"]), median(samples["replayed"])
+    if replayed_ms >= launched_ms:
+        return plain
+    return attached(graph=graph_record(replayed_ms, launched_ms))
 
 
 def _attach(
@@ -147,10 +174,16 @@ def _attach(
     lowered: Lowered,
     example: Call,
     compute: Callable[..., list[torch.Tensor]] | None,
-    record: Record,
+    result: Record,
+    *,
+    graph: Record | None,
 ) -> torch.nn.Module:
-    """A shallow copy of the module, its own class's subclass, whose forward uses `compute`; as a
-    CUDA graph where the result says so."""
+    """A shallow copy of the module, its own class's subclass, whose forward uses `compute`.
+
+    Args:
+        result: the result record.
+        graph: what a CUDA graph of the call saves, as `graph_record`; None: there is no graph.
+    """
     kind = type(module)
     expected, mode = _signature(*pytree.tree_flatten(example)), module.training
     on_gpu = all(tensor.is_cuda for tensor in _tensors(pytree.tree_leaves(example)))
@@ -179,14 +212,14 @@ def _attach(
             lowered.store(module, results)
             return results
 
-        results = replay(self, tensors, run) if record["graph"] else run(self, tensors)
+        results = run(self, tensors) if graph is None else replay(self, tensors, run)
         return lowered.rebuild(results, args, kwargs)
 
     optimized = copy.copy(module)
     optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})
     if "forward" in vars(module):  # would hide the class's forward
         vars(optimized)[REPLACED] = vars(optimized).pop("forward")
-    vars(optimized)["optimization"] = record
+    vars(optimized)["optimization"] = result | {"graph": graph}
     return optimized
 
 

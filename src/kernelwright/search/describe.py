@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 
 from kernelwright.core.record import Record, environment
-from kernelwright.core.verdict import Code, Timing, Verdict
+from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.search.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
@@ -156,16 +156,15 @@ def _times(verdict: Verdict) -> Record:
     return {k: asdict(verdict.times[v]) for k, v in names.items() if v in verdict.times}
 
 
-def graph_record(replayed: Timing, launched: Verdict) -> Record:
+def graph_record(replayed_ms: float, launched_ms: float) -> Record:
     """Medians, in ms, of one call as a CUDA graph and of the same kernels launched one by one."""
-    called = launched.times["candidate"]
-    return {"replayed_ms": replayed.median_ms, "launched_ms": called.median_ms}
+    return {"replayed_ms": replayed_ms, "launched_ms": launched_ms}
 
 
 def verdict_record(whole: Whole) -> Record:
     """Its verdict, and what its graph saves where it is one."""
-    replayed, launched = whole.verdict.times.get("candidate"), whole.launched
-    graph = graph_record(replayed, launched) if replayed and launched else None
+    replayed, launched_ms = whole.verdict.times.get("candidate"), whole.launched_ms
+    graph = graph_record(replayed.median_ms, launched_ms) if replayed and launched_ms else None
     return {"verdict": whole.verdict.to_json(), "graph": graph}
 
 

@@ -19,7 +19,7 @@ from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
-from kernelwright.search.beside_compile import bar_of, compile_fields, rival
+from kernelwright.search.contest import Contest, hold_contest
 from kernelwright.search.describe import (
     Spent,
     program_record,
@@ -28,6 +28,7 @@ from kernelwright.search.describe import (
     tuned_records,
     verdict_record,
 )
+from kernelwright.search.entries import Entry, entries
 from kernelwright.search.files import write_result
 from kernelwright.search.interrupts import signal_name, terminating
 from kernelwright.search.outcome import Ended, outcome_record
@@ -38,14 +39,13 @@ from kernelwright.search.target import Target, load_target
 from kernelwright.search.variant import Served, Variant, Whole
 from kernelwright.search.wholes import Wholes
 from kernelwright.timing.deadline import Budget, Deadline
-from kernelwright.timing.turns import OURS
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.room import Hold
 
 JUDGING_SHARE = 0.2
 """Of the budget: for the cases of judging the whole."""
-RIVAL_SHARE = 0.4
-"""Of the time that is left after tuning: for timing torch.compile of the original, at most."""
+CONTEST_SHARE = 0.6
+"""Of the time that is left after tuning: for timing wholes beside torch.compile, at most."""
 SETTLING_S = 10.0
 """After Ctrl-C: seconds in which the whole is judged with the kernels that are right so far."""
 
@@ -194,27 +194,30 @@ def search_target(
     """
     steps = steps or Steps()
     searched = search.variants(target.program, target.task)
-    timed: Record = {}
-    is_compared = beside_compile and judge.on_gpu and search.interruption is None
-    if is_compared:
-        steps("timing torch.compile", target.name)
-        try:
-            timed = rival(target.task, judge, for_s=RIVAL_SHARE * budget.deadline.left_s())
-        except KeyboardInterrupt as interruption:
-            search.interruption = interruption
-    bar = bar_of(timed) if timed else 1.0
-    wholes = Wholes(judge, steps, deadline=budget.deadline, bar=bar)
-    whole = _settled(wholes, searched, target, search)
+    wholes = Wholes(judge, steps, deadline=budget.deadline)
+    contest, found = Contest(), list[Entry]()
+    if beside_compile and judge.on_gpu and search.interruption is None:
+        found = [] if judge.rules.mode == "pure" else entries(searched, target)
+        contest = _contest(target, found, judge, search, budget, steps)
+    if contest.samples and found:
+        whole = _settled_contest(wholes, contest, found, target, search)
+    else:
+        whole = _settled(wholes, searched, target, search)
+    is_new = whole.variant.chosen and whole.contender is None
+    if is_new and beside_compile and judge.on_gpu and search.interruption is None:
+        entry = Entry(variant=whole.variant, source=whole.source, served=whole.served)
+        last = _contest(target, [entry], judge, search, budget, steps)
+        if entry.name in last.samples:
+            contest, whole = last, replace(whole, contender=entry.name)
+            if judge.rules.mode != "pure" and contest.is_beaten(entry.name):
+                whole = wholes.unchanged(whole.variant, target)
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
-    if is_compared and whole.variant.chosen and search.interruption is None:
-        steps("timing torch.compile beside the result", target.name)
-        left_s = budget.deadline.left_s()
-        beside = compile_fields(whole, target.task, judge, for_s=left_s)
-        is_timed = beside["torch_compile"]["timed"] or not timed
-        timed = beside if is_timed else timed | {"speedups": beside.get("speedups", {})}
-    whole, timed = _delivered(whole, wholes, target, timed)
+    if whole.served is Served.ORIGINAL and contest.compile_wins:
+        text = target.compiled(moves_layouts=contest.moves_layouts)
+        whole = replace(whole, source=text, served=Served.COMPILED)
+    timed = _timed_fields(whole, contest) if beside_compile and judge.on_gpu else Record()
     variant, spent = whole.variant, search.spent()
     ended = Ended(
         whole=whole,
@@ -226,6 +229,7 @@ def search_target(
         on_gpu=judge.on_gpu,
         budget_s=budget.seconds,
         timed=timed,
+        beaten_ms=None if whole.variant.chosen else contest.beaten_ms,
     )
     result = result_record(target.name, whole, spent) | timed
     result |= {
@@ -244,21 +248,55 @@ def search_target(
     return Outcome(files=files, whole=whole, spent=spent, records=records)
 
 
-def _delivered(whole: Whole, wholes: Wholes, target: Target, timed: Record) -> tuple[Whole, Record]:
-    """What the user gets, and the fields of its record that tell of speed: torch.compile of the
-    unchanged original where that is faster than the whole, and right."""
-    compiled_over_eager = bar_of(timed) if timed else 1.0
-    speedups = timed.get("speedups", {})
-    is_behind = "over_compile" in speedups and speedups["over_compile"][0] < 1.0
-    if whole.variant.chosen and not (is_behind and timed["torch_compile"]["right"]):
-        return whole, timed
-    moves_layouts = bool(timed.get("torch_compile", {}).get("moves_layouts", True))
-    compiled_text = target.compiled(moves_layouts=moves_layouts)
-    times = {name: timing for name, timing in timed.get("times", {}).items() if name != OURS}
-    kept = wholes.unchanged(whole.variant, target)
-    if compiled_over_eager > 1.0:
-        kept = replace(kept, source=compiled_text, served=Served.COMPILED)
-    return kept, {**timed, "times": times, "speedups": {}} if timed else timed
+def _contest(
+    target: Target,
+    found: Sequence[Entry],
+    judge: Judge,
+    search: Search,
+    budget: Budget,
+    steps: Steps,
+) -> Contest:
+    """PyTorch, torch.compile and the entries timed in turn; Ctrl-C ends that like the search."""
+    steps("timing wholes beside torch.compile", target.name)
+    judge.rest()  # its guest has memory on the GPU
+    try:
+        return hold_contest(
+            target.task,
+            {entry.name: entry.source for entry in found},
+            precision=judge.rules.precision.value,
+            for_s=CONTEST_SHARE * budget.deadline.left_s(),
+            hold=judge.hold,
+        )
+    except KeyboardInterrupt as interruption:
+        search.interruption = interruption
+        return Contest(message="torch.compile was not timed: the search was interrupted.")
+
+
+def _timed_fields(whole: Whole, contest: Contest) -> Record:
+    """What the result record says about speed. A whole that took part in no contest has its
+    speed-up over PyTorch as the judge measured it."""
+    verdict, fields = whole.verdict, contest.fields(whole.contender)
+    if not whole.variant.chosen or whole.contender is not None:
+        return fields
+    speedups: Record = {}
+    if verdict.speedup is not None and verdict.speedup_interval is not None:
+        speedups["over_eager"] = [verdict.speedup, *verdict.speedup_interval]
+    return {"torch_compile": fields["torch_compile"], "speedups": speedups}
+
+
+def _settled_contest(
+    wholes: Wholes,
+    contest: Contest,
+    found: Sequence[Entry],
+    target: Target,
+    search: Search,
+) -> Whole:
+    """The whole that is kept. Ctrl-C leaves some seconds, as in `_settled`."""
+    try:
+        return wholes.settle_contest(contest, found, target)
+    except KeyboardInterrupt as interruption:
+        search.interruption = interruption
+        return _settled(wholes, [entry.variant for entry in found], target, search)
 
 
 def _settled(wholes: Wholes, searched: Sequence[Variant], target: Target, search: Search) -> Whole:

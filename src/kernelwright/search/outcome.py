@@ -10,7 +10,7 @@ from kernelwright.programs.fragment import RELABELLING
 from kernelwright.search.describe import traffic_record
 from kernelwright.search.traffic import kernel_launches
 from kernelwright.search.tune import Tuned
-from kernelwright.search.variant import Variant, Whole
+from kernelwright.search.variant import Served, Variant, Whole
 
 NO_GPU = "Nothing was timed, because there is no GPU."
 
@@ -34,6 +34,8 @@ class Ended:
     budget_s: float
     timed: Record = field(default_factory=dict)
     """Fields of the result record from timing torch.compile beside the result."""
+    beaten_ms: float | None = None
+    """A call of the fastest whole with kernels that PyTorch or torch.compile has beaten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def outcome_record(ended: Ended) -> Record:
             message += f" {_untried(ended, counts)}"
     else:
         cause, message = _unchanged(ended, counts)
-        message += " optimized.py holds the original module."
+        inside = " inside torch.compile" if ended.whole.served is Served.COMPILED else ""
+        message += f" optimized.py holds the original module{inside}."
     if ended.is_interrupted and not counts.tried:
         cause = "interrupted"
         message = (
@@ -178,6 +181,15 @@ def _unchanged(ended: Ended, counts: _Counts) -> tuple[str, str]:
 
 def _not_faster(ended: Ended, counts: _Counts) -> str:
     right = f"{_count(counts.right, 'kernel')} {'are' if counts.right != 1 else 'is'} right, and"
+    if ended.on_gpu and ended.beaten_ms is not None:
+        rival, name = ("PyTorch", "eager")
+        if ended.whole.served is Served.COMPILED:
+            rival, name = ("torch.compile", "compiled")
+        return (
+            f"{right} none is faster than {rival}: the module with them takes"
+            f" {ended.beaten_ms:.4g} ms and {rival} {ended.timed['times'][name]['median_ms']:.4g} ms"
+            " (measured)."
+        )
     if ended.on_gpu:
         slower = [whole.verdict for whole in ended.refused if whole.verdict.speedup is not None]
         if slower:

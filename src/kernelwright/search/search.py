@@ -26,7 +26,7 @@ from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import ProgramTask, program_task
 from kernelwright.verify.task import Task
 
-TUNING_SHARE, LAST_SHARE = 0.6, 0.8
+TUNING_SHARE, LAST_SHARE = 0.5, 0.7
 """Of the time that lowering leaves: until when fragments are tuned, and until when the first right
 kernel is waited for. The rest is for judging the whole and for writing the result."""
 PROPOSING_SHARE = 0.3

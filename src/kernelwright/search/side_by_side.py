@@ -52,6 +52,9 @@ class Called:
     def time(self) -> float:
         return self._stopwatch(partial(self._call, *self._inputs))[0]
 
+    def release(self) -> None:
+        self._inputs = []
+
 
 def side_by_side(
     contenders: Mapping[str, Contender],
@@ -128,6 +131,7 @@ def warm(contenders: Mapping[str, Contender], inputs: list[Any]) -> dict[str, st
                 contender.prepare(inputs, SEED)
                 for _ in range(WARM_CALLS):
                     contender.time()
+                contender.release()
         except Exception as error:
             if name not in COMPILE_MODES:
                 raise

@@ -77,5 +77,7 @@ class Whole:
     source: str
     verdict: Verdict
     served: Served = Served.KERNELS
-    launched: Verdict | None = None
-    """Where the source is a CUDA graph: on the same kernels, launched one by one."""
+    launched_ms: float | None = None
+    """Where the source is a CUDA graph: of the same kernels, launched one by one."""
+    contender: str | None = None
+    """Its name in the contest (`search.contest`), where it took part."""

@@ -10,10 +10,10 @@ from kernelwright.core.errors import OutOfTime
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.compose import compose
-from kernelwright.search import emit
+from kernelwright.search.contest import Contest
 from kernelwright.search.describe import form_record, traffic_record, whole_record
+from kernelwright.search.entries import Entry
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
-from kernelwright.search.graphed import waits_for_launches
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
 from kernelwright.search.traffic import eager_launches, launches_added
@@ -40,16 +40,16 @@ class Wholes:
         steps: Steps | None = None,
         *,
         deadline: Deadline = NEVER,
-        bar: float = 1.0,
     ) -> None:
         """
         Args:
             deadline: no judgement goes on after it, and no other whole is begun unless the time
                 that the slowest one took is left.
-            bar: the speed-up over PyTorch that a whole must reach on a GPU: that of torch.compile,
-                where torch.compile is faster.
         """
-        self._judge, self._steps, self._bar = judge, steps or Steps(), bar
+        self._judge, self._steps = judge, steps or Steps()
+        self.bar = 1.0
+        """The speed-up over PyTorch that a whole must reach on a GPU: that of torch.compile, where
+        a contest has shown that torch.compile is faster."""
         self.deadline = deadline
         self._slowest_s = 0.0
         self.judged: list[Record] = []
@@ -124,6 +124,42 @@ class Wholes:
                 waiting.append((variant, 2 * num_back))
         return self.unchanged(variant, target)
 
+    def settle_contest(self, contest: Contest, wholes: Sequence[Entry], target: Target) -> Whole:
+        """The fastest entry of the contest that is accepted, if neither PyTorch nor a right
+        torch.compile is faster. Where all such entries are rejected, they come again with fewer
+        fragments, as in `settle`.
+
+        Args:
+            wholes: those that took part.
+        """
+        by_name = {entry.name: entry for entry in wholes}
+        self.bar = contest.bar
+        rejected: list[Variant] = []
+        for name in contest.ranked:
+            entry = by_name.get(name)
+            if entry is None or contest.is_beaten(name):
+                continue
+            if self.refused and self._is_late():
+                self.left_out.append("Other combinations of the kernels were not judged.")
+                break
+            try:
+                whole = self._judged_entry(entry, contest, target)
+            except OutOfTime:
+                self.left_out.append(
+                    "The whole module with its kernels was not judged to the end: the kernels are"
+                    " not used."
+                )
+                break
+            if whole.verdict.accepted:
+                return whole
+            self.refused.append(whole)
+            fewer = entry.variant.without_least(whole.verdict)
+            if fewer.chosen and not entry.is_graph:
+                rejected.append(fewer)
+        if rejected and not self._is_late():
+            return self.settle(rejected, target)
+        return self.unchanged(wholes[-1].variant, target)
+
     def unchanged(self, variant: Variant, target: Target) -> Whole:
         """The original module, with none of the variant's kernels."""
         reason = "stays PyTorch: the whole with it was not kept"
@@ -185,66 +221,34 @@ class Wholes:
         if not verdict.accepted or self._judge.rules.mode == "pure":
             return verdict.accepted
         if self._judge.on_gpu:
-            return verdict.speedup is None or verdict.speedup >= self._bar
+            return verdict.speedup is None or verdict.speedup >= self.bar
         return self._may_win(whole.variant)
 
     def _judged(self, variant: Variant, target: Target) -> Whole:
-        """The variant's whole in the fastest of its forms: as it is, inside torch.compile, or as a
-        CUDA graph where it waits for launches."""
+        """The variant's whole, with eager calls around its kernels."""
         composed = compose(variant.program, variant.replacements()).source
         num = len(variant.chosen)
         subject = f"{num} fragment{'s' if num > 1 else ''} in Triton"
         self._steps("judging the whole against the original", subject)
-        whole = self._judged_as(target.write(composed), variant, target)
-        if not self._is_timed(whole):
-            return whole
-        inside = self._compiled(composed, variant, target)
-        if inside is not None and _median_ms(inside.verdict) < _median_ms(whole.verdict):
-            whole = inside
-        return self._graphed(composed, whole, target)
+        return self._judged_as(target.write(composed), variant, target)
 
-    def _is_timed(self, whole: Whole) -> bool:
-        return whole.verdict.accepted and "candidate" in whole.verdict.times
-
-    def _compiled(self, composed: str, variant: Variant, target: Target) -> Whole | None:
-        """The whole inside torch.compile. Where Inductor's layouts make a library compute less
-        exactly, it is tried once more without them; None where it is not right, and where Inductor
-        has nothing to compile."""
-        if self._judge.rules.mode == "pure" or _is_one_fragment(variant):
-            return None
-        for moves_layouts in (True, False):
-            if self._is_late():
-                self.left_out.append("The whole was not judged inside torch.compile.")
-                return None
-            self._steps("judging the whole inside torch.compile")
-            text = emit.compiled(composed, moves_layouts=moves_layouts)
-            try:
-                whole = self._judged_as(
-                    target.write(text), variant, target, served=Served.COMPILED_KERNELS
-                )
-            except OutOfTime:
-                self.left_out.append("The whole was not judged inside torch.compile.")
-                return None
-            if self._is_timed(whole):
-                return whole
-            if whole.verdict.code is not Code.WRONG_VALUES:
-                return None
-        return None
-
-    def _graphed(self, composed: str, whole: Whole, target: Target) -> Whole:
-        """The whole as a CUDA graph, where it waits for launches and the graph is faster."""
-        write_graphed = target.write_graphed
-        if write_graphed is None or not waits_for_launches(whole.verdict):
-            return whole
-        self._steps("judging the whole as a CUDA graph")
-        try:
-            graphed = self._judged_as(write_graphed(composed), whole.variant, target, is_graph=True)
-        except OutOfTime:
-            self.left_out.append("The whole was not judged as a CUDA graph.")
-            return whole
-        if self._is_timed(graphed) and _median_ms(graphed.verdict) < _median_ms(whole.verdict):
-            return replace(graphed, launched=whole.verdict)
-        return whole
+    def _judged_entry(self, entry: Entry, contest: Contest, target: Target) -> Whole:
+        """What took part in the contest, judged. Where Inductor's layouts make a library compute
+        less exactly, the whole is judged once more without them."""
+        self._steps("judging the whole against the original", entry.name)
+        whole = self._judged_as(
+            entry.source,
+            entry.variant,
+            target,
+            served=entry.served,
+            is_graph=entry.is_graph,
+        )
+        if entry.exact is not None and whole.verdict.code is Code.WRONG_VALUES:
+            exact = self._judged_as(entry.exact, entry.variant, target, served=entry.served)
+            return exact if self.wins(exact) else whole  # it took no part in the contest
+        launched = f"{entry.variant.name}, {len(entry.variant.chosen)} fragments, kernels"
+        launched_ms = contest.median_ms(launched) if entry.is_graph else None
+        return replace(whole, contender=entry.name, launched_ms=launched_ms)
 
     def _judged_as(
         self,
@@ -302,12 +306,6 @@ def saves(variant: Variant) -> bool:
     return max(changes) <= 0 and min(changes) < 0
 
 
-def _is_one_fragment(variant: Variant) -> bool:
-    """One fragment holds all calls of the program."""
-    kept = [variant.tuned[i].fragment.calls for i in variant.chosen]
-    return len(kept) == 1 and len(kept[0]) == len(variant.program.calls)
-
-
 def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
     """Right kernels as (variant, fragment, candidate): the best of each fragment, then the second
     of each, and so on; those that save most, or cost least, first."""
@@ -318,10 +316,6 @@ def _right(variants: Sequence[Variant]) -> list[tuple[Variant, int, int]]:
             ranked = enumerate(sorted(savings, reverse=True))
             found += [((rank, -saving), (variant, i, j)) for rank, (saving, j) in ranked]
     return [kernel for _, kernel in sorted(found, key=lambda each: each[0])]
-
-
-def _median_ms(verdict: Verdict) -> float:
-    return verdict.times["candidate"].median_ms
 
 
 def _saving_ms(verdict: Verdict) -> float:

@@ -11,7 +11,7 @@ from kernelwright.timing.stats import ratio_interval, summarize
 ROUNDS = 10
 """Each round draws its own inputs and begins with another contender."""
 REPEATS = 3
-"""Timed calls of every contender in a round."""
+"""Timed calls of every contender in a round, after one that is not timed."""
 OURS = "optimized"
 """The contender that all others are compared with."""
 
@@ -24,6 +24,9 @@ class Contender(Protocol):
 
     def time(self) -> float:
         """Milliseconds of one call."""
+
+    def release(self) -> None:
+        """Let go of inputs and results: the others need room on the GPU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,8 @@ def take_turns(
     rounds: int = ROUNDS,
     repeats: int = REPEATS,
 ) -> dict[str, list[float]]:
-    """Times in ms by contender, in the order in which they were taken.
+    """Times in ms by contender, in the order in which they were taken. Only the contender whose
+    turn it is has inputs.
 
     Args:
         draw: fresh inputs under a seed below 2^31.
@@ -55,12 +59,14 @@ def take_turns(
     for number in range(rounds):
         round_seed = derive(seed, number) % (1 << 31)
         inputs = draw(round_seed)
-        for contender in contenders.values():
-            contender.prepare(inputs, round_seed)
-        del inputs
         first = number % len(names)
-        for name in (names[first:] + names[:first]) * repeats:
-            samples[name].append(contenders[name].time())
+        for name in names[first:] + names[:first]:
+            contender = contenders[name]
+            contender.prepare(inputs, round_seed)
+            contender.time()
+            samples[name] += [contender.time() for _ in range(repeats)]
+            contender.release()
+        del inputs
     return samples
 
 

@@ -145,6 +145,10 @@ class GuestCalls:
         self.believed.walls_ms.append(timed.wall_ms)
         return timed.time_ms
 
+    def release(self) -> None:
+        """Let go of inputs and results."""
+        self._session.release()
+
     def burst(self, num: int) -> None:
         """Time `num` calls more, on the inputs at hand, to see whether the clocks agree."""
         idle = self._time(is_idle=True, repeats=num)

@@ -1,8 +1,8 @@
-"""The process in which `search.beside_compile` has PyTorch, torch.compile and a kernel timed.
+"""The process in which `search.contest` has PyTorch, torch.compile and our wholes timed.
 
-    python -m kernelwright.search.beside_compile_child
+    python -m kernelwright.search.contest_child
 
-reads one JSON object, {"text", "source", "precision"}, and answers with one line of JSON.
+reads one JSON object, {"text", "wholes", "precision", "for_s"}, and answers with one line of JSON.
 """
 
 import json
@@ -11,9 +11,8 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import asdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +21,16 @@ import torch
 from torch.utils._pytree import tree_map
 
 from kernelwright.core.candidate import uses_compile
+from kernelwright.core.errors import GuestLost
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.own_folders import own_folder
+from kernelwright.search.contest import COMPILED, EAGER
 from kernelwright.search.importing import import_file
-from kernelwright.search.side_by_side import Call, Called, compile_ahead, side_by_side
-from kernelwright.timing.turns import OURS, Contender
+from kernelwright.search.side_by_side import MESSAGE_LIMIT, Call, Called, compile_ahead, warm
+from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.turns import Contender, take_turns
 from kernelwright.verify import second_look
 from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.cases import case_of, pose
@@ -45,6 +47,8 @@ from kernelwright.verify.sides import GuestCalls, tf32_allowed
 from kernelwright.verify.task import ModuleTask, Task
 
 NAME = "candidate"
+WARMING_SHARE = 0.6
+"""Of the contest's time: after it no further whole is compiled."""
 SEED, NUM_CASES = 1, 2
 """Of the cases in which the answer of torch.compile is compared."""
 
@@ -54,9 +58,8 @@ def main() -> None:
     _end_with_parent()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what other code prints is no answer
-    answer = timed(json.load(sys.stdin), device_named("cuda"))
-    seconds = time.monotonic() - begin_s
-    answers.write(json.dumps(answer | {"seconds": seconds}) + "\n")
+    answer = contest(json.load(sys.stdin), device_named("cuda"), begin_s)
+    answers.write(json.dumps(answer) + "\n")
     answers.flush()
 
 
@@ -69,13 +72,16 @@ def _end_with_parent() -> None:
         sys.exit(1)
 
 
-def timed(job: Record, device: torch.device) -> Record:
-    """Times by contender, intervals by baseline, why torch.compile failed, and whether it is right:
-    "moves_layouts" is False where it is so only without Inductor's own layouts, and the contender
-    "compiled" is torch.compile without them.
+def contest(job: Record, device: torch.device, begin_s: float) -> Record:
+    """Samples by contender, why others failed, and whether torch.compile is right: "moves_layouts"
+    is False where that is so only without Inductor's own layouts, and the contender "compiled" is
+    torch.compile without them.
+
+    Args:
+        begin_s: on `time.monotonic`, when the contest began.
 
     Raises:
-        Exception: the reference, the kernel or our side fails.
+        Exception: the original or our side fails.
     """
     with ExitStack() as open_things:
         folder = open_things.enter_context(own_folder("reference"))
@@ -84,33 +90,49 @@ def timed(job: Record, device: torch.device) -> Record:
         task = load_task(path, device)
         rules = Rules(device, Precision(job["precision"]), DEFAULT_MODE)
         make = partial(reference, task, path, device)
-        with tf32_allowed(rules.precision):
-            compile_ahead(make(), task.draw(SEED, device))
+        open_things.enter_context(torch.no_grad())
+        open_things.enter_context(tf32_allowed(rules.precision))
+        inputs = task.draw(SEED, device)
+        compile_ahead(make(), inputs)
         compiled, passes, moves_layouts = right_compiled(task, make, rules)
-        contenders: dict[str, Contender] = {
-            "eager": Called(make()),
-            "compiled": Called(compiled),
-        }
-        if job["source"] is not None:
-            source, limits = job["source"], default_limits(device)
-            guest = server(device).guest(limits, compiles=uses_compile(source))
-            open_things.enter_context(guest)
-            session = Session(task, guest, device)
-            session.load(NAME, source)
-            session.restart(NAME)
-            contenders[OURS] = GuestCalls(session, NAME)
-        result = side_by_side(
-            contenders,
-            lambda seed: task.draw(seed, device),
-            precision=job["precision"],
-        )
+        contenders: dict[str, Contender] = {EAGER: Called(make()), COMPILED: Called(compiled)}
+        failed = warm(contenders, inputs)
+        for name, source in job["wholes"].items():
+            if time.monotonic() - begin_s > WARMING_SHARE * job["for_s"]:
+                failed[name] = "no time was left to compile it"
+                continue
+            try:
+                calls = open_things.enter_context(in_guest(task, source, device))
+                warm({name: calls}, inputs)
+            except (Rejected, GuestLost) as error:
+                failed[name] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+            else:
+                contenders[name] = calls
+        del inputs
+        working = {name: each for name, each in contenders.items() if name not in failed}
+        with gpu_lock():
+            samples = take_turns(working, lambda seed: task.draw(seed, device), seed=SEED)
     return {
-        "times": {name: asdict(timing) for name, timing in result.times.items()},
-        "speedup_intervals": result.speedup_intervals,
-        "failed": result.failed,
+        "samples": samples,
+        "failed": failed,
         "right": passes,
         "moves_layouts": moves_layouts,
     }
+
+
+@contextmanager
+def in_guest(task: Task, source: str, device: torch.device) -> Iterator[GuestCalls]:
+    """A whole of ours, loaded in a guest of its own.
+
+    Raises:
+        Rejected: the whole cannot be loaded.
+        GuestLost: the guest ended.
+    """
+    with server(device).guest(default_limits(device), compiles=uses_compile(source)) as guest:
+        session = Session(task, guest, device)
+        session.load(NAME, source)
+        session.restart(NAME)
+        yield GuestCalls(session, NAME)
 
 
 def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[Call, bool, bool]:

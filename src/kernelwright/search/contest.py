@@ -1,0 +1,210 @@
+"""The original, torch.compile and our wholes timed in turn, by a process with a deadline.
+
+torch.compile runs the user's code and compiles for seconds or minutes, which nothing in its own
+process can stop. So `search.contest_child` does that in a process of its own, and a share of what
+is left of the user's budget is its deadline. Kernels run in guests there, as they do for the judge.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field
+from statistics import median
+
+from kernelwright.core.record import Record
+from kernelwright.programs.text import to_text
+from kernelwright.timing.stages import stage
+from kernelwright.timing.turns import OURS, compared
+from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.room import Hold
+from kernelwright.verify.task import ModuleTask, Task
+
+COMMAND = (sys.executable, "-m", "kernelwright.search.contest_child")
+LEAST_S = 12.0
+"""A process that loads torch, compiles one small kernel and takes times needs about this long."""
+MESSAGE_LIMIT = 200
+"""Characters of an error that go into the message."""
+EAGER, COMPILED = "eager", "compiled"
+"""Contenders beside our wholes: PyTorch, and torch.compile of the original."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Contest:
+    """How the original, torch.compile and our wholes did beside each other."""
+
+    samples: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """Milliseconds of calls by contender, turn by turn; empty where no contest took place."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Contenders that could not take part, and why."""
+    is_right: bool = False
+    """What torch.compile of the original returns passes the judge's comparison."""
+    moves_layouts: bool = True
+    """It does so with Inductor's own memory layouts. False: "compiled" is torch.compile without
+    layout optimization."""
+    message: str = ""
+    """Why there is no contest, or no torch.compile in it, as a sentence."""
+    seconds: float = 0.0
+
+    @property
+    def ranked(self) -> list[str]:
+        """Contenders, the fastest by its median first."""
+        return sorted(self.samples, key=lambda name: median(self.samples[name]))
+
+    @property
+    def compile_wins(self) -> bool:
+        """torch.compile of the original is right, and faster than PyTorch."""
+        names = [name for name in self.ranked if name in (EAGER, COMPILED)]
+        return self.is_right and names[:1] == [COMPILED]
+
+    @property
+    def bar(self) -> float:
+        """The speed-up over PyTorch that kernels must reach: that of torch.compile where that is
+        right and faster, else 1."""
+        if not self.compile_wins:
+            return 1.0
+        return median(self.samples[EAGER]) / median(self.samples[COMPILED])
+
+    def median_ms(self, name: str) -> float | None:
+        """Of a contender; None where it did not take part."""
+        return median(self.samples[name]) if name in self.samples else None
+
+    @property
+    def beaten_ms(self) -> float | None:
+        """A call of the fastest whole of ours that is beaten; None where there is none."""
+        ours = [name for name in self.ranked if name not in (EAGER, COMPILED)]
+        beaten = [name for name in ours if self.is_beaten(name)]
+        return self.median_ms(beaten[0]) if beaten else None
+
+    def is_beaten(self, name: str) -> bool:
+        """A contender is slower than PyTorch, or than torch.compile where that is right."""
+        rivals = [EAGER, COMPILED] if self.is_right else [EAGER]
+        place = self.ranked.index(name)
+        return any(rival in self.ranked[:place] for rival in rivals)
+
+    def fields(self, name: str | None) -> Record:
+        """What the result record says about speed.
+
+        Args:
+            name: the contender that is delivered; None where it is none of our wholes.
+
+        Returns:
+            "torch_compile": {"timed", "message", "seconds", "right", "moves_layouts"}; where there
+            was a contest also "times" by contender, as `Timing`, and "speedups": "over_eager" and
+            "over_compile", each [ratio, low, high] with its 95% interval.
+        """
+        has_compiled = COMPILED in self.samples
+        own: Record = {
+            "torch_compile": {
+                "timed": has_compiled,
+                "message": self.message,
+                "seconds": self.seconds,
+                "right": self.is_right,
+                "moves_layouts": self.moves_layouts,
+            }
+        }
+        if not self.samples:
+            return own
+        shown = {rival: self.samples[rival] for rival in (EAGER, COMPILED) if rival in self.samples}
+        if name is not None:
+            shown[OURS] = self.samples[name]
+        result = compared(shown)
+        times = {rival: asdict(timing) for rival, timing in result.times.items()}
+        speedups = {
+            key: [times[rival]["median_ms"] / times[OURS]["median_ms"], *intervals]
+            for key, rival in (("over_eager", EAGER), ("over_compile", COMPILED))
+            if (intervals := result.speedup_intervals.get(rival))
+        }
+        return own | {"times": times, "speedups": speedups}
+
+
+def hold_contest(
+    task: Task,
+    wholes: Mapping[str, str],
+    *,
+    precision: str,
+    for_s: float,
+    hold: Hold = nullcontext,
+    command: tuple[str, ...] = COMMAND,
+) -> Contest:
+    """Time PyTorch, torch.compile and wholes of ours in turn on the GPU.
+
+    Args:
+        task: the original.
+        wholes: texts of optimized.py by name, the most promising first: where time is short, the
+            last ones take no part.
+        precision: "strict", "tf32" or "kernelbench".
+        for_s: seconds that the contest may take.
+        hold: as of `Judge`: the context in which something is in the GPU's memory.
+        command: of the process that takes the times.
+
+    Raises:
+        KeyboardInterrupt: after the process was killed.
+    """
+    text = _text(task)
+    if text is None:
+        return Contest(message="torch.compile was not timed: the original has no source text.")
+    if for_s < LEAST_S:
+        return Contest(
+            message=f"torch.compile was not timed: {max(for_s, 0):.0f} s of the budget were left,"
+            f" and it needs at least {LEAST_S:.0f} s."
+        )
+    begin_s = time.monotonic()
+    job = {"text": text, "wholes": wholes, "precision": precision, "for_s": for_s}
+    with hold():
+        answer = _answer(command, job, for_s)
+    seconds = time.monotonic() - begin_s
+    if isinstance(answer, str):
+        return Contest(message=answer, seconds=seconds)
+    failed = answer["failed"].get(COMPILED)
+    return Contest(
+        samples=answer["samples"],
+        failed=answer["failed"],
+        is_right=not failed and answer["right"],
+        moves_layouts=answer["moves_layouts"],
+        message=f"torch.compile fails on this program: {_short(failed)}" if failed else "",
+        seconds=seconds,
+    )
+
+
+@stage("beside torch.compile")
+def _answer(command: tuple[str, ...], job: Record, for_s: float) -> Record | str:
+    """What the process answers, or a sentence that says why there is no answer."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # Inductor's workers are killed with it
+    ) as process:
+        try:
+            answer, log = process.communicate(json.dumps(job), timeout=for_s)
+        except subprocess.TimeoutExpired:
+            return (
+                f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
+                " budget ended."
+            )
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode == 0 and answer:
+        return dict(json.loads(answer))
+    reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+    return f"torch.compile was not timed: the process that times it failed: {_short(reason)}"
+
+
+def _short(text: str) -> str:
+    """On one line, at most MESSAGE_LIMIT characters."""
+    return " ".join(text.split())[:MESSAGE_LIMIT]
+
+
+def _text(task: Task) -> str | None:
+    """Source that a process elsewhere can load the task from."""
+    if isinstance(task, ModuleTask):
+        return task.text
+    return to_text(task.program) if isinstance(task, ProgramTask) else None

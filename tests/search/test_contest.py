@@ -1,0 +1,234 @@
+"""torch.compile beside the result: what the process answers, and what happens where it cannot."""
+
+import json
+import sys
+import time
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.text import to_text
+from kernelwright.search import contest_child, side_by_side
+from kernelwright.search.contest import LEAST_S, Contest, hold_contest
+from kernelwright.verify.program_task import program_task
+
+MODEL = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.linear = torch.nn.Linear(size, 3)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+def get_inputs():
+    return [torch.randn(5, 8)]
+
+
+def get_init_inputs():
+    return [8]
+"""
+
+
+ANSWER = {
+    "samples": {
+        "eager": [4.0, 4.1, 3.9],
+        "compiled": [3.0, 3.1, 2.9],
+        "ours": [2.0, 2.1, 1.9],
+        "slow": [3.5, 3.5, 3.5],
+    },
+    "failed": {},
+    "right": True,
+    "moves_layouts": True,
+}
+
+
+@pytest.fixture
+def task():
+    builder = Builder()
+    x = builder.input(TensorType((4, 3)))
+    return program_task(builder.program(builder.call("relu", input=x)))
+
+
+def process(text):
+    return (sys.executable, "-c", f"import json, sys, time\njob = json.load(sys.stdin)\n{text}")
+
+
+def asked(task, text, *, wholes=None, for_s=600.0):
+    wholes = {"ours": "kernel"} if wholes is None else wholes
+    return hold_contest(task, wholes, precision="strict", for_s=for_s, command=process(text))
+
+
+def contest(**changes):
+    answer = ANSWER | changes
+    return Contest(
+        samples=answer["samples"],
+        failed=answer["failed"],
+        is_right=answer["right"],
+        moves_layouts=answer["moves_layouts"],
+    )
+
+
+def test_an_answer_gives_times_and_ratios_with_intervals(task):
+    held = asked(task, f"print({json.dumps(ANSWER)!r})")
+    assert held.ranked == ["ours", "compiled", "slow", "eager"]
+    fields = held.fields("ours")
+    assert set(fields["times"]) == {"eager", "compiled", "optimized"}
+    assert fields["times"]["optimized"]["median_ms"] == 2.0
+    ratio, low, high = fields["speedups"]["over_compile"]
+    assert ratio == 1.5
+    assert low <= ratio <= high
+    assert fields["speedups"]["over_eager"][0] == 2.0
+    assert fields["torch_compile"]["timed"]
+    assert fields["torch_compile"]["right"]
+
+
+def test_where_nothing_of_ours_is_delivered_there_are_times_and_no_ratios():
+    fields = contest().fields(None)
+    assert set(fields["times"]) == {"eager", "compiled"}
+    assert fields["speedups"] == {}
+
+
+def test_the_process_gets_the_text_of_the_original_and_of_the_wholes(task, tmp_path):
+    path = tmp_path / "job.json"
+    asked(task, f"open({str(path)!r}, 'w').write(json.dumps(job)); print({json.dumps(ANSWER)!r})")
+    job = json.loads(path.read_text())
+    assert "torch.relu" in job["text"]
+    assert (job["wholes"], job["precision"]) == ({"ours": "kernel"}, "strict")
+
+
+def test_a_torch_compile_that_fails_is_named_in_words(task):
+    answer = ANSWER | {
+        "failed": {"compiled": "BackendCompilerFailed: no\nsuch\nthing"},
+        "samples": {"eager": [4.0, 4.0], "ours": [2.0, 2.0]},
+    }
+    held = asked(task, f"print({json.dumps(answer)!r})")
+    fields = held.fields("ours")
+    assert set(fields["speedups"]) == {"over_eager"}
+    assert not fields["torch_compile"]["timed"]
+    assert not held.is_right
+    assert fields["torch_compile"]["message"] == (
+        "torch.compile fails on this program: BackendCompilerFailed: no such thing"
+    )
+
+
+def test_kernels_must_be_as_fast_as_torch_compile_where_that_is_right():
+    assert contest().bar == pytest.approx(4 / 3)
+    assert contest().is_beaten("slow")
+    assert not contest().is_beaten("ours")
+    wrong = contest(right=False)
+    assert (wrong.bar, wrong.compile_wins) == (1.0, False)
+    assert not wrong.is_beaten("slow"), "nobody wants the wrong values of torch.compile"
+    samples = ANSWER["samples"] | {"compiled": [9.0, 9.0, 9.0]}
+    assert contest(samples=samples).bar == 1.0
+
+
+def test_too_little_time_starts_no_process(task, tmp_path):
+    path = tmp_path / "started"
+    held = asked(task, f"open({str(path)!r}, 'w')", for_s=LEAST_S - 4)
+    assert not path.exists()
+    assert held.fields(None).keys() == {"torch_compile"}
+    assert "8 s of the budget were left" in held.message
+
+
+def test_the_deadline_ends_the_process_and_what_it_started(task, tmp_path, monkeypatch):
+    monkeypatch.setattr("kernelwright.search.contest.LEAST_S", 0.0)
+    path = tmp_path / "alive"
+    inner = f"import time; time.sleep(4); open({str(path)!r}, 'w')"
+    text = f"import subprocess; subprocess.run([sys.executable, '-c', {inner!r}])"
+    assert "not ready after 1 s" in asked(task, text, for_s=1.0).message
+    time.sleep(5)
+    assert not path.exists()
+
+
+def test_a_process_that_dies_gives_its_last_line(task):
+    held = asked(task, "raise ValueError('the reference needs a file')")
+    assert held.samples == {}
+    assert held.message == (
+        "torch.compile was not timed: the process that times it failed: "
+        "ValueError: the reference needs a file"
+    )
+
+
+def test_an_interruption_ends_the_process(task, monkeypatch):
+    def interrupted(process, *_, **__):
+        started.append(process)
+        raise KeyboardInterrupt
+
+    started = []
+    monkeypatch.setattr("subprocess.Popen.communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        asked(task, "time.sleep(600)")
+    assert started[0].wait(60) < 0, "the process is killed"
+
+
+@pytest.fixture
+def on_cpu(monkeypatch):
+    """The child's work without a GPU: a clock that counts calls, and no real compilation."""
+    monkeypatch.setattr(side_by_side, "stopwatch", lambda: lambda call: (1.0, call()))
+    for module in (side_by_side, contest_child):
+        monkeypatch.setattr(module, "gpu_lock", lambda **_: nullcontext())
+    monkeypatch.setattr(contest_child, "compile_ahead", lambda *_: None)
+    monkeypatch.setattr(torch, "compile", lambda call, **_: call)
+
+
+def child(text, wholes=None):
+    job = {"text": text, "wholes": wholes or {}, "precision": "strict", "for_s": 600.0}
+    return contest_child.contest(job, torch.device("cpu"), time.monotonic())
+
+
+@pytest.mark.parametrize("kind", ["module", "flat program"])
+def test_the_child_times_the_original_as_the_user_calls_it(task, kind, on_cpu):
+    answer = child(MODEL if kind == "module" else to_text(task.program))
+    assert {name: len(times) for name, times in answer["samples"].items()} == {
+        "eager": 30,
+        "compiled": 30,
+    }
+    assert (answer["failed"], answer["right"], answer["moves_layouts"]) == ({}, True, True)
+
+
+def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):
+    def broken(_, **options):
+        def call(*_):
+            raise RuntimeError(f"no backend for {options['options']}")
+
+        return call
+
+    monkeypatch.setattr(torch, "compile", broken)
+    answer = child(MODEL)
+    assert answer["failed"] == {"compiled": "RuntimeError: no backend for None"}
+    assert set(answer["samples"]) == {"eager"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [((), (True, True)), ((None,), (True, False)), ((None, "exact"), (False, True))],
+    ids=["right", "inexact layouts", "wrong"],
+)
+def test_the_child_compares_what_torch_compile_returns(on_cpu, monkeypatch, wrong, expected):
+    def compiled(call, options=None):
+        how = None if options is None else "exact"
+        return (lambda x: call(x) + 1.0) if how in wrong else call
+
+    monkeypatch.setattr(torch, "compile", compiled)
+    answer = child(MODEL)
+    assert (answer["right"], answer["moves_layouts"]) == expected
+
+
+def test_a_whole_that_cannot_be_loaded_takes_no_part(on_cpu):
+    answer = child(MODEL, {"broken": "this is no Python"})
+    assert set(answer["samples"]) == {"eager", "compiled"}
+    assert "not Python" in answer["failed"]["broken"] or answer["failed"]["broken"]
+
+
+def test_where_time_is_short_the_last_wholes_take_no_part(on_cpu, monkeypatch):
+    monkeypatch.setattr(contest_child, "WARMING_SHARE", 0.0)
+    answer = child(MODEL, {"ours": "kernel"})
+    assert answer["failed"] == {"ours": "no time was left to compile it"}
