@@ -97,7 +97,11 @@ def soak(rank: int, count: int, programs: int, device: str) -> list[dict[str, An
         hostile = hostile_candidates(place, canaries)
         fresh = {drawn.name: told for drawn, told in judged("fresh", [usual], device)}
         batches = mix(usual, hostile, count, rng)
-        return list(watched(rank, judged("recycled", batches, device), fresh, canaries))
+        lines = []
+        for line in watched(rank, judged("recycled", batches, device), fresh, canaries):
+            typer.echo(json.dumps(line))  # what is known, should the run be ended
+            lines.append(line)
+        return lines
 
 
 def usual_candidates(rank: int, programs: int, device: str) -> list[Drawn]:
@@ -201,10 +205,7 @@ def counts(canaries: Canaries) -> dict[str, Any]:
     return {
         "processes": judging.processes(),
         "host_bytes": judging.status_bytes("/proc/self/status", "VmRSS"),
-        "tree_bytes": sum(
-            judging.status_bytes(f"/proc/{pid}/smaps_rollup", "Pss")
-            for pid in judging.descendants()
-        ),
+        "tree_bytes": sum(map(_proportional_bytes, judging.descendants())),
         "open_files": len(os.listdir("/proc/self/fd")),
         "places": len(judging.places()),
         "touched": canaries.changes(),

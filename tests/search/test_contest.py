@@ -148,6 +148,13 @@ def test_the_deadline_ends_the_process_and_what_it_started(task, tmp_path, monke
     assert not path.exists()
 
 
+def test_past_the_deadline_the_last_whole_answer_counts(task, monkeypatch):
+    monkeypatch.setattr("kernelwright.search.contest.LEAST_S", 0.0)
+    line = json.dumps(ANSWER)
+    text = f"print({line!r}); print({line[:30]!r}, end='', flush=True); time.sleep(600)"
+    assert asked(task, text, for_s=2.0).samples == ANSWER["samples"]
+
+
 def test_a_process_that_dies_gives_its_last_line(task):
     held = asked(task, "raise ValueError('the reference needs a file')")
     assert held.samples == {}
@@ -181,7 +188,8 @@ def on_cpu(monkeypatch):
 
 def child(text, wholes=None):
     job = {"text": text, "wholes": wholes or {}, "precision": "strict", "for_s": 600.0}
-    return contest_child.contest(job, torch.device("cpu"), time.monotonic())
+    *_, answer = contest_child.contest(job, torch.device("cpu"), time.monotonic())
+    return answer
 
 
 @pytest.mark.parametrize("kind", ["module", "flat program"])

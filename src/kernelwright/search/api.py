@@ -20,8 +20,8 @@ from kernelwright.core.progress import OnProgress
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
+from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import Lowered, lower
-from kernelwright.programs.text import to_text
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.captured import replay
 from kernelwright.search.describe import graph_record
@@ -111,7 +111,7 @@ def optimize(
             task=program_task(lowered.program, name=name),
             write=lambda composed: composed,
             original="",
-            compiled=partial(flat_compiled, to_text(lowered.program)),
+            compiled=partial(flat_compiled, compose(lowered.program, []).source),
         )
         sources = Sources(policy)
         options = {"device": device, "precision": precision, "mode": mode}

@@ -184,16 +184,24 @@ def _answer(command: tuple[str, ...], job: Record, for_s: float) -> Record | str
     ) as process:
         try:
             answer, log = process.communicate(json.dumps(job), timeout=for_s)
+            is_late = False
         except subprocess.TimeoutExpired:
-            return (
-                f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
-                " budget ended."
-            )
+            is_late = True
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    if process.returncode == 0 and answer:
-        return dict(json.loads(answer))
+        if is_late:
+            answer, log = process.communicate()  # what was written before
+    lines = answer.splitlines(keepends=True)
+    if is_late and lines and not lines[-1].endswith("\n"):
+        lines.pop()  # cut off in the middle
+    if lines and (is_late or process.returncode == 0):
+        return dict(json.loads(lines[-1]))
+    if is_late:
+        return (
+            f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
+            " budget ended."
+        )
     reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
     return f"torch.compile was not timed: the process that times it failed: {_short(reason)}"
 

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from kernelwright.core.candidate import uses_compile
 from kernelwright.core.errors import GuestLost
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT_MODE
+from kernelwright.programs.compose import compose
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.contest import COMPILED, EAGER
@@ -41,13 +42,14 @@ from kernelwright.verify.judging import Rules
 from kernelwright.verify.live import copied
 from kernelwright.verify.load import load_task
 from kernelwright.verify.oracle import seeded
+from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
 from kernelwright.verify.sides import GuestCalls, tf32_allowed
 from kernelwright.verify.task import ModuleTask, Task
 
 NAME = "candidate"
-WARMING_SHARE = 0.6
+WARMING_SHARE = 0.5
 """Of the contest's time: after it no further whole is compiled."""
 SEED, NUM_CASES = 1, 2
 """Of the cases in which the answer of torch.compile is compared."""
@@ -58,9 +60,9 @@ def main() -> None:
     _end_with_parent()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what other code prints is no answer
-    answer = contest(json.load(sys.stdin), device_named("cuda"), begin_s)
-    answers.write(json.dumps(answer) + "\n")
-    answers.flush()
+    for answer in contest(json.load(sys.stdin), device_named("cuda"), begin_s):
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
 def _end_with_parent() -> None:
@@ -72,10 +74,11 @@ def _end_with_parent() -> None:
         sys.exit(1)
 
 
-def contest(job: Record, device: torch.device, begin_s: float) -> Record:
-    """Samples by contender, why others failed, and whether torch.compile is right: "moves_layouts"
-    is False where that is so only without Inductor's own layouts, and the contender "compiled" is
-    torch.compile without them.
+def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Record]:
+    """Samples by contender, why others failed, and whether torch.compile is right: first of PyTorch
+    and torch.compile alone, in case the deadline comes soon, then of all. "moves_layouts" is False
+    where torch.compile is right only without Inductor's own layouts; then the contender "compiled"
+    is torch.compile without them.
 
     Args:
         begin_s: on `time.monotonic`, when the contest began.
@@ -97,6 +100,9 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Record:
         compiled, passes, moves_layouts = right_compiled(task, make, rules)
         contenders: dict[str, Contender] = {EAGER: Called(make()), COMPILED: Called(compiled)}
         failed = warm(contenders, inputs)
+        draw = partial(_drawn, task, device)
+        told = {"failed": failed, "right": passes, "moves_layouts": moves_layouts}
+        yield {"samples": _samples(contenders, failed, draw), **told}
         for name, source in job["wholes"].items():
             if time.monotonic() - begin_s > WARMING_SHARE * job["for_s"]:
                 failed[name] = "no time was left to compile it"
@@ -109,15 +115,22 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Record:
             else:
                 contenders[name] = calls
         del inputs
-        working = {name: each for name, each in contenders.items() if name not in failed}
-        with gpu_lock():
-            samples = take_turns(working, lambda seed: task.draw(seed, device), seed=SEED)
-    return {
-        "samples": samples,
-        "failed": failed,
-        "right": passes,
-        "moves_layouts": moves_layouts,
-    }
+        if len(contenders) > len((EAGER, COMPILED)):
+            yield {"samples": _samples(contenders, failed, draw), **told}
+
+
+def _drawn(task: Task, device: torch.device, seed: int) -> list[Any]:
+    return task.draw(seed, device)
+
+
+def _samples(
+    contenders: Mapping[str, Contender],
+    failed: Mapping[str, str],
+    draw: Callable[[int], list[Any]],
+) -> dict[str, list[float]]:
+    working = {name: each for name, each in contenders.items() if name not in failed}
+    with gpu_lock():
+        return take_turns(working, draw, seed=SEED)
 
 
 @contextmanager
@@ -172,6 +185,11 @@ def reference(task: Task, path: Path, device: torch.device) -> Call:
     """The original as the user calls it: a flat program's function is called without our loop."""
     if isinstance(task, ModuleTask):
         return task.reference(device)
+    if isinstance(task, ProgramTask):
+        namespace: dict[str, Any] = {}
+        exec(compose(task.program, []).source, namespace)  # constants on the inputs' device
+        found: Call = namespace["fused_operator"]
+        return found
     call: Call = import_file(path).fused_operator
     return call
 

@@ -185,10 +185,10 @@ def _not_faster(ended: Ended, counts: _Counts) -> str:
         rival, name = ("PyTorch", "eager")
         if ended.whole.served is Served.COMPILED:
             rival, name = ("torch.compile", "compiled")
+        rival_ms = ended.timed["times"][name]["median_ms"]
         return (
             f"{right} none is faster than {rival}: the module with them takes"
-            f" {ended.beaten_ms:.4g} ms and {rival} {ended.timed['times'][name]['median_ms']:.4g} ms"
-            " (measured)."
+            f" {ended.beaten_ms:.4g} ms and {rival} {rival_ms:.4g} ms (measured)."
         )
     if ended.on_gpu:
         slower = [whole.verdict for whole in ended.refused if whole.verdict.speedup is not None]

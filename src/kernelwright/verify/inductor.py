@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.programs.text import to_text
+from kernelwright.programs.compose import compose
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import ProgramTask
@@ -24,7 +24,7 @@ def compiled_reference(task: Task, inputs: list[Any], rules: Rules) -> Callable[
     if not isinstance(task, ProgramTask):
         return None
     namespace: dict[str, Any] = {}
-    exec(to_text(task.program), namespace)
+    exec(compose(task.program, []).source, namespace)
     compiled: Callable[..., object] = torch.compile(
         namespace["fused_operator"], fullgraph=True, dynamic=False
     )
