@@ -9,7 +9,7 @@ from test_settle import ORIGINAL, FakeJudge, target, variant, verdict
 
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Code
-from kernelwright.search import optimize
+from kernelwright.search import settling as settling_module
 from kernelwright.search.contest import Contest
 from kernelwright.search.describe import Spent
 from kernelwright.search.entries import entries
@@ -145,7 +145,7 @@ def outcome(monkeypatch, contests, answers=(), *, chosen=SAVINGS):
         interruption=None,
     )
     left = iter(contests)
-    monkeypatch.setattr(optimize, "hold_contest", lambda *_, **__: next(left))
+    monkeypatch.setattr(settling_module, "hold_contest", lambda *_, **__: next(left))
     return search_target(target(), search, judge, budget=Budget.start(600.0))
 
 

@@ -7,9 +7,7 @@ import gc
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from kernelwright.sandbox import (
     attest,
     candidate,
     compile_hook,
+    compiling,
     cuda_memory,
     kernel_cache,
     surroundings,
@@ -76,7 +75,7 @@ def serve(inside: "Inside", channel: socket.socket, order: dict[str, Any], held:
         torch.zeros(1, device="cuda")  # the context, whose threads and files are not a candidate's
         torch.cuda.synchronize()
         if order["compiles"]:
-            _load_compiler()
+            compiling.load_compiler()
     born = inside.begin(folder)
     gc.freeze()
     wire.send(channel, {"isolation": held, "born": born})
@@ -343,7 +342,7 @@ class Inside:
         operators: dict[str, int] = {}
         with (
             surroundings.surrounded(manner),
-            _stance(manner),
+            compiling.stance(manner),
             self.turns.forced(manner.turn),
         ):
             if manner.is_watched:
@@ -472,7 +471,7 @@ class Inside:
         """Share of a call's GPU time in kernels this process launched through Triton, or None."""
         call = partial(self.loaded[request["name"]].call(0), *self._given(self.kept, WATCHED))
         try:
-            with _stance(WATCHED):
+            with compiling.stance(WATCHED):
                 return {"share": own_share(call, self.launches.watch_spans)}, []
         finally:
             self.launches.spans = None
@@ -497,21 +496,5 @@ class Inside:
     def compile(self, request: dict[str, Any], _payload: bytearray) -> Answer:
         loaded, limit = self.loaded[request["name"]], OwnCode(request["own_code_s"])
         inputs, measures = request["inputs"], request["measures"]
-        with _stance(WATCHED):
+        with compiling.stance(WATCHED):
             return compile_hook.collect(loaded, inputs, limit, measures=measures), []
-
-
-def _load_compiler() -> None:
-    """Have PyTorch's compiler compile something. An error comes again when a candidate compiles."""
-    function = eval("lambda x: x + 1", {})  # of no module: Dynamo skips some modules' functions
-    with suppress(Exception):
-        torch.compile(function, dynamic=False)(torch.zeros(16, device="cuda"))  # type: ignore[no-untyped-call]
-
-
-def _stance(manner: Manner) -> AbstractContextManager[object]:
-    """Has `torch.compile` compile or not. A candidate that never uses it does not pay for loading
-    PyTorch's compiler."""
-    if manner.compiles or "torch._dynamo" not in sys.modules:
-        return nullcontext()
-    stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
-    return stance

@@ -5,7 +5,6 @@ total saving, the whole is verified against the original and written with its re
 searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,7 @@ from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
-from kernelwright.search.contest import Contest, hold_contest
+from kernelwright.search.contest import Contest
 from kernelwright.search.describe import (
     Spent,
     program_record,
@@ -28,26 +27,22 @@ from kernelwright.search.describe import (
     tuned_records,
     verdict_record,
 )
-from kernelwright.search.entries import Entry, entries
 from kernelwright.search.files import write_result
 from kernelwright.search.interrupts import signal_name, terminating
 from kernelwright.search.outcome import Ended, outcome_record
 from kernelwright.search.search import Search
+from kernelwright.search.settling import Settling
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target, load_target
-from kernelwright.search.variant import Served, Variant, Whole
+from kernelwright.search.variant import Served, Whole
 from kernelwright.search.wholes import Wholes
-from kernelwright.timing.deadline import Budget, Deadline
+from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.room import Hold
 
 JUDGING_SHARE = 0.2
 """Of the budget: for the cases of judging the whole."""
-CONTEST_SHARE = 0.6
-"""Of the time that is left after tuning: for timing wholes beside torch.compile, at most."""
-SETTLING_S = 10.0
-"""After Ctrl-C: seconds in which the whole is judged with the kernels that are right so far."""
 
 
 def optimize_target(
@@ -195,22 +190,12 @@ def search_target(
     steps = steps or Steps()
     searched = search.variants(target.program, target.task)
     wholes = Wholes(judge, steps, deadline=budget.deadline)
-    contest, found = Contest(), list[Entry]()
+    settling = Settling(target, search, judge, wholes, budget, steps)
+    contest = Contest()
     if beside_compile and judge.on_gpu and search.interruption is None:
-        found = [] if judge.rules.mode == "pure" else entries(searched, target)
-        contest = _contest(target, found, judge, search, budget, steps)
-    if contest.samples and found:
-        whole = _settled_contest(wholes, contest, found, target, search)
+        whole, contest = settling.beside_compile(searched)
     else:
-        whole = _settled(wholes, searched, target, search)
-    is_new = whole.variant.chosen and whole.contender is None
-    if is_new and beside_compile and judge.on_gpu and search.interruption is None:
-        entry = Entry(variant=whole.variant, source=whole.source, served=whole.served)
-        last = _contest(target, [entry], judge, search, budget, steps)
-        if entry.name in last.samples:
-            contest, whole = last, replace(whole, contender=entry.name)
-            if judge.rules.mode != "pure" and contest.is_beaten(entry.name):
-                whole = wholes.unchanged(whole.variant, target)
+        whole = settling.alone(searched)
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
@@ -248,30 +233,6 @@ def search_target(
     return Outcome(files=files, whole=whole, spent=spent, records=records)
 
 
-def _contest(
-    target: Target,
-    found: Sequence[Entry],
-    judge: Judge,
-    search: Search,
-    budget: Budget,
-    steps: Steps,
-) -> Contest:
-    """PyTorch, torch.compile and the entries timed in turn; Ctrl-C ends that like the search."""
-    steps("timing wholes beside torch.compile", target.name)
-    judge.rest()  # its guest has memory on the GPU
-    try:
-        return hold_contest(
-            target.task,
-            {entry.name: entry.source for entry in found},
-            precision=judge.rules.precision.value,
-            for_s=CONTEST_SHARE * budget.deadline.left_s(),
-            hold=judge.hold,
-        )
-    except KeyboardInterrupt as interruption:
-        search.interruption = interruption
-        return Contest(message="torch.compile was not timed: the search was interrupted.")
-
-
 def _timed_fields(whole: Whole, contest: Contest) -> Record:
     """What the result record says about speed. A whole that took part in no contest has its
     speed-up over PyTorch as the judge measured it."""
@@ -282,35 +243,3 @@ def _timed_fields(whole: Whole, contest: Contest) -> Record:
     if verdict.speedup is not None and verdict.speedup_interval is not None:
         speedups["over_eager"] = [verdict.speedup, *verdict.speedup_interval]
     return {"torch_compile": fields["torch_compile"], "speedups": speedups}
-
-
-def _settled_contest(
-    wholes: Wholes,
-    contest: Contest,
-    found: Sequence[Entry],
-    target: Target,
-    search: Search,
-) -> Whole:
-    """The whole that is kept. Ctrl-C leaves some seconds, as in `_settled`."""
-    try:
-        return wholes.settle_contest(contest, found, target)
-    except KeyboardInterrupt as interruption:
-        search.interruption = interruption
-        return _settled(wholes, [entry.variant for entry in found], target, search)
-
-
-def _settled(wholes: Wholes, searched: Sequence[Variant], target: Target, search: Search) -> Whole:
-    """The whole that is kept. A first Ctrl-C leaves some seconds for judging the whole with the
-    kernels that are right so far; a second one leaves the original."""
-    while True:
-        if search.interruption is not None:
-            wholes.deadline = Deadline(clock_s=time.monotonic() + SETTLING_S)
-        try:
-            variants = list(searched)
-            if search.interruption is None:
-                variants = wholes.ranked(variants)
-            return wholes.settle(variants, target)
-        except KeyboardInterrupt as interruption:
-            if search.interruption is not None:
-                return wholes.unchanged(searched[-1], target)
-            search.interruption = interruption

@@ -74,6 +74,7 @@ def time_screened(
             if rival is not None:
                 rival.prepare(inputs, round_seed)
                 compiled_ms += _timed(rival.time, warmup, repeats)
+                rival.prepare([], round_seed)  # its results are memory that candidates may need
             for trial in racing:
                 with trial.ending():
                     session = provide(trial)

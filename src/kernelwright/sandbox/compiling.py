@@ -1,0 +1,26 @@
+"""Guest side: whether `torch.compile` in a candidate compiles."""
+
+import sys
+from contextlib import AbstractContextManager, nullcontext, suppress
+
+import torch
+
+from kernelwright.sandbox.manner import Manner
+
+
+def load_compiler() -> None:
+    """Have PyTorch's compiler compile something. An error comes again when a candidate compiles."""
+    function = eval("lambda x: x + 1", {})  # of no module: Dynamo skips some modules' functions
+    with suppress(Exception):
+        torch.compile(function, dynamic=False)(  # type: ignore[no-untyped-call]
+            torch.zeros(16, device="cuda")
+        )
+
+
+def stance(manner: Manner) -> AbstractContextManager[object]:
+    """Has `torch.compile` compile or not. A candidate that never uses it does not pay for loading
+    PyTorch's compiler."""
+    if manner.compiles or "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    eager: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
+    return eager

@@ -1,0 +1,91 @@
+"""Which whole a search keeps: by a contest with torch.compile, or by the judge's times alone."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.search.contest import Contest, hold_contest
+from kernelwright.search.entries import Entry, entries
+from kernelwright.search.search import Search
+from kernelwright.search.steps import Steps
+from kernelwright.search.target import Target
+from kernelwright.search.variant import Variant, Whole
+from kernelwright.search.wholes import Wholes
+from kernelwright.timing.deadline import Budget, Deadline
+from kernelwright.verify.judge import Judge
+
+CONTEST_SHARE = 0.6
+"""Of the time that is left after tuning: for timing wholes beside torch.compile, at most."""
+SETTLING_S = 10.0
+"""After Ctrl-C: seconds in which the whole is judged with the kernels that are right so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settling:
+    """What the decision rests on. Ctrl-C sets the interruption of the search."""
+
+    target: Target
+    search: Search
+    judge: Judge
+    wholes: Wholes
+    budget: Budget
+    steps: Steps
+
+    def beside_compile(self, searched: Sequence[Variant]) -> tuple[Whole, Contest]:
+        """The whole that is kept, and the contest that it took part in. A whole that was made after
+        the contest has one of its own before it is kept. In pure mode speed decides nothing."""
+        is_pure = self.judge.rules.mode == "pure"
+        found = [] if is_pure else entries(searched, self.target)
+        contest = self._contest(found)
+        is_held = bool(contest.samples and found)
+        whole = self._after(contest, found) if is_held else self.alone(searched)
+        is_new = whole.variant.chosen and whole.contender is None
+        if not is_new or self.search.interruption is not None:
+            return whole, contest
+        entry = Entry(variant=whole.variant, source=whole.source, served=whole.served)
+        last = self._contest([entry])
+        if entry.name not in last.samples:
+            return whole, contest
+        if last.is_beaten(entry.name) and not is_pure:
+            return self.wholes.unchanged(whole.variant, self.target), last
+        return replace(whole, contender=entry.name), last
+
+    def alone(self, searched: Sequence[Variant]) -> Whole:
+        """The whole that is kept by the judge's times or estimates. A first Ctrl-C leaves some
+        seconds for judging the whole with the kernels that are right so far; a second one leaves
+        the original."""
+        while True:
+            if self.search.interruption is not None:
+                self.wholes.deadline = Deadline(clock_s=time.monotonic() + SETTLING_S)
+            try:
+                variants = list(searched)
+                if self.search.interruption is None:
+                    variants = self.wholes.ranked(variants)
+                return self.wholes.settle(variants, self.target)
+            except KeyboardInterrupt as interruption:
+                if self.search.interruption is not None:
+                    return self.wholes.unchanged(searched[-1], self.target)
+                self.search.interruption = interruption
+
+    def _contest(self, found: Sequence[Entry]) -> Contest:
+        """PyTorch, torch.compile and the entries, timed in turn."""
+        self.steps("timing wholes beside torch.compile", self.target.name)
+        self.judge.rest()  # its guest has memory on the GPU
+        try:
+            return hold_contest(
+                self.target.task,
+                {entry.name: entry.source for entry in found},
+                precision=self.judge.rules.precision.value,
+                for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
+                hold=self.judge.hold,
+            )
+        except KeyboardInterrupt as interruption:
+            self.search.interruption = interruption
+            return Contest(message="torch.compile was not timed: the search was interrupted.")
+
+    def _after(self, contest: Contest, found: Sequence[Entry]) -> Whole:
+        try:
+            return self.wholes.settle_contest(contest, found, self.target)
+        except KeyboardInterrupt as interruption:
+            self.search.interruption = interruption
+            return self.alone([entry.variant for entry in found])
