@@ -193,9 +193,9 @@ def _answer(command: tuple[str, ...], job: Record, for_s: float) -> Record | str
         if is_late:
             answer, log = process.communicate()  # what was written before
     lines = answer.splitlines(keepends=True)
-    if is_late and lines and not lines[-1].endswith("\n"):
+    if lines and not lines[-1].endswith("\n"):
         lines.pop()  # cut off in the middle
-    if lines and (is_late or process.returncode == 0):
+    if lines:  # of a process that failed later, too: PyTorch and torch.compile were timed
         return dict(json.loads(lines[-1]))
     if is_late:
         return (

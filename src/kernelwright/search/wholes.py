@@ -158,7 +158,7 @@ class Wholes:
                 rejected.append(fewer)
         if rejected and not self._is_late():
             return self.settle(rejected, target)
-        return self.unchanged(wholes[-1].variant, target)
+        return self.unchanged(wholes[0].variant, target)
 
     def unchanged(self, variant: Variant, target: Target) -> Whole:
         """The original module, with none of the variant's kernels."""
