@@ -91,7 +91,7 @@ class Canaries:
         for name in ("folder", "empty"):
             (self._place / name).mkdir(mode=0o700)
         (self._place / "folder" / f"named_{self._secret}").touch()
-        self._process = subprocess.Popen(["sleep", "1800"])
+        self._process = subprocess.Popen(["sleep", "86400"])
         self._files, self._facts = self._seen_files(), self._seen_process()
 
     def _seen_files(self) -> dict[str, dict[str, object]]:
