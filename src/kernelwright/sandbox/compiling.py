@@ -1,7 +1,9 @@
 """Guest side: whether `torch.compile` in a candidate compiles."""
 
+import importlib
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any
 
 import torch
 
@@ -10,6 +12,8 @@ from kernelwright.sandbox.manner import Manner
 
 def load_compiler() -> None:
     """Have PyTorch's compiler compile something. An error comes again when a candidate compiles."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    config.compile_threads = 1  # processes that compile would outlive a call
     function = eval("lambda x: x + 1", {})  # of no module: Dynamo skips some modules' functions
     with suppress(Exception):
         torch.compile(function, dynamic=False)(  # type: ignore[no-untyped-call]

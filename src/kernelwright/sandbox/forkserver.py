@@ -235,7 +235,6 @@ class ForkServer:
         )
         environment = {k: os.environ[k] for k in _ENVIRONMENT if k in os.environ}
         environment |= dict.fromkeys(_ONE_THREAD, "1")
-        environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # its worker would outlive a call
         environment["TMPDIR"] = str(self._root / _TEMPORARY)  # torch makes a folder there
         if self.device == "cpu":
             environment["TRITON_INTERPRET"] = "1"
