@@ -129,28 +129,30 @@ def test_within_a_callers_own_graph_the_kernels_themselves_are_captured(pair):
     torch.testing.assert_close(result, original(x))
 
 
-def test_the_search_keeps_a_graph_where_launches_take_the_time(tmp_path):
+def test_the_search_keeps_a_graph_where_that_is_the_fastest(tmp_path):
+    """Eight blocks wait for launches. torch.compile waits less, so either may win."""
     path = tmp_path / "model.py"
     path.write_text(MODEL)
     result = optimize_target(
         str(path), out=tmp_path / "out", policy="teacher", budget_s=300.0, with_slower=True
     )
     lines = record.read(tmp_path / "out" / "records.jsonl")
-    wholes = [each["verdict"] for each in lines if each["record"] == "whole"]
-    assert result["verdict"]["accepted"], wholes
-    assert result["graph"], wholes
-    assert result["graph"]["replayed_ms"] < result["graph"]["launched_ms"]
-    assert "replay(self" in (tmp_path / "out" / "optimized.py").read_text()
+    wholes = [line for line in lines if line["record"] == "whole"]
+    assert result["form"] != "original", wholes
+    text = (tmp_path / "out" / "optimized.py").read_text()
+    assert ("replay(self" in text) == bool(result["graph"])
+    if result["graph"]:
+        assert result["graph"]["replayed_ms"] < result["graph"]["launched_ms"]
+        assert result["speedups"]["over_compile"][0] >= 1.0
 
 
 def test_a_module_from_python_is_replayed_too(tmp_path):
     path = tmp_path / "original.py"
     path.write_text(MODEL)
-    original = import_file(path).Model().cuda()
+    original = import_file(path).Model().cuda().eval()  # calls that change buffers are not timed
     with torch.no_grad():
         ours = optimize(copy.deepcopy(original), (draw(),), policy="teacher", budget_s=240.0)
-        assert ours.optimization["graph"], ours.optimization["verdict"]
         check(original, ours)
         ours.load_state_dict(original.state_dict())
         check(original, ours)
-    assert ours in captured_calls
+    assert (ours in captured_calls) == bool(ours.optimization["graph"])
