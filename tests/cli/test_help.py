@@ -82,6 +82,14 @@ def test_the_budget_option_has_one_name():
     assert {option for option in options if "budget" in option} == {"--budget"}
 
 
+def test_options_are_in_lower_case():
+    """Some versions of Typer take a metavar that equals the name in capitals for the option."""
+    options = {opt for path, c in COMMANDS for p in parameters(c, path) for opt in p.opts}
+    assert {
+        option for option in options if option.startswith("--") and not option.islower()
+    } == set()
+
+
 def test_every_verb_prints_json():
     groups = {"kernelwright", "data", "train", "eval"}
     for path, command in COMMANDS:

@@ -197,6 +197,7 @@ REFUSED = {
         "fast = torch.compile(torch.softmax, fullgraph=True)",
         "def own(x):\n    return x\ndef f():\n    return torch.compile(own, fullgraph=True)",
         COMPILED + "def g():\n    return torch.compiler.is_compiling()",
+        "import torch as t\ndef own(x):\n    return x\nfast = t.compile(own, fullgraph=True)",
     ],
     "compiled_whole": [COMPILED],
 }

@@ -126,10 +126,9 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
         result["flops"],
         _arithmetic(result["dtypes"], verdict.precision),
     )
-    of_search = _of_search(result)
-    has_all = "optimized" in of_search or found["form"] == ORIGINAL
-    if not _is_file(job) or (of_search and has_all and not job["max_autotune"]):
-        return found | of_search
+    if not _is_file(job):
+        return found | _of_search(result)
+    # Times anew: of those that chose the fastest of many, the least are too good.
     say("timing side by side")
     is_ours = job["options"]["policy"] == TEACHER
     with hold():

@@ -14,7 +14,8 @@ from kernelwright.ops.operator import REQUIRED, Operator, Param
 from kernelwright.ops.registry import FAMILIES, operators
 
 FamilyOption = Annotated[
-    str | None, typer.Option(metavar="FAMILY", help="Show the operators of this family alone.")
+    str | None,
+    typer.Option("--family", metavar="FAMILY", help="Show the operators of this family alone."),
 ]
 
 

@@ -77,7 +77,7 @@ ContractOption = Annotated[
 ]
 PolicyOption = Annotated[
     str,
-    typer.Option(metavar="POLICY", help=f"The writer of the kernels: {FORMS}."),
+    typer.Option("--policy", metavar="POLICY", help=f"The writer of the kernels: {FORMS}."),
 ]
 PoliciesOption = Annotated[
     str,

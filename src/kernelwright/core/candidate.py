@@ -1,7 +1,10 @@
 """A candidate: Triton source that claims to compute a program, preceded by its plan."""
 
+import ast
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from kernelwright.core.syntax import syntax_tree
 
 PRECISION = "ieee"
 """Of tl.dot, unless a plan says another; of kernels without one."""
@@ -54,5 +57,12 @@ class Candidate:
 
 
 def uses_compile(source: str) -> bool:
-    """Whether a source may put functions inside torch.compile."""
-    return "torch.compile(" in source
+    """Whether a source calls torch.compile. False of a text that is not Python."""
+    if "torch.compile(" not in source:
+        return False
+    try:
+        nodes = list(ast.walk(syntax_tree(source)))
+    except SyntaxError:
+        return False
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return any(ast.unparse(call.func) == "torch.compile" for call in calls)

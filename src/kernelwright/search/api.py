@@ -124,7 +124,8 @@ def optimize(
     compute = None if is_original else _imported(outcome.files["optimized.py"])
     attached = partial(_attach, module, lowered, (args, kwargs), compute, outcome.result)
     optimized = attached(graph=None)
-    if outcome.verdict.accepted and can_be_graphed(lowered):
+    may_wait = search.interruption is None and outcome.verdict.accepted
+    if may_wait and can_be_graphed(lowered):
         optimized = _faster(optimized, attached, lowered, outcome.verdict, (args, kwargs))
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None

@@ -70,7 +70,7 @@ class Contest:
         return median(self.samples[EAGER]) / median(self.samples[COMPILED])
 
     def median_ms(self, name: str) -> float | None:
-        """Of a contender; None where it did not take part."""
+        """The median of a contender; None where the contender did not take part."""
         return median(self.samples[name]) if name in self.samples else None
 
     @property

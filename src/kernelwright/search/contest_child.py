@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,11 +23,9 @@ from kernelwright.core.candidate import uses_compile
 from kernelwright.core.errors import GuestLost
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT_MODE
-from kernelwright.programs.compose import compose
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.contest import COMPILED, EAGER
-from kernelwright.search.importing import import_file
 from kernelwright.search.side_by_side import MESSAGE_LIMIT, Call, Called, compile_ahead, warm
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.turns import Contender, take_turns
@@ -37,6 +34,7 @@ from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.cases import case_of, pose
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.guests import server, sharing
+from kernelwright.verify.inductor import program_function
 from kernelwright.verify.judge import default_limits, device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.live import copied
@@ -50,9 +48,9 @@ from kernelwright.verify.task import ModuleTask, Task
 
 NAME = "candidate"
 WARMING_SHARE = 0.5
-"""Of the contest's time: after it no further whole is compiled."""
+"""No further whole is compiled after this share of the contest's time."""
 SEED, NUM_CASES = 1, 2
-"""Of the cases in which the answer of torch.compile is compared."""
+"""The seed and the number of the cases in which torch.compile is compared with fp64."""
 
 
 def main() -> None:
@@ -92,7 +90,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         path.write_text(job["text"], encoding="utf-8")
         task = load_task(path, device)
         rules = Rules(device, Precision(job["precision"]), DEFAULT_MODE)
-        make = partial(reference, task, path, device)
+        make = partial(reference, task, device)
         open_things.enter_context(torch.no_grad())
         open_things.enter_context(tf32_allowed(rules.precision))
         inputs = task.draw(SEED, device)
@@ -100,9 +98,9 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         compiled, passes, moves_layouts = right_compiled(task, make, rules)
         contenders: dict[str, Contender] = {EAGER: Called(make()), COMPILED: Called(compiled)}
         failed = warm(contenders, inputs)
-        draw = partial(_drawn, task, device)
-        told = {"failed": failed, "right": passes, "moves_layouts": moves_layouts}
-        yield {"samples": _samples(contenders, failed, draw), **told}
+        draw = partial(task.draw, device=device)
+        facts = {"failed": failed, "right": passes, "moves_layouts": moves_layouts}
+        yield {"samples": _samples(contenders, failed, draw), **facts}
         for name, source in job["wholes"].items():
             if time.monotonic() - begin_s > WARMING_SHARE * job["for_s"]:
                 failed[name] = "no time was left to compile it"
@@ -116,11 +114,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
                 contenders[name] = calls
         del inputs
         if len(contenders) > len((EAGER, COMPILED)):
-            yield {"samples": _samples(contenders, failed, draw), **told}
-
-
-def _drawn(task: Task, device: torch.device, seed: int) -> list[Any]:
-    return task.draw(seed, device)
+            yield {"samples": _samples(contenders, failed, draw), **facts}
 
 
 def _samples(
@@ -128,7 +122,7 @@ def _samples(
     failed: Mapping[str, str],
     draw: Callable[[int], list[Any]],
 ) -> dict[str, list[float]]:
-    working = {name: each for name, each in contenders.items() if name not in failed}
+    working = {name: side for name, side in contenders.items() if name not in failed}
     with gpu_lock():
         return take_turns(working, draw, seed=SEED)
 
@@ -181,17 +175,12 @@ def is_right(task: Task, call: Call, rules: Rules) -> bool:
     return True
 
 
-def reference(task: Task, path: Path, device: torch.device) -> Call:
+def reference(task: Task, device: torch.device) -> Call:
     """The original as the user calls it: a flat program's function is called without our loop."""
     if isinstance(task, ModuleTask):
         return task.reference(device)
-    if isinstance(task, ProgramTask):
-        namespace: dict[str, Any] = {}
-        exec(compose(task.program, []).source, namespace)  # constants on the inputs' device
-        found: Call = namespace["fused_operator"]
-        return found
-    call: Call = import_file(path).fused_operator
-    return call
+    assert isinstance(task, ProgramTask), "contests are for modules and programs"
+    return program_function(task.program)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def model_file(
     return f"{docstring}{preamble}{model}"
 
 
-COMPILED = """
+_COMPILED = """
 
 compiled_operator = torch.compile(
     uncompiled_operator, fullgraph=True, dynamic=False{options}
@@ -81,7 +81,7 @@ def compiled(composed: str, *, moves_layouts: bool = True) -> str:
     )
     names = ", ".join(argument.arg for argument in entry.args.args)
     uncompiled = rename(composed, {"fused_operator": "uncompiled_operator"})
-    return uncompiled.rstrip() + COMPILED.format(names=names, options=options_text(moves_layouts))
+    return uncompiled.rstrip() + _COMPILED.format(names=names, options=options_text(moves_layouts))
 
 
 def options_text(moves_layouts: bool) -> str:

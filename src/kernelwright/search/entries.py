@@ -37,41 +37,42 @@ def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
     as a CUDA graph. The first variant takes part with half of its fragments too: Inductor may
     compute faster what the other half saves least on."""
     won = [variant for variant in variants if variant.chosen][:MAX_VARIANTS]
-    fewer = [_with_half(variant) for variant in won[:1] if len(variant.chosen) > 1]
-    found: list[Entry] = []
-    for variant in won:
+    texts = [_composed(variant) for variant in won]
+    wholes: list[Entry] = []
+    for variant, text in zip(won, texts, strict=True):
         if not _is_one_fragment(variant):
-            found.append(_compiled(variant, target))
-        source = target.write(_composed(variant))
-        found.append(Entry(variant=variant, source=source, served=Served.KERNELS))
-    found += [_compiled(variant, target) for variant in fewer]
+            wholes.append(_compiled(variant, text, target))
+        source = target.write(text)
+        wholes.append(Entry(variant=variant, source=source, served=Served.KERNELS))
+    for variant in map(_with_half, won[:1]):
+        if variant.chosen:
+            wholes.append(_compiled(variant, _composed(variant), target))
     if target.write_graphed is not None:
-        found += [_graphed(variant, target) for variant in won]
-    return found
+        for variant, text in zip(won, texts, strict=True):
+            source = target.write_graphed(text)
+            wholes.append(
+                Entry(variant=variant, source=source, served=Served.KERNELS, is_graph=True)
+            )
+    return wholes
 
 
 def _composed(variant: Variant) -> str:
     return compose(variant.program, variant.replacements()).source
 
 
-def _compiled(variant: Variant, target: Target) -> Entry:
-    composed = _composed(variant)
+def _compiled(variant: Variant, text: str, target: Target) -> Entry:
     return Entry(
         variant=variant,
-        source=target.write(emit.compiled(composed)),
-        exact=target.write(emit.compiled(composed, moves_layouts=False)),
+        source=target.write(emit.compiled(text)),
+        exact=target.write(emit.compiled(text, moves_layouts=False)),
         served=Served.COMPILED_KERNELS,
     )
 
 
-def _graphed(variant: Variant, target: Target) -> Entry:
-    assert target.write_graphed is not None
-    source = target.write_graphed(_composed(variant))
-    return Entry(variant=variant, source=source, served=Served.KERNELS, is_graph=True)
-
-
 def _with_half(variant: Variant) -> Variant:
-    return variant.giving_back(len(variant.chosen) // 2, FASTER_WITHOUT)
+    """The variant with half of its fragments; with none where there is one alone."""
+    num_kept = len(variant.chosen) // 2
+    return variant.giving_back(len(variant.chosen) - num_kept, FASTER_WITHOUT)
 
 
 def _is_one_fragment(variant: Variant) -> bool:

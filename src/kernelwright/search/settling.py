@@ -15,7 +15,7 @@ from kernelwright.timing.deadline import Budget, Deadline
 from kernelwright.verify.judge import Judge
 
 CONTEST_SHARE = 0.6
-"""Of the time that is left after tuning: for timing wholes beside torch.compile, at most."""
+"""A contest takes at most this share of the time that is left after tuning."""
 SETTLING_S = 10.0
 """After Ctrl-C: seconds in which the whole is judged with the kernels that are right so far."""
 
@@ -35,10 +35,10 @@ class Settling:
         """The whole that is kept, and the contest that it took part in. A whole that was made after
         the contest has one of its own before it is kept. In pure mode speed decides nothing."""
         is_pure = self.judge.rules.mode == "pure"
-        found = [] if is_pure else entries(searched, self.target)
-        contest = self._contest(found)
-        is_held = bool(contest.samples and found)
-        whole = self._after(contest, found) if is_held else self.alone(searched)
+        contenders = [] if is_pure else entries(searched, self.target)
+        contest = self._contest(contenders)
+        is_held = bool(contest.samples and contenders)
+        whole = self._after(contest, contenders) if is_held else self.alone(searched)
         is_new = whole.variant.chosen and whole.contender is None
         if not is_new or self.search.interruption is not None:
             return whole, contest
@@ -67,14 +67,14 @@ class Settling:
                     return self.wholes.unchanged(searched[-1], self.target)
                 self.search.interruption = interruption
 
-    def _contest(self, found: Sequence[Entry]) -> Contest:
+    def _contest(self, contenders: Sequence[Entry]) -> Contest:
         """PyTorch, torch.compile and the entries, timed in turn."""
         self.steps("timing wholes beside torch.compile", self.target.name)
         self.judge.rest()  # its guest has memory on the GPU
         try:
             return hold_contest(
                 self.target.task,
-                {entry.name: entry.source for entry in found},
+                {entry.name: entry.source for entry in contenders},
                 precision=self.judge.rules.precision.value,
                 for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
                 hold=self.judge.hold,
@@ -83,9 +83,9 @@ class Settling:
             self.search.interruption = interruption
             return Contest(message="torch.compile was not timed: the search was interrupted.")
 
-    def _after(self, contest: Contest, found: Sequence[Entry]) -> Whole:
+    def _after(self, contest: Contest, contenders: Sequence[Entry]) -> Whole:
         try:
-            return self.wholes.settle_contest(contest, found, self.target)
+            return self.wholes.settle_contest(contest, contenders, self.target)
         except KeyboardInterrupt as interruption:
             self.search.interruption = interruption
-            return self.alone([entry.variant for entry in found])
+            return self.alone([entry.variant for entry in contenders])

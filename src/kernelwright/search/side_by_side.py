@@ -61,7 +61,7 @@ def side_by_side(
     draw: Callable[[int], list[Any]],
     *,
     precision: str,
-    uncompiled: Call | None = None,
+    uncompiled: Call,
 ) -> Timed:
     """Times of the contenders on inputs that `draw` gives for a seed, L2 cold.
 
@@ -70,16 +70,14 @@ def side_by_side(
     Args:
         precision: under "tf32" library calls in this process may use TF32; else PyTorch's own
             settings hold.
-        uncompiled: a copy of the reference, which torch.compile compiles before the GPU is taken;
-            None where the caller has seen to that.
+        uncompiled: a copy of the reference; torch.compile compiles it before the GPU is taken.
 
     Raises:
         Exception: a contender other than those of torch.compile fails.
     """
     with torch.no_grad(), tf32_allowed(Precision(precision)):
         inputs = draw(SEED)
-        if uncompiled is not None:
-            compile_ahead(uncompiled, inputs)
+        compile_ahead(uncompiled, inputs)
         failed = warm(contenders, inputs)
         del inputs
         working = {name: each for name, each in contenders.items() if name not in failed}

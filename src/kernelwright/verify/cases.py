@@ -97,6 +97,7 @@ class Case:
     def name(self) -> str:
         kind = "nan" if math.isnan(self.poison) else "finite"
         how = f"{kind} poison" if self.manner.is_watched else "as a user calls"
+        how = "inside torch.compile" if self.manner.compiles else how
         return f"{self.variant}/{self.family}/seed {self.seed}/{how}"
 
 

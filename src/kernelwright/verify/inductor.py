@@ -1,4 +1,4 @@
-"""What torch.compile makes of a fragment: the competitor of its kernels."""
+"""torch.compile of a fragment: the competitor of its kernels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,11 +6,21 @@ from typing import Any
 import torch
 
 from kernelwright.programs.compose import compose
+from kernelwright.programs.program import Program
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.sides import tf32_allowed
 from kernelwright.verify.task import Task
+
+
+def program_function(program: Program) -> Callable[..., object]:
+    """The program as the function of its text, without our loop over its calls. Constants are made
+    on the device of the inputs."""
+    namespace: dict[str, Any] = {}
+    exec(compose(program, []).source, namespace)
+    function: Callable[..., object] = namespace["fused_operator"]
+    return function
 
 
 @stage("torch.compile of a fragment")
@@ -23,11 +33,8 @@ def compiled_reference(task: Task, inputs: list[Any], rules: Rules) -> Callable[
     """
     if not isinstance(task, ProgramTask):
         return None
-    namespace: dict[str, Any] = {}
-    exec(compose(task.program, []).source, namespace)
-    compiled: Callable[..., object] = torch.compile(
-        namespace["fused_operator"], fullgraph=True, dynamic=False
-    )
+    function = program_function(task.program)
+    compiled: Callable[..., object] = torch.compile(function, fullgraph=True, dynamic=False)
     try:
         with torch.no_grad(), tf32_allowed(rules.precision):
             compiled(*inputs)

@@ -188,7 +188,6 @@ class Session:
                 is_held=is_held,
                 like=like,
             )
-            manner = self._compiled(name, inputs, manner)
             ran = self._run(run, manner)
             self.spent_s += ran.wall_ms / 1e3
             if not isinstance(self.task, ModuleTask):
@@ -197,13 +196,14 @@ class Session:
             state = self.state_of(name, instance)
             return Called(ran, dict(before), state, outputs, is_compiled=manner.compiles)
 
-    def _compiled(self, name: str, inputs: Sequence[Any], manner: Manner) -> Manner:
-        """The manner of a candidate that wraps a function in `torch.compile`: compiled as a user
-        calls it, at the sizes of the task. Elsewhere each call would compile anew, for minutes."""
+    def compiled(self, name: str, inputs: Sequence[Any], manner: Manner) -> Manner | None:
+        """The manner of a second, compiled call of a candidate that uses `torch.compile`. None for
+        other candidates and for watched calls, and at other sizes than the task's: each such call
+        would compile anew, for minutes."""
         if not self._loaded[name].compiles or manner.is_watched or self.device.type != "cuda":
-            return manner
+            return None
         if _signature(inputs) != _signature(self.task.example(META)):
-            return manner
+            return None
         # Dynamo compiles anew for another number of threads.
         return replace(manner, compiles=True, num_threads=1)
 

@@ -158,9 +158,18 @@ class Trial:
                 self.refused.add(case.variant)
             self.advice.append(f"not as the reference: {rejected.message}")
 
-    @stage("compare")
     def judge(self, session: Session, task: Task, posed: Posed) -> None:
-        """One case, from the call to every check of it; a rejection says which one it was."""
+        """One case, from the call to every check of it; a rejection says which one it was. A
+        candidate that uses torch.compile answers some cases twice: uncompiled, so that its launches
+        are seen, and compiled."""
+        self._judge_call(session, task, posed)
+        inside = session.compiled(self.name, posed.inputs, posed.case.manner)
+        if inside is not None:
+            compiled = replace(posed, case=replace(posed.case, manner=inside))
+            self._judge_call(session, task, compiled)
+
+    @stage("compare")
+    def _judge_call(self, session: Session, task: Task, posed: Posed) -> None:
         with _in_case(posed.case.name):
             case = posed.case
             called = session.call(

@@ -33,6 +33,7 @@ MaxCallsOption = Annotated[
 LevelsOption = Annotated[
     str,
     typer.Option(
+        "--levels",
         metavar="LEVELS",
         help="The numbers of calls of programs to keep, as 1,2,5.",
         show_default="all",

@@ -59,7 +59,9 @@ LINT_JOBS = 8
 """The number of processes that lint at once, where there are so many cores."""
 
 RootOption = Annotated[Path, typer.Option(metavar="FOLDER", help="A checkout of KernelBench.")]
-LevelsOption = Annotated[str, typer.Option(metavar="LEVELS", help="The levels to run, as 1,2,3.")]
+LevelsOption = Annotated[
+    str, typer.Option("--levels", metavar="LEVELS", help="The levels to run, as 1,2,3.")
+]
 OutOption = Annotated[
     Path,
     typer.Option(

@@ -53,6 +53,7 @@ ProgramsOption = Annotated[
 LevelsOption = Annotated[
     str,
     typer.Option(
+        "--levels",
         metavar="LEVELS",
         help="The levels to run, as 1,2,5,20,operators.",
         show_default="all",

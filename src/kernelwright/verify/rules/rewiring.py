@@ -244,7 +244,8 @@ def _compiles_own(source: Source, use: Use) -> bool:
     """Whether this is `NAME = torch.compile(FUNCTION, fullgraph=True, ...)` at the top of the file:
     one graph of one of the candidate's functions. The judge can call the function uncompiled."""
     call = source.parent(use.node)
-    if use.name != "torch.compile" or not isinstance(call, ast.Call) or call.func is not use.node:
+    is_plain = ast.unparse(use.node) == "torch.compile"  # as `uses_compile` reads it
+    if not (is_plain and isinstance(call, ast.Call) and call.func is use.node):
         return False
     options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
     assignment = source.parent(call)
