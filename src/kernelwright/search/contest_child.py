@@ -12,43 +12,41 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
-from kernelwright.core.candidate import uses_compile
-from kernelwright.core.errors import GuestLost
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.contest import COMPILED, EAGER
-from kernelwright.search.side_by_side import MESSAGE_LIMIT, Call, Called, compile_ahead, warm
+from kernelwright.search.side_by_side import Call, Called, compile_ahead, warm
+from kernelwright.search.warming import Warming, num_guests
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.turns import Contender, take_turns
 from kernelwright.verify import second_look
 from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.cases import case_of, pose
 from kernelwright.verify.compare import Precision
-from kernelwright.verify.guests import server, sharing
+from kernelwright.verify.guests import sharing
 from kernelwright.verify.inductor import program_function
-from kernelwright.verify.judge import default_limits, device_named
+from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.live import copied
 from kernelwright.verify.load import load_task
 from kernelwright.verify.oracle import seeded
 from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.rejection import Rejected
-from kernelwright.verify.session import Session
-from kernelwright.verify.sides import GuestCalls, tf32_allowed
+from kernelwright.verify.sides import tf32_allowed
 from kernelwright.verify.task import ModuleTask, Task
 
-NAME = "candidate"
-WARMING_SHARE = 0.5
-"""No further whole is compiled after this share of the contest's time."""
+WARMING_SHARE = 0.6
+"""A whole that is not ready after this share of the contest's time takes no part."""
 SEED, NUM_CASES = 1, 2
 """The seed and the number of the cases in which torch.compile is compared with fp64."""
 
@@ -97,23 +95,21 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         compile_ahead(make(), inputs)
         compiled, passes, moves_layouts = right_compiled(task, make, rules)
         contenders: dict[str, Contender] = {EAGER: Called(make()), COMPILED: Called(compiled)}
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
         failed = warm(contenders, inputs)
         draw = partial(task.draw, device=device)
         facts = {"failed": failed, "right": passes, "moves_layouts": moves_layouts}
         yield {"samples": _samples(contenders, failed, draw), **facts}
-        for name, source in job["wholes"].items():
-            if time.monotonic() - begin_s > WARMING_SHARE * job["for_s"]:
-                failed[name] = "no time was left to compile it"
-                continue
-            try:
-                calls = open_things.enter_context(in_guest(task, source, device))
-                warm({name: calls}, inputs)
-            except (Rejected, GuestLost) as error:
-                failed[name] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
-            else:
-                contenders[name] = calls
-        del inputs
-        if len(contenders) > len((EAGER, COMPILED)):
+        left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
+        warming = Warming(
+            task, device, inputs, num_guests(device), Deadline(clock_s=time.monotonic() + left_s)
+        )
+        ready, unready = warming.warm(job["wholes"], open_things)
+        contenders |= ready
+        failed |= unready
+        del inputs, warming
+        if ready:
             yield {"samples": _samples(contenders, failed, draw), **facts}
 
 
@@ -125,21 +121,6 @@ def _samples(
     working = {name: side for name, side in contenders.items() if name not in failed}
     with gpu_lock():
         return take_turns(working, draw, seed=SEED)
-
-
-@contextmanager
-def in_guest(task: Task, source: str, device: torch.device) -> Iterator[GuestCalls]:
-    """A whole of ours, loaded in a guest of its own.
-
-    Raises:
-        Rejected: the whole cannot be loaded.
-        GuestLost: the guest ended.
-    """
-    with server(device).guest(default_limits(device), compiles=uses_compile(source)) as guest:
-        session = Session(task, guest, device)
-        session.load(NAME, source)
-        session.restart(NAME)
-        yield GuestCalls(session, NAME)
 
 
 def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[Call, bool, bool]:

@@ -1,6 +1,9 @@
 """torch.compile of a fragment: the competitor of its kernels."""
 
+import linecache
+import weakref
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import torch
@@ -13,13 +16,23 @@ from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.sides import tf32_allowed
 from kernelwright.verify.task import Task
 
+_numbers = count(1)
+
 
 def program_function(program: Program) -> Callable[..., object]:
     """The program as the function of its text, without our loop over its calls. Constants are made
-    on the device of the inputs."""
+    on the device of the inputs.
+
+    The text is in `linecache`: Dynamo wraps functions without source in one function of its own,
+    whose cache is full after eight programs.
+    """
+    source = compose(program, []).source
+    name = f"<kernelwright program {next(_numbers)}>"
     namespace: dict[str, Any] = {}
-    exec(compose(program, []).source, namespace)
+    exec(compile(source, name, "exec"), namespace)
     function: Callable[..., object] = namespace["fused_operator"]
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    weakref.finalize(function, linecache.cache.pop, name, None)
     return function
 
 

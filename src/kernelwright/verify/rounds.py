@@ -12,6 +12,7 @@ from statistics import median
 
 from kernelwright.core.seed import derive
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
 from kernelwright.verify.guests import sharing
@@ -49,7 +50,8 @@ def time_screened(
     beside_compile: bool = False,
 ) -> None:
     """Fill in the times of the trials that stand, of the reference, and of the reference inside
-    torch.compile ("compiled").
+    torch.compile ("compiled"). Launches do not count: in the whole, torch.compile or a CUDA graph
+    may launch what the trials launch here.
 
     Args:
         provide: the session a trial's candidate is loaded in.
@@ -62,7 +64,7 @@ def time_screened(
     rival = _rival(task, rules, seed) if beside_compile else None
     candidate_ms: dict[str, list[float]] = {trial.name: [] for trial in trials}
     with gpu_lock(rules.device.index or 0):
-        reference = HostCalls(task, rules)
+        reference = HostCalls(task, rules, PAUSE_MS)
         for number in range(NUM_ROUNDS):
             if not (racing := _in_the_race(trials, candidate_ms, [reference_ms, compiled_ms])):
                 break
@@ -97,7 +99,7 @@ def _rival(task: Task, rules: Rules, seed: int) -> HostCalls | None:
     with sharing(rules.device):
         inputs = task.inputs(derive(seed, "compiling") % (1 << 31), "plain", rules.device)
         call = compiled_reference(task, inputs, rules)
-    return None if call is None else HostCalls(task, rules, call=call)
+    return None if call is None else HostCalls(task, rules, PAUSE_MS, call)
 
 
 def _in_the_race(
@@ -114,7 +116,7 @@ def _in_the_race(
 
 
 def _guest_ms(session: Session) -> float:
-    return session.time().time_ms
+    return session.time(pause_ms=PAUSE_MS).time_ms
 
 
 def _timed(call_ms: Callable[[], float], warmup: int, repeats: int) -> list[float]:

@@ -1,0 +1,107 @@
+"""Wholes of ours in guests: loaded and compiled side by side, before their times are taken."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from kernelwright.core.candidate import uses_compile
+from kernelwright.core.errors import GuestLost, OutOfTime
+from kernelwright.search.side_by_side import MESSAGE_LIMIT, SEED, WARM_CALLS
+from kernelwright.timing.deadline import NEVER, Deadline
+from kernelwright.verify.guests import server, sharing
+from kernelwright.verify.judge import default_limits
+from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.session import Session
+from kernelwright.verify.sides import GuestCalls
+from kernelwright.verify.task import Task
+
+NAME = "candidate"
+MAX_GUESTS = 4
+"""Guests that compile at once: each needs a core."""
+OUT_OF_TIME = "no time was left to compile it"
+
+
+@dataclass(slots=True)
+class Warming:
+    """Starts a guest for each whole, and has the whole compile there.
+
+    Args:
+        inputs: of the task, on the device.
+        num_guests: at once; as many as the device has memory for.
+        deadline: a whole that is not ready by then fails.
+    """
+
+    task: Task
+    device: torch.device
+    inputs: Sequence[Any]
+    num_guests: int
+    deadline: Deadline
+    _loading: threading.Lock = field(default_factory=threading.Lock)
+
+    def warm(
+        self, wholes: Mapping[str, str], open_guests: ExitStack
+    ) -> tuple[dict[str, GuestCalls], dict[str, str]]:
+        """Wholes that are ready to be timed, and why others are not, by name.
+
+        Args:
+            wholes: texts by name, the most promising first.
+            open_guests: ends the guests when it is closed.
+        """
+        ready: dict[str, GuestCalls] = {}
+        failed: dict[str, str] = {}
+        deadline = self.deadline.for_other_threads()
+        with ThreadPoolExecutor(self.num_guests) as pool:
+            jobs = {
+                name: pool.submit(self._warmed, source, deadline, open_guests)
+                for name, source in wholes.items()
+            }
+        for name, job in jobs.items():
+            try:
+                ready[name] = job.result()
+            except OutOfTime:
+                failed[name] = OUT_OF_TIME
+            except (Rejected, GuestLost) as error:
+                failed[name] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+        return ready, failed
+
+    def _warmed(self, source: str, deadline: Deadline, open_guests: ExitStack) -> GuestCalls:
+        """
+        Raises:
+            Rejected: the whole cannot be loaded, or a call fails.
+            GuestLost: the guest ended.
+            OutOfTime: the deadline passed.
+        """
+        deadline.check()
+        with sharing(self.device):
+            guest = server(self.device).guest(
+                default_limits(self.device), compiles=uses_compile(source)
+            )
+            open_guests.enter_context(guest)
+            guest.deadline = deadline
+            session = Session(self.task, guest, self.device)
+            calls = GuestCalls(session, NAME)
+            with self._loading:  # the task draws its weights from this process's generators
+                session.load(NAME, source)
+                session.restart(NAME)
+                calls.prepare(list(self.inputs), SEED)
+            for _ in range(WARM_CALLS):
+                calls.time()
+            calls.release()
+            guest.deadline = NEVER
+        return calls
+
+
+def num_guests(device: torch.device) -> int:
+    """Guests that may call the task at once: at most MAX_GUESTS, and as many as find memory. Each
+    needs what this process had at most since its peak was reset."""
+    if device.type != "cuda":
+        return MAX_GUESTS
+    peak_bytes = torch.cuda.max_memory_allocated(device)
+    torch.cuda.empty_cache()
+    free_bytes, _ = torch.cuda.mem_get_info(device)
+    return max(1, min(MAX_GUESTS, free_bytes // max(peak_bytes, 1)))
