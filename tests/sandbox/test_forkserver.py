@@ -119,3 +119,32 @@ def test_a_machine_without_room_for_a_guest_is_asked_again(
     answers[:] = 3 * [{"error": "no room"}]
     with pytest.raises(GuestLost, match="no room"):
         server.guest()
+
+
+IMPORTED = """
+import sys
+
+import torch
+
+
+def fused_operator(x):
+    return [x + ("torch._inductor.compile_fx" in sys.modules)]
+"""
+
+
+def has_compiler(server: ForkServer) -> bool:
+    with server.guest() as guest:
+        guest.load(IMPORTED)
+        (answer,) = guest.run("candidate", [torch.zeros(1)], seed=0).outputs
+        return bool(answer.item())
+
+
+def test_guests_have_the_compiler_once_the_server_imported_it(server: ForkServer):
+    server.start()
+    assert not has_compiler(server)
+    server.start(compiles=True)
+    assert has_compiler(server)
+    kill(server)
+    assert not has_compiler(server), "another server imports when it is asked"
+    server.start(compiles=True)
+    assert has_compiler(server)

@@ -13,6 +13,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.text import to_text
 from kernelwright.search import contest_child, side_by_side
 from kernelwright.search.contest import LEAST_S, Contest, hold_contest
+from kernelwright.search.contest_process import ContestProcess
 from kernelwright.verify.program_task import program_task
 
 MODEL = """
@@ -63,7 +64,8 @@ def process(text):
 
 def asked(task, text, *, wholes=None, for_s=600.0):
     wholes = {"ours": "kernel"} if wholes is None else wholes
-    return hold_contest(task, wholes, precision="strict", for_s=for_s, command=process(text))
+    with ContestProcess(process(text)) as started:
+        return hold_contest(task, wholes, precision="strict", for_s=for_s, process=started)
 
 
 def contest(**changes):

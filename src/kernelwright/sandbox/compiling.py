@@ -9,11 +9,29 @@ import torch
 
 from kernelwright.sandbox.manner import Manner
 
+_MODULES = (
+    "torch._dynamo.backends.inductor",
+    "torch._inductor.compile_fx",
+    "torch._inductor.codegen.cuda_combined_scheduling",
+    "torch._inductor.codegen.wrapper_fxir",
+    "torch._inductor.codegen.memory_planning",
+    "torch._inductor.runtime.triton_heuristics",
+)
+
+
+def import_compiler() -> None:
+    """Import what compiling imports, which takes seconds. The fork server does this once for all
+    guests; nothing touches the GPU."""
+    config: Any = importlib.import_module("torch._inductor.config")
+    config.compile_threads = 1  # processes that compile would outlive a call
+    for name in _MODULES:
+        with suppress(ImportError):  # private names of PyTorch, which change
+            importlib.import_module(name)
+
 
 def load_compiler() -> None:
     """Have PyTorch's compiler compile something. An error comes again when a candidate compiles."""
-    config: Any = importlib.import_module("torch._inductor.config")
-    config.compile_threads = 1  # processes that compile would outlive a call
+    import_compiler()
     function = eval("lambda x: x + 1", {})  # of no module: Dynamo skips some modules' functions
     with suppress(Exception):
         torch.compile(function, dynamic=False)(  # type: ignore[no-untyped-call]

@@ -51,8 +51,7 @@ def main(control_fd: int, role: str, host: int) -> None:
     spaces = Namespaces(needs_proc=role == "cuda")
     with orphaned.watched(control, leave):
         serve = _preloaded(role)
-    gc.collect()
-    gc.freeze()  # keeps the garbage collector of guests from copying shared pages
+    _share_pages()
     guests: dict[int, int] = {}
     _reply(control, {"ready": os.getpid()})
     while True:
@@ -63,6 +62,10 @@ def main(control_fd: int, role: str, host: int) -> None:
         if message["op"] == "fork":
             _reply(control, _fork(guests, control, fds[0], role, message, spaces, serve))
             os.close(fds[0])
+        elif message["op"] == "import compiler":
+            with orphaned.watched(control, leave):
+                _import_compiler()
+            _reply(control, {"imported": True})
         else:
             _reply(control, _reap(message["pid"], guests, spaces))
 
@@ -141,6 +144,20 @@ def _preloaded(role: str) -> Serve:
         stub_gpu.install()
     landlock.packages()
     return partial(inside.serve, inside.Inside(role))
+
+
+def _import_compiler() -> None:
+    """For all guests that are forked from now on."""
+    from kernelwright.sandbox import compiling
+
+    compiling.import_compiler()
+    _share_pages()
+
+
+def _share_pages() -> None:
+    """Keep the garbage collector of guests from copying pages that they share."""
+    gc.collect()
+    gc.freeze()
 
 
 def _reap(pid: int, guests: dict[int, int], spaces: Namespaces) -> dict[str, Any]:

@@ -67,18 +67,26 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._root: Path | None = None
+        self._has_compiler = False
         orphaned.add_heir(self.clears_up)
         atexit.register(self.close)
 
     @stage("start server")
-    def start(self) -> None:
+    def start(self, *, compiles: bool = False) -> None:
         """Start the server, which the first guest would wait for.
+
+        Args:
+            compiles: import PyTorch's compiler there, for guests that compile.
 
         Raises:
             InfraError: it cannot be started.
         """
         with self._lock:
             self._start()
+            if compiles and not self._has_compiler:
+                with suppress(GuestLost):  # the next guest starts another server
+                    self._ask({"op": "import compiler"})
+                    self._has_compiler = True
 
     @stage("start guest")
     def guest(
@@ -223,6 +231,7 @@ class ForkServer:
         if self._process is not None and self._process.poll() is None:
             return
         self._end_server()
+        self._has_compiler = False
         if self._root is None:
             self._root = own_folders.make("server")
             (self._root / _TEMPORARY).mkdir()

@@ -5,30 +5,22 @@ process can stop. So `search.contest_child` does that in a process of its own, a
 is left of the user's budget is its deadline. Kernels run in guests there, as they do for the judge.
 """
 
-import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from statistics import median
 
 from kernelwright.core.record import Record
 from kernelwright.programs.text import to_text
-from kernelwright.timing.stages import stage
+from kernelwright.search.contest_process import ContestProcess, short
 from kernelwright.timing.turns import OURS, compared
 from kernelwright.verify.program_task import ProgramTask
 from kernelwright.verify.room import Hold
 from kernelwright.verify.task import ModuleTask, Task
 
-COMMAND = (sys.executable, "-m", "kernelwright.search.contest_child")
 LEAST_S = 12.0
 """A process that loads torch, compiles one small kernel and takes times needs about this long."""
-MESSAGE_LIMIT = 200
-"""Characters of an error that go into the message."""
 EAGER, COMPILED = "eager", "compiled"
 """Contenders beside our wholes: PyTorch, and torch.compile of the original."""
 
@@ -128,8 +120,8 @@ def hold_contest(
     *,
     precision: str,
     for_s: float,
+    process: ContestProcess,
     hold: Hold = nullcontext,
-    command: tuple[str, ...] = COMMAND,
 ) -> Contest:
     """Time PyTorch, torch.compile and wholes of ours in turn on the GPU.
 
@@ -139,8 +131,8 @@ def hold_contest(
             last ones take no part.
         precision: "strict", "tf32" or "kernelbench".
         for_s: seconds that the contest may take.
+        process: takes the times.
         hold: as of `Judge`: the context in which something is in the GPU's memory.
-        command: of the process that takes the times.
 
     Raises:
         KeyboardInterrupt: after the process was killed.
@@ -156,7 +148,7 @@ def hold_contest(
     begin_s = time.monotonic()
     job = {"text": text, "wholes": wholes, "precision": precision, "for_s": for_s}
     with hold():
-        answer = _answer(command, job, for_s)
+        answer = process.answer(job, for_s)
     seconds = time.monotonic() - begin_s
     if isinstance(answer, str):
         return Contest(message=answer, seconds=seconds)
@@ -166,49 +158,9 @@ def hold_contest(
         failed=answer["failed"],
         is_right=not failed and answer["right"],
         moves_layouts=answer["moves_layouts"],
-        message=f"torch.compile fails on this program: {_short(failed)}" if failed else "",
+        message=f"torch.compile fails on this program: {short(failed)}" if failed else "",
         seconds=seconds,
     )
-
-
-@stage("beside torch.compile")
-def _answer(command: tuple[str, ...], job: Record, for_s: float) -> Record | str:
-    """What the process answers, or a sentence that says why there is no answer."""
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # Inductor's workers are killed with it
-    ) as process:
-        try:
-            answer, log = process.communicate(json.dumps(job), timeout=for_s)
-            is_late = False
-        except subprocess.TimeoutExpired:
-            is_late = True
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        if is_late:
-            answer, log = process.communicate()  # what was written before
-    lines = answer.splitlines(keepends=True)
-    if lines and not lines[-1].endswith("\n"):
-        lines.pop()  # cut off in the middle
-    if lines:  # of a process that failed later, too: PyTorch and torch.compile were timed
-        return dict(json.loads(lines[-1]))
-    if is_late:
-        return (
-            f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
-            " budget ended."
-        )
-    reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-    return f"torch.compile was not timed: the process that times it failed: {_short(reason)}"
-
-
-def _short(text: str) -> str:
-    """On one line, at most MESSAGE_LIMIT characters."""
-    return " ".join(text.split())[:MESSAGE_LIMIT]
 
 
 def _text(task: Task) -> str | None:

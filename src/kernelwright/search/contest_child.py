@@ -10,25 +10,28 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
+from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox import kernel
+from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.own_folders import own_folder
 from kernelwright.search.contest import COMPILED, EAGER
 from kernelwright.search.side_by_side import Call, Called, compile_ahead, warm
 from kernelwright.search.warming import Warming, num_guests
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Deadline
-from kernelwright.timing.turns import Contender, take_turns
+from kernelwright.timing.turns import ROUNDS, Contender, take_turns
 from kernelwright.verify import second_look
 from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.cases import case_of, pose
@@ -47,18 +50,29 @@ from kernelwright.verify.task import ModuleTask, Task
 
 WARMING_SHARE = 0.6
 """A whole that is not ready after this share of the contest's time takes no part."""
+FIRST_ROUNDS = 3
+"""Of PyTorch and torch.compile alone, whose times count where the wholes are not ready in time."""
 SEED, NUM_CASES = 1, 2
 """The seed and the number of the cases in which torch.compile is compared with fp64."""
 
 
 def main() -> None:
-    begin_s = time.monotonic()
     _end_with_parent()
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what other code prints is no answer
-    for answer in contest(json.load(sys.stdin), device_named("cuda"), begin_s):
+    threading.Thread(target=_start_guests, daemon=True).start()
+    text = sys.stdin.read()
+    if not text:
+        return  # the search ended without a contest
+    begin_s = time.monotonic()
+    for answer in contest(json.loads(text), device_named("cuda"), begin_s):
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
+
+
+def _start_guests() -> None:
+    with suppress(InfraError):  # a failure is raised again where a guest is wanted
+        shared("cuda").start(compiles=True)
 
 
 def _end_with_parent() -> None:
@@ -100,7 +114,9 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         failed = warm(contenders, inputs)
         draw = partial(task.draw, device=device)
         facts = {"failed": failed, "right": passes, "moves_layouts": moves_layouts}
-        yield {"samples": _samples(contenders, failed, draw), **facts}
+        if job["wholes"]:
+            samples = _samples(contenders, failed, draw, rounds=FIRST_ROUNDS)
+            yield {"samples": samples, **facts}
         left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
         warming = Warming(
             task, device, inputs, num_guests(device), Deadline(clock_s=time.monotonic() + left_s)
@@ -109,18 +125,18 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         contenders |= ready
         failed |= unready
         del inputs, warming
-        if ready:
-            yield {"samples": _samples(contenders, failed, draw), **facts}
+        yield {"samples": _samples(contenders, failed, draw, rounds=ROUNDS), **facts}
 
 
 def _samples(
     contenders: Mapping[str, Contender],
     failed: Mapping[str, str],
     draw: Callable[[int], list[Any]],
+    rounds: int,
 ) -> dict[str, list[float]]:
     working = {name: side for name, side in contenders.items() if name not in failed}
     with gpu_lock():
-        return take_turns(working, draw, seed=SEED)
+        return take_turns(working, draw, seed=SEED, rounds=rounds)
 
 
 def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[Call, bool, bool]:

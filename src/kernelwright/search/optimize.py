@@ -6,19 +6,18 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-from kernelwright.core.errors import InfraError
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.contest import Contest
+from kernelwright.search.contest_process import ContestProcess
 from kernelwright.search.describe import (
     Spent,
     program_record,
@@ -135,14 +134,8 @@ def judges(sources: Sources, budget_s: float, **options: Any) -> Iterator[tuple[
         teacher_judge = judge
         if sources.has_models and sources.has_teacher:
             teacher_judge = stack.enter_context(Judge(**options, seed=judge.seed))
-        # Beside loading and lowering. A failure is raised again where a guest is wanted.
-        Thread(target=_start, args=(judge,), daemon=True).start()
+        judge.start_ahead()  # beside loading and lowering
         yield judge, teacher_judge
-
-
-def _start(judge: Judge) -> None:
-    with suppress(InfraError):
-        judge.start()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,21 +181,25 @@ def search_target(
         UsageError, InfraError: as `optimize_target`.
     """
     steps = steps or Steps()
-    searched = search.variants(target.program, target.task)
+    has_contest = beside_compile and judge.on_gpu
     wholes = Wholes(judge, steps, deadline=budget.deadline)
-    settling = Settling(target, search, judge, wholes, budget, steps)
     contest = Contest()
-    if beside_compile and judge.on_gpu and search.interruption is None:
-        whole, contest = settling.beside_compile(searched)
-    else:
-        whole = settling.alone(searched)
+    with ContestProcess() as process:
+        if has_contest:
+            process.start()
+        searched = search.variants(target.program, target.task)
+        settling = Settling(target, search, judge, wholes, budget, steps, process)
+        if has_contest and search.interruption is None:
+            whole, contest = settling.beside_compile(searched)
+        else:
+            whole = settling.alone(searched)
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
     if whole.served is Served.ORIGINAL and contest.compile_wins:
         text = target.compiled(moves_layouts=contest.moves_layouts)
         whole = replace(whole, source=text, served=Served.COMPILED)
-    timed = _timed_fields(whole, contest) if beside_compile and judge.on_gpu else Record()
+    timed = _timed_fields(whole, contest) if has_contest else Record()
     variant, spent = whole.variant, search.spent()
     ended = Ended(
         whole=whole,

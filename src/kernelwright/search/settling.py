@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.search.contest import Contest, hold_contest
+from kernelwright.search.contest_process import ContestProcess
 from kernelwright.search.entries import Entry, entries
 from kernelwright.search.search import Search
 from kernelwright.search.steps import Steps
@@ -30,6 +31,7 @@ class Settling:
     wholes: Wholes
     budget: Budget
     steps: Steps
+    process: ContestProcess
 
     def beside_compile(self, searched: Sequence[Variant]) -> tuple[Whole, Contest]:
         """The whole that is kept, and the contest that it took part in. A whole that was made after
@@ -71,12 +73,15 @@ class Settling:
         """PyTorch, torch.compile and the entries, timed in turn."""
         self.steps("timing wholes beside torch.compile", self.target.name)
         self.judge.rest()  # its guest has memory on the GPU
+        if any(entry.exact for entry in contenders):
+            self.judge.start_ahead(compiles=True)
         try:
             return hold_contest(
                 self.target.task,
                 {entry.name: entry.source for entry in contenders},
                 precision=self.judge.rules.precision.value,
                 for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
+                process=self.process,
                 hold=self.judge.hold,
             )
         except KeyboardInterrupt as interruption:

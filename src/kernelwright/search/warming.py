@@ -13,7 +13,7 @@ from kernelwright.core.candidate import uses_compile
 from kernelwright.core.errors import GuestLost, OutOfTime
 from kernelwright.search.side_by_side import MESSAGE_LIMIT, SEED, WARM_CALLS
 from kernelwright.timing.deadline import NEVER, Deadline
-from kernelwright.verify.guests import server, sharing
+from kernelwright.verify.guests import computing, server
 from kernelwright.verify.judge import default_limits
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
@@ -77,14 +77,13 @@ class Warming:
             OutOfTime: the deadline passed.
         """
         deadline.check()
-        with sharing(self.device):
-            guest = server(self.device).guest(
-                default_limits(self.device), compiles=uses_compile(source)
-            )
-            open_guests.enter_context(guest)
-            guest.deadline = deadline
-            session = Session(self.task, guest, self.device)
-            calls = GuestCalls(session, NAME)
+        compiles = uses_compile(source)
+        guest = server(self.device).guest(default_limits(self.device), compiles=compiles)
+        open_guests.enter_context(guest)
+        guest.deadline = deadline
+        session = Session(self.task, guest, self.device)
+        calls = GuestCalls(session, NAME)
+        with computing(self.device):  # it compiles for seconds, which no judge needs to wait for
             with self._loading:  # the task draws its weights from this process's generators
                 session.load(NAME, source)
                 session.restart(NAME)
@@ -92,7 +91,7 @@ class Warming:
             for _ in range(WARM_CALLS):
                 calls.time()
             calls.release()
-            guest.deadline = NEVER
+        guest.deadline = NEVER
         return calls
 
 

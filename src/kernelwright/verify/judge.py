@@ -11,10 +11,11 @@ task is wrong) or `InfraError` (we are).
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from threading import Thread
 from types import TracebackType
 from typing import Self
 
@@ -149,6 +150,19 @@ class Judge:
         server(self.rules.device).start()
         shared("compile").start()
 
+    def start_ahead(self, *, compiles: bool = False) -> None:
+        """Start the servers in another thread. A failure is raised again where a guest is wanted.
+
+        Args:
+            compiles: candidates will use torch.compile.
+        """
+        Thread(target=self._start_quietly, args=(compiles,), daemon=True).start()
+
+    def _start_quietly(self, compiles: bool) -> None:
+        with suppress(InfraError):
+            self.start()
+            server(self.rules.device).start(compiles=compiles)
+
     # -- one candidate, fully
 
     def verify(self, task: Task, candidate: Candidate, *, deadline: Deadline = NEVER) -> Verdict:
@@ -172,7 +186,8 @@ class Judge:
             read.read(task)
         if read.rejection is not None:
             return read.verdict()  # nobody waits for room to be told so
-        server(self.rules.device).start()  # not while others wait for the GPU
+        # Not while others wait for the GPU.
+        server(self.rules.device).start(compiles=read.compiles)
         step = partial(self._with_guest, read, task, deadline)
         trial = concluded(step, read, self.rules.device)
         self._make_room()

@@ -1,0 +1,66 @@
+"""The process of a contest: started ahead, asked once, ended with its search."""
+
+import subprocess
+import sys
+import time
+
+from kernelwright.search.contest_process import ContestProcess
+
+
+def process(path):
+    """Says that it was started, then answers a job with the seconds it waited for it."""
+    text = (
+        f"import json, sys, time; open({str(path)!r}, 'a').write('started ');"
+        " begin_s = time.time(); job = json.load(sys.stdin);"
+        " print(json.dumps({'job': job, 'waited_s': time.time() - begin_s}))"
+    )
+    return ContestProcess((sys.executable, "-c", text))
+
+
+def wait_for(path):
+    end_s = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end_s:
+        time.sleep(0.02)
+
+
+def test_a_process_that_was_started_ahead_gets_the_job(tmp_path):
+    path = tmp_path / "started"
+    with process(path) as contest_process:
+        contest_process.start()
+        wait_for(path)
+        time.sleep(0.3)
+        answer = contest_process.answer({"text": "x"}, 60.0)
+    assert answer["job"] == {"text": "x"}
+    assert answer["waited_s"] > 0.2, "it was started before it was asked"
+    assert path.read_text() == "started "
+
+
+def test_a_second_contest_has_a_process_of_its_own(tmp_path):
+    path = tmp_path / "started"
+    with process(path) as contest_process:
+        assert contest_process.answer({"number": 1}, 60.0)["job"] == {"number": 1}
+        assert contest_process.answer({"number": 2}, 60.0)["job"] == {"number": 2}
+    assert path.read_text() == "started started "
+
+
+def test_a_process_that_nobody_asks_ends_with_the_search(tmp_path):
+    path = tmp_path / "started"
+    with process(path) as contest_process:
+        contest_process.start()
+        wait_for(path)
+        running = contest_process._process
+        assert running is not None
+        assert running.poll() is None
+    assert running.poll() is not None
+
+
+def test_the_real_process_ends_where_it_gets_no_job():
+    ended = subprocess.run(
+        [sys.executable, "-m", "kernelwright.search.contest_child"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (0, ""), ended.stderr

@@ -1,0 +1,40 @@
+"""The text of a program as a function that torch.compile compiles."""
+
+import gc
+import linecache
+
+import torch
+
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.verify.inductor import program_function
+
+
+def program(factor: float):
+    builder = Builder()
+    x = builder.input(TensorType((4, 3)))
+    [y] = builder.call("mul", input=x, other=factor)
+    return builder.program(builder.call("relu", input=y))
+
+
+def test_each_of_many_programs_is_compiled():
+    """Dynamo refuses a ninth function without source: all such functions share one cache."""
+    torch.compiler.reset()
+    for factor in range(1, 14):
+        function = program_function(program(float(factor)))
+        compiled = torch.compile(function, fullgraph=True, dynamic=False, backend="eager")
+        [result] = compiled(torch.ones(4, 3))
+        assert result[0, 0].item() == factor
+
+
+def test_the_text_of_a_program_is_forgotten_with_its_function():
+    def texts():
+        return [name for name in linecache.cache if name.startswith("<kernelwright program")]
+
+    gc.collect()
+    num_before = len(texts())
+    function = program_function(program(2.0))
+    assert len(texts()) == num_before + 1
+    del function
+    gc.collect()
+    assert len(texts()) == num_before
