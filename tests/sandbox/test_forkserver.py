@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
-from kernelwright.sandbox import forkserver
+from kernelwright.sandbox import forkloop, forkserver
 from kernelwright.sandbox.forkserver import ForkServer
 from kernelwright.sandbox.guest import Guest
 
@@ -148,3 +148,25 @@ def test_guests_have_the_compiler_once_the_server_imported_it(server: ForkServer
     assert not has_compiler(server), "another server imports when it is asked"
     server.start(compiles=True)
     assert has_compiler(server)
+
+
+def test_a_server_that_cannot_import_the_compiler_is_replaced(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+):
+    """The import used the GPU's driver, which no fork could use after that."""
+    server.start()
+    first = server._process
+    monkeypatch.setattr(server, "_ask", lambda _: {"usable": False})
+    server.start(compiles=True)
+    monkeypatch.undo()
+    assert server._process is not first
+    assert not has_compiler(server)
+    server.start(compiles=True)
+    assert not has_compiler(server), "it is not tried again"
+
+
+def test_a_fork_tells_whether_it_can_use_cuda(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: False)
+    assert forkloop._forks_can_use_cuda()
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: True)
+    assert not forkloop._forks_can_use_cuda()

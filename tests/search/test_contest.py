@@ -90,6 +90,7 @@ def test_an_answer_gives_times_and_ratios_with_intervals(task):
     assert fields["speedups"]["over_eager"][0] == 2.0
     assert fields["torch_compile"]["timed"]
     assert fields["torch_compile"]["right"]
+    assert fields["torch_compile"]["failed"] == {}
 
 
 def test_where_nothing_of_ours_is_delivered_there_are_times_and_no_ratios():
@@ -115,6 +116,7 @@ def test_a_torch_compile_that_fails_is_named_in_words(task):
     fields = held.fields("ours")
     assert set(fields["speedups"]) == {"over_eager"}
     assert not fields["torch_compile"]["timed"]
+    assert set(fields["torch_compile"]["failed"]) == {"compiled"}
     assert not held.is_right
     assert fields["torch_compile"]["message"] == (
         "torch.compile fails on this program: BackendCompilerFailed: no such thing"

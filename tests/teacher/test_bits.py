@@ -29,7 +29,7 @@ def differing(program: Program, inputs: list[torch.Tensor], limit: int = 50) -> 
 
 
 def whole_numbers(dtype: str, *shape: int) -> torch.Tensor:
-    """Of every size and sign that the dtype holds."""
+    """Numbers of every size and sign that the dtype holds."""
     made = getattr(torch, dtype)
     low, high = torch.iinfo(made).min, torch.iinfo(made).max
     drawn = torch.randint(low // 2, high // 2, shape).to(made)

@@ -84,7 +84,7 @@ def _take_along_dim_types(b: Bound) -> tuple[TensorType, ...]:
 
 
 def index_types(b: Bound) -> tuple[TensorType, ...]:
-    """Of what `indices` pick out of `input`.
+    """The type of the elements of `input` that `indices` pick.
 
     Raises:
         ValueError: there is none, or one is no tensor of integers.

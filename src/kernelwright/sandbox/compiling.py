@@ -1,8 +1,10 @@
 """Guest side: whether `torch.compile` in a candidate compiles."""
 
 import importlib
+import os
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import torch
@@ -21,12 +23,27 @@ _MODULES = (
 
 def import_compiler() -> None:
     """Import what compiling imports, which takes seconds. The fork server does this once for all
-    guests; nothing touches the GPU."""
+    guests."""
     config: Any = importlib.import_module("torch._inductor.config")
     config.compile_threads = 1  # processes that compile would outlive a call
-    for name in _MODULES:
-        with suppress(ImportError):  # private names of PyTorch, which change
-            importlib.import_module(name)
+    with _without_the_driver():
+        for name in _MODULES:
+            with suppress(ImportError):  # private names of PyTorch, which change
+                importlib.import_module(name)
+
+
+@contextmanager
+def _without_the_driver() -> Iterator[None]:
+    """PyTorch asks NVML whether there is a GPU: the driver could not be used after a fork."""
+    name = "PYTORCH_NVML_BASED_CUDA_CHECK"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before
 
 
 def load_compiler() -> None:

@@ -65,7 +65,7 @@ def main(control_fd: int, role: str, host: int) -> None:
         elif message["op"] == "import compiler":
             with orphaned.watched(control, leave):
                 _import_compiler()
-            _reply(control, {"imported": True})
+            _reply(control, {"usable": role != "cuda" or _forks_can_use_cuda()})
         else:
             _reply(control, _reap(message["pid"], guests, spaces))
 
@@ -152,6 +152,17 @@ def _import_compiler() -> None:
 
     compiling.import_compiler()
     _share_pages()
+
+
+def _forks_can_use_cuda() -> bool:
+    """Code that was imported here did not ask the driver for anything. A process that did cannot
+    fork guests that use the GPU."""
+    import torch
+
+    pid = os.fork()
+    if pid == 0:
+        os._exit(torch.cuda._is_in_bad_fork())
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _share_pages() -> None:

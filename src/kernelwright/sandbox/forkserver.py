@@ -67,7 +67,7 @@ class ForkServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._root: Path | None = None
-        self._has_compiler = False
+        self._has_compiler, self._may_import = False, True
         orphaned.add_heir(self.clears_up)
         atexit.register(self.close)
 
@@ -76,17 +76,17 @@ class ForkServer:
         """Start the server, which the first guest would wait for.
 
         Args:
-            compiles: import PyTorch's compiler there, for guests that compile.
+            compiles: import PyTorch's compiler there, for guests that compile. Where that import
+                uses the GPU's driver, guests import for themselves.
 
         Raises:
             InfraError: it cannot be started.
         """
         with self._lock:
             self._start()
-            if compiles and not self._has_compiler:
+            if compiles and self._may_import and not self._has_compiler:
                 with suppress(GuestLost):  # the next guest starts another server
-                    self._ask({"op": "import compiler"})
-                    self._has_compiler = True
+                    self._import_compiler()
 
     @stage("start guest")
     def guest(
@@ -201,6 +201,14 @@ class ForkServer:
             if pause_s is not None:
                 time.sleep(pause_s)
         raise GuestLost(f"no guest can be forked: {answer['error']}")
+
+    def _import_compiler(self) -> None:
+        """Under the lock."""
+        self._may_import = self._ask({"op": "import compiler"})["usable"]
+        self._has_compiler = self._may_import
+        if not self._may_import:
+            self._end_server()
+            self._start()
 
     def _reap(self, server: subprocess.Popen[bytes], pid: int) -> int | None:
         with self._lock:

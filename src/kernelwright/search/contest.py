@@ -85,9 +85,10 @@ class Contest:
             name: the contender that is delivered; None where it is none of our wholes.
 
         Returns:
-            "torch_compile": {"timed", "message", "seconds", "right", "moves_layouts"}; where there
-            was a contest also "times" by contender, as `Timing`, and "speedups": "over_eager" and
-            "over_compile", each [ratio, low, high] with its 95% interval.
+            "torch_compile": {"timed", "message", "seconds", "right", "moves_layouts", "failed"}, the
+            last with the reason of each contender that failed; where there was a contest also
+            "times" by contender, as `Timing`, and "speedups": "over_eager" and "over_compile", each
+            [ratio, low, high] with its 95% interval.
         """
         has_compiled = COMPILED in self.samples
         own: Record = {
@@ -97,6 +98,7 @@ class Contest:
                 "seconds": self.seconds,
                 "right": self.is_right,
                 "moves_layouts": self.moves_layouts,
+                "failed": dict(self.failed),
             }
         }
         if not self.samples:

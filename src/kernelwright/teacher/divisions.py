@@ -44,7 +44,7 @@ def div(call: Call, on: Operands) -> str:
 
 
 def _whole_div(call: Call, on: Operands) -> str:
-    """Of integers: the hardware rounds towards zero."""
+    """A quotient of integers. The hardware rounds towards zero."""
     dividend, divisor = on["input"], on["other"]
     quotient = f"{dividend} // {divisor}"
     if call.arg("rounding_mode") == "trunc":

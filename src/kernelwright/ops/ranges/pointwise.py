@@ -125,7 +125,8 @@ def _fmod(g: Given) -> Spread:
 
 
 def _shift(g: Given, sign: int) -> Spread:
-    """Of bits, by a number of places: a product with a power of two; 0 or -1 by too many."""
+    """The values of bits shifted by a number of places: a product with a power of two. Too many
+    places leave 0 or -1."""
     value, places = g.of(), g.of("other")
     least, most = (clipped(places.low, 0.0, 62.0), clipped(places.high, 0.0, 62.0))
     factors = Spread(2.0 ** (sign * least), 2.0 ** (sign * most), 0.0, 0.0)
@@ -142,7 +143,7 @@ def _shift(g: Given, sign: int) -> Spread:
 
 
 def _angle(opposite: Spread, adjacent: Spread) -> Spread:
-    """Of a right triangle; beyond a right angle where the adjacent side is negative."""
+    """The angle of a right triangle, beyond a right angle where the adjacent side is negative."""
     limit = pi / 2 if adjacent.low > 0 else pi
     low, high = (0.0 if opposite.low >= 0 else -limit), (limit if opposite.high >= 0 else 0.0)
     return Spread(low, high, (low + high) / 2, (high - low) / sqrt(12.0))
