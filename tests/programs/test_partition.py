@@ -32,6 +32,23 @@ def test_a_product_takes_its_epilogue():
     assert frozenset({0, 1}) in propose(mlp(), family)
 
 
+def test_a_product_is_tried_without_the_calls_that_compute_its_factor():
+    """Its kernel would compute them again for every tile of the result."""
+    found = propose(mlp(), family)
+    assert frozenset({1, 2}) in found, "gelu and linear"
+    assert frozenset({2}) in found
+
+
+def test_a_product_is_not_tried_without_a_view():
+    b = Builder()
+    x, w = b.input(TensorType((4, 4, 8))), b.input(TensorType((4, 8)))
+    [t] = b.call("reshape", input=x, shape=(16, 8))
+    [t] = b.call("linear", input=t, weight=w)
+    program = b.program(b.call("relu", input=t))
+    assert propose(program, family)[0] == frozenset({0, 1, 2})
+    assert frozenset({1, 2}) not in propose(program, family)
+
+
 def convolutions() -> Program:
     """conv -> relu -> conv -> add of the first convolution's result."""
     b = Builder()

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.join_attention import join_attention
 from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
@@ -45,7 +46,8 @@ def agrees(ours: Program, theirs: Program) -> None:
 @settings(max_examples=30, deadline=None)
 @given(programs())
 def test_rewrites_keep_the_values_of_any_program(program):
-    for rewrite in (split_conv_bias, spell_out_attention, channels_last, k_major, dead_code):
+    rewrites = (split_conv_bias, spell_out_attention, join_attention, channels_last, k_major)
+    for rewrite in (*rewrites, dead_code):
         agrees(rewrite(program), program)
 
 

@@ -539,6 +539,17 @@ def test_what_a_fused_product_swallowed_is_tried_beside_the_librarys_product():
     assert is_settled({1, 2}, mode="pure")
 
 
+def test_a_product_is_tried_without_the_calls_that_a_fused_one_computes_for_each_tile():
+    b = Builder()
+    [t] = b.call("exp", input=b.input(TensorType((4, 8))))
+    [t] = b.call("mm", input=t, mat2=b.input(TensorType((8, 4))))
+    program = b.program(b.call("relu", input=t))
+    whole = replace(variant("contiguous", (1.0,)).tuned[0], fragment=extract(program, {0, 1, 2}))
+    search = Search(FakeJudge([]), budget=Budget.start(1.0))
+    assert not search._is_settled(program, frozenset({1, 2}), [whole])
+    assert search._is_settled(program, frozenset({0, 1}), [whole])
+
+
 def test_what_another_winner_leaves_of_a_fragment_is_tried():
     program = chain()
     won = variant("contiguous", (1.0,)).tuned[0]

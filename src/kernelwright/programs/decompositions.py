@@ -6,6 +6,7 @@ kernel already, and its parts would be several.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from kernelwright.ops.operator import Numerics
 from kernelwright.ops.registry import by_aten
 from kernelwright.programs import extern
 from kernelwright.programs.aten import Translator
+from kernelwright.programs.einsum import as_product
 
 Table = dict[torch._ops.OpOverload, Callable[..., Any]]
 
@@ -36,6 +38,8 @@ def decomposed(exported: ExportedProgram) -> ExportedProgram:
     What comes up shows after a run only, so that the capture is run again until nothing new does.
     """
     known: Table = torch.export.default_decompositions()  # type: ignore[assignment]
+    einsum = torch.ops.aten.einsum.default
+    known[einsum] = partial(as_product, otherwise=known[einsum])
     table = _composites({*_targets(exported), *map(extern.overload, _COME_UP)}, known)
     while True:
         functional: ExportedProgram = exported.run_decompositions(dict(table))

@@ -55,7 +55,7 @@ def propose(
     def is_late() -> bool:
         return time.monotonic() > until_s
 
-    growth = _Growth(graph, family_of, is_late)
+    growth = _Growth(program, graph, family_of, is_late)
     found: set[frozenset[int]] = set()
     for start in range(len(program.calls)):
         if is_late():
@@ -86,6 +86,20 @@ def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool
     return any(user.op in RELABELLING or user.is_product for user in users)
 
 
+def has_ready_factors(program: Program, part: Collection[int], graph: Graph | None = None) -> bool:
+    """The part holds a sum of products, and nothing but views before it: what computes a factor in
+    the part's kernel is computed again for every tile of the result."""
+    graph = graph or Graph(program)
+    pending = [i for i in part if program.calls[i].is_product]
+    has_product = bool(pending)
+    while pending:
+        feeding = graph.before[pending.pop()].intersection(part)
+        if any(program.calls[i].op not in RELABELLING for i in feeding):
+            return False
+        pending.extend(feeding)
+    return has_product
+
+
 class _Growth:
     """Parts grown from calls of one program, neighbour by neighbour.
 
@@ -99,15 +113,18 @@ class _Growth:
 
     def __init__(
         self,
+        program: Program,
         graph: Graph,
         family_of: Callable[[frozenset[int]], str | None],
         is_late: Callable[[], bool],
     ) -> None:
-        self._graph, self._family_of, self._is_late = graph, family_of, is_late
+        self._program, self._graph = program, graph
+        self._family_of, self._is_late = family_of, is_late
         self._in_full_parts: set[int] = set()
 
     def parts_from(self, start: int) -> Iterator[frozenset[int]]:
-        """The largest part around a call, and the smaller ones where the kind of kernel changed."""
+        """The largest part around a call, and the smaller ones where the kind of kernel changed, or
+        where a product took calls that compute its factors."""
         part = frozenset({start})
         if start in self._in_full_parts or self._family_of(part) is None:
             return
@@ -115,7 +132,10 @@ class _Growth:
             bigger = self._with_a_neighbour(part)
             if bigger is None:
                 break
-            if self._family_of(bigger) != self._family_of(part):
+            if self._family_of(bigger) != self._family_of(part) or (
+                has_ready_factors(self._program, part, self._graph)
+                and not has_ready_factors(self._program, bigger, self._graph)
+            ):
                 yield part
             part = bigger
         else:

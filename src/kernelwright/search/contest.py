@@ -85,8 +85,8 @@ class Contest:
             name: the contender that is delivered; None where it is none of our wholes.
 
         Returns:
-            "torch_compile": {"timed", "message", "seconds", "right", "moves_layouts", "failed"}, the
-            last with the reason of each contender that failed; where there was a contest also
+            "torch_compile": {"timed", "message", "seconds", "right", "moves_layouts", "failed"},
+            where "failed" has the reason of each contender that failed. After a contest also
             "times" by contender, as `Timing`, and "speedups": "over_eager" and "over_compile", each
             [ratio, low, high] with its 95% interval.
         """

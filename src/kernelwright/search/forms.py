@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.algebra.simplify import Simplified, simplified
 from kernelwright.programs.build import canonical, rename
+from kernelwright.programs.join_attention import join_attention
 from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
@@ -44,11 +45,14 @@ class Form:
 
     @property
     def name(self) -> str:
-        return f"{self.layout}, rewritten" if self.algebra else self.layout
+        is_joined = join_attention.__name__ in self.rewrites
+        words = [self.layout, "rewritten" if self.algebra else "", "one attention" * is_joined]
+        return ", ".join(filter(None, words))
 
 
 def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> list[Form]:
-    """The rewritten ones first, the original in its own layout last.
+    """The rewritten ones first, the original in its own layout last. Attention that is spelled out
+    is one call in all others: no kernel then stores scores.
 
     Where algebra only drops pointwise operators, which a fused kernel does for next to nothing, the
     rewritten ones alone: there is nothing to compare. Without a GPU only the layout it has, since
@@ -61,13 +65,16 @@ def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> li
     """
     made = simplified(program, at_other_sizes=at_other_sizes)
     found = _in_layouts(program, made, on_gpu=on_gpu)
-    if not made.rewrites:
-        return found
-    plain = _in_layouts(program, Simplified(program, ()), on_gpu=on_gpu)
-    if not on_gpu and at_cpu_size(found[0]) is None:
-        return plain
-    is_same_work = _heavy_calls(found[-1].program) == _heavy_calls(plain[-1].program)
-    return found if is_same_work else found + plain
+    if made.rewrites:
+        plain = _in_layouts(program, Simplified(program, ()), on_gpu=on_gpu)
+        is_same_work = _heavy_calls(found[-1].program) == _heavy_calls(plain[-1].program)
+        if not on_gpu and at_cpu_size(found[0]) is None:
+            found = plain
+        elif not is_same_work:
+            found += plain
+    if any(join_attention.__name__ in form.rewrites for form in found):
+        found.append(_form(program, Simplified(program, ()), CONTIGUOUS, joins=False))
+    return found
 
 
 def _heavy_calls(program: Program) -> Counter[tuple[str, tuple[TensorType, ...]]]:
@@ -113,8 +120,11 @@ def _in_layouts(program: Program, base: Simplified, *, on_gpu: bool) -> list[For
     return [*(form for form in others if form.rewrites[-1:] == (form.layout,)), plain]
 
 
-def _form(program: Program, base: Simplified, layout: str) -> Form:
+def _form(program: Program, base: Simplified, layout: str, *, joins: bool = True) -> Form:
     made, rewrites = base.program, []
+    if joins and (joined := join_attention(made)) is not made:
+        made = joined
+        rewrites.append(join_attention.__name__)
     for rewrite in (split_conv_bias, spell_out_attention):
         longer = rewrite(made)
         if len(longer.calls) > len(made.calls):

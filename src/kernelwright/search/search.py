@@ -8,6 +8,7 @@ from itertools import islice
 from kernelwright.core.seed import derive
 from kernelwright.programs.combine import Option, combine
 from kernelwright.programs.fragment import extract
+from kernelwright.programs.partition import has_ready_factors
 from kernelwright.programs.parts import smaller_parts
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
@@ -315,7 +316,8 @@ class Search:
         They are tried where they are what another winner leaves of it: both cannot be kept. Where
         nothing may stay in PyTorch, several other winners together may leave them.
         Where speed is measured and the library may stay, they are tried if the larger one took a
-        product from it that they leave there: its kernel and theirs may be faster than one.
+        product from it that they leave there, or if they are a product without the calls that
+        compute its factors: two kernels may be faster than one.
         """
         is_pure = self._judge.rules.mode == "pure"
         may_stay = self._judge.on_gpu and not is_pure
@@ -327,7 +329,10 @@ class Search:
             if is_pure and larger - calls <= frozenset().union(*others):
                 continue
             left = (program.calls[i] for i in larger - calls)
-            if not (may_stay and any(call.is_product for call in left)):
+            may_win = any(call.is_product for call in left) or (
+                has_ready_factors(program, calls) and not has_ready_factors(program, larger)
+            )
+            if not (may_stay and may_win):
                 return True
         return False
 
