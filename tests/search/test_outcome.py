@@ -100,6 +100,21 @@ def test_right_but_not_faster_is_told_with_the_times():
     assert "measured" not in told["message"]
 
 
+def test_a_kernel_is_told_beside_torch_compile_where_that_was_timed():
+    """Faster than PyTorch, and not faster than torch.compile."""
+    right = verdict(1.5)
+    compiled = replace(right.times["candidate"], median_ms=1.25)
+    right = replace(right, times=right.times | {"compiled": compiled})
+    told = ended(fragments([right]))
+    assert "none is faster than torch.compile: the best, for" in told["message"]
+    assert "takes 1.5 ms and torch.compile 1.25 ms (measured)" in told["message"]
+
+
+def test_wholes_that_could_not_be_timed_are_told_with_the_reason():
+    told = ended(fragments([verdict(1.0)]), failed={"kernels": "GuestLost: no room"})
+    assert "the module with them was not timed: GuestLost: no room." in told["message"]
+
+
 def test_wrong_candidates_are_counted_by_reason_and_those_cut_off_apart():
     late = Unread(origin="m", reason=Malformed.OUT_OF_TIME, message="")
     unread = (late, replace(late, reason="no_code"))

@@ -43,6 +43,11 @@ class Contest:
     seconds: float = 0.0
 
     @property
+    def failed_wholes(self) -> dict[str, str]:
+        """Wholes of ours that could not take part, and why."""
+        return {name: why for name, why in self.failed.items() if name not in (EAGER, COMPILED)}
+
+    @property
     def ranked(self) -> list[str]:
         """Contenders, the fastest by its median first."""
         return sorted(self.samples, key=lambda name: median(self.samples[name]))

@@ -212,6 +212,7 @@ def search_target(
         budget_s=budget.seconds,
         timed=timed,
         beaten_ms=None if whole.variant.chosen else contest.beaten_ms,
+        failed=contest.failed_wholes,
     )
     result = result_record(target.name, whole, spent) | timed
     result |= {

@@ -1,15 +1,16 @@
 """What a search ended with, in numbers and in sentences that console, JSON and report share."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kernelwright.core.record import Record
+from kernelwright.core.verdict import Timing
 from kernelwright.policy.answer import Malformed
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.search.describe import traffic_record
 from kernelwright.search.traffic import kernel_launches
-from kernelwright.search.tune import Tuned
+from kernelwright.search.tune import Tuned, rival_of
 from kernelwright.search.variant import Served, Variant, Whole
 
 NO_GPU = "Nothing was timed, because there is no GPU."
@@ -36,6 +37,8 @@ class Ended:
     """Fields of the result record from timing torch.compile beside the result."""
     beaten_ms: float | None = None
     """A call of the fastest whole with kernels that PyTorch or torch.compile has beaten."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Wholes that could not be timed beside torch.compile, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,36 +184,48 @@ def _unchanged(ended: Ended, counts: _Counts) -> tuple[str, str]:
 
 def _not_faster(ended: Ended, counts: _Counts) -> str:
     right = f"{_count(counts.right, 'kernel')} {'are' if counts.right != 1 else 'is'} right, and"
-    if ended.on_gpu and ended.beaten_ms is not None:
-        rival, name = ("PyTorch", "eager")
-        if ended.whole.served is Served.COMPILED:
-            rival, name = ("torch.compile", "compiled")
-        rival_ms = ended.timed["times"][name]["median_ms"]
-        return (
-            f"{right} none is faster than {rival}: the module with them takes"
-            f" {ended.beaten_ms:.4g} ms and {rival} {rival_ms:.4g} ms (measured)."
-        )
     if ended.on_gpu:
-        slower = [whole.verdict for whole in ended.refused if whole.verdict.speedup is not None]
-        if slower:
-            best = max(slower, key=lambda verdict: verdict.speedup or 0.0)
-            subject = "the module with them"
-        else:
-            timed = [(t, v) for t in ended.tuned for v in t.verdicts if v.speedup is not None]
-            if not timed:
-                return f"{right} none was timed."
-            tuned, best = max(timed, key=lambda pair: pair[1].speedup or 0.0)
-            subject = f"the best, for {_operators(tuned)},"
-        ours, theirs = best.times["candidate"].median_ms, best.times["reference"].median_ms
-        return (
-            f"{right} none is faster than PyTorch: {subject} takes {ours:.4g} ms and PyTorch"
-            f" {theirs:.4g} ms (measured)."
-        )
+        return f"{right} {_not_faster_on_gpu(ended)}"
     fragments = [tuned for variant in ended.searched for tuned in variant.tuned]
     reasons = Counter(t.reason.removeprefix("stays PyTorch: ") for t in fragments if not t.best)
     why = "; ".join(reasons) or "more kernels would be launched, or more bytes moved, than before"
     gain = f"{right} by the estimate none gains" if counts.right else "By the estimate none gains"
     return f"{gain}: {why}. {NO_GPU}"
+
+
+def _not_faster_on_gpu(ended: Ended) -> str:
+    if ended.beaten_ms is not None:
+        rival, name = ("PyTorch", "eager")
+        if ended.whole.served is Served.COMPILED:
+            rival, name = ("torch.compile", "compiled")
+        rival_ms = ended.timed["times"][name]["median_ms"]
+        return _none_is_faster(rival, "the module with them", ended.beaten_ms, rival_ms)
+    if ended.failed:
+        return f"the module with them was not timed: {next(iter(ended.failed.values()))}."
+    slower = [whole.verdict for whole in ended.refused if whole.verdict.speedup is not None]
+    if slower:
+        times = max(slower, key=lambda verdict: verdict.speedup or 0.0).times
+        ours, theirs = times["candidate"].median_ms, times["reference"].median_ms
+        return _none_is_faster("PyTorch", "the module with them", ours, theirs)
+    timed = [(tuned, v.times) for tuned in ended.tuned for v in tuned.verdicts if v.times]
+    if not timed:
+        return "none was timed."
+
+    def ratio(pair: tuple[Tuned, Mapping[str, Timing]]) -> float:
+        _, times = pair
+        return rival_of(times)[1].median_ms / times["candidate"].median_ms
+
+    tuned, times = max(timed, key=ratio)
+    name, rival_timing = rival_of(times)
+    subject = f"the best, for {_operators(tuned)},"
+    return _none_is_faster(name, subject, times["candidate"].median_ms, rival_timing.median_ms)
+
+
+def _none_is_faster(rival: str, subject: str, ours_ms: float, rival_ms: float) -> str:
+    return (
+        f"none is faster than {rival}: {subject} takes {ours_ms:.4g} ms and {rival}"
+        f" {rival_ms:.4g} ms (measured)."
+    )
 
 
 def _of_candidates(counts: _Counts) -> str:

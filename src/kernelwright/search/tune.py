@@ -1,7 +1,7 @@
 """One fragment: what the writers offer for it, which of that is right, and what the best saves."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate
@@ -174,15 +174,22 @@ def _why_none(verdicts: list[Verdict], unread: list[Unread], num_cut_off: int) -
     return "no candidate was written"
 
 
+def rival_of(times: Mapping[str, Timing]) -> tuple[str, Timing]:
+    """What a fragment's kernels compete with, and its time: torch.compile, or PyTorch where
+    torch.compile fails."""
+    if "compiled" in times:
+        return "torch.compile", times["compiled"]
+    return "PyTorch", times["reference"]
+
+
 def _fastest(
     verdicts: Sequence[Verdict], accepted: Sequence[int], *, must_win: bool
 ) -> tuple[int | None, str, float]:
     best = min(accepted, key=lambda i: verdicts[i].times["candidate"].median_ms)
     times = verdicts[best].times
     after = times["candidate"].median_ms
-    name = "compiled" if "compiled" in times else "reference"
-    before = times[name].median_ms
-    rival = {"compiled": "torch.compile", "reference": "PyTorch"}[name]
+    rival, timing = rival_of(times)
+    before = timing.median_ms
     if must_win and before - after < MIN_SAVING * before:
         return None, f"stays PyTorch: best {after:.4g} ms, {rival} {before:.4g} ms", 0.0
     speed = f"{before / after:.2f}x of {rival}: {before:.4g} -> {after:.4g} ms"
