@@ -1,5 +1,7 @@
 """Wholes of ours beside torch.compile on a GPU, and what a search delivers after that."""
 
+import threading
+
 import pytest
 import torch
 
@@ -7,7 +9,9 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.sandbox.forkserver import shared
 from kernelwright.search import emit
+from kernelwright.search.graph_trees import replayed, waits_for_launches
 from kernelwright.search.optimize import optimize_target
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -112,3 +116,46 @@ def test_a_search_without_time_left_says_so(tmp_path, program, monkeypatch):
     assert not result["torch_compile"]["timed"]
     assert "of the budget were left" in result["torch_compile"]["message"]
     assert set(result["speedups"]) == {"over_eager"}
+
+
+def test_cuda_graphs_of_torch_compile_are_right_in_every_thread():
+    weights = [torch.randn(64, 64, device="cuda") * 0.1 for _ in range(20)]
+
+    def chain(x):
+        for weight in weights:
+            x = torch.tanh(x @ weight)
+        return {"y": x}
+
+    def is_right(call, x):
+        results.append((call(x)["y"], chain(x)["y"]))
+
+    results = []
+    with torch.no_grad():
+        call = replayed(chain, {})
+        inputs = [torch.randn(8, 64, device="cuda") for _ in range(5)]
+        assert waits_for_launches(torch.compile(chain), inputs[:1])
+        for x in inputs:
+            is_right(call, x)
+        thread = threading.Thread(target=torch.no_grad()(is_right), args=(call, inputs[0]))
+        thread.start()
+        thread.join()
+    assert len(results) == len(inputs) + 1
+    for ours, theirs in results:  # each result outlives the calls after it
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_guests_compile_after_the_server_imported_the_compiler():
+    b = Builder()
+    [y] = b.call("sin", input=b.input(TensorType((1000, 513))))
+    [y] = b.call("relu", input=y)
+    [y] = b.call("mul", input=y, other=2.0)
+    source = emit.compiled(INSIDE.replace("FACTOR", "2.0"))
+    server = shared("cuda")
+    server.start(compiles=True)
+    with Judge("cuda", mode="hybrid", times=False) as judge:
+        verdict = judge.verify(program_task(b.program([y])), Candidate(source=source))
+    assert verdict.accepted, verdict.message
+    with server.guest() as guest:
+        guest.load("def fused_operator(x):\n    return [x + 1]\n")
+        (answer,) = guest.run("candidate", [torch.zeros(3, device="cuda")], seed=0).outputs
+    assert answer.tolist() == [1.0, 1.0, 1.0]

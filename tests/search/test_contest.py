@@ -46,7 +46,7 @@ ANSWER = {
         "slow": [3.5, 3.5, 3.5],
     },
     "failed": {},
-    "right": True,
+    "right": ["compiled"],
     "moves_layouts": True,
 }
 
@@ -73,7 +73,7 @@ def contest(**changes):
     return Contest(
         samples=answer["samples"],
         failed=answer["failed"],
-        is_right=answer["right"],
+        right=answer["right"],
         moves_layouts=answer["moves_layouts"],
     )
 
@@ -117,7 +117,7 @@ def test_a_torch_compile_that_fails_is_named_in_words(task):
     assert set(fields["speedups"]) == {"over_eager"}
     assert not fields["torch_compile"]["timed"]
     assert set(fields["torch_compile"]["failed"]) == {"compiled"}
-    assert not held.is_right
+    assert not held.right
     assert fields["torch_compile"]["message"] == (
         "torch.compile fails on this program: BackendCompilerFailed: no such thing"
     )
@@ -127,8 +127,8 @@ def test_kernels_must_be_as_fast_as_torch_compile_where_that_is_right():
     assert contest().bar == pytest.approx(4 / 3)
     assert contest().is_beaten("slow")
     assert not contest().is_beaten("ours")
-    wrong = contest(right=False)
-    assert (wrong.bar, wrong.compile_wins) == (1.0, False)
+    wrong = contest(right=[])
+    assert (wrong.bar, wrong.best_original) == (1.0, "eager")
     assert not wrong.is_beaten("slow"), "nobody wants the wrong values of torch.compile"
     samples = ANSWER["samples"] | {"compiled": [9.0, 9.0, 9.0]}
     assert contest(samples=samples).bar == 1.0
@@ -187,6 +187,7 @@ def on_cpu(monkeypatch):
     for module in (side_by_side, contest_child):
         monkeypatch.setattr(module, "gpu_lock", lambda **_: nullcontext())
     monkeypatch.setattr(contest_child, "compile_ahead", lambda *_: None)
+    monkeypatch.setattr(contest_child, "waits", lambda *_: False)
     monkeypatch.setattr(torch, "compile", lambda call, **_: call)
 
 
@@ -203,7 +204,7 @@ def test_the_child_times_the_original_as_the_user_calls_it(task, kind, on_cpu):
         "eager": 30,
         "compiled": 30,
     }
-    assert (answer["failed"], answer["right"], answer["moves_layouts"]) == ({}, True, True)
+    assert (answer["failed"], answer["right"], answer["moves_layouts"]) == ({}, ["compiled"], True)
 
 
 def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):
@@ -221,7 +222,11 @@ def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):
 
 @pytest.mark.parametrize(
     ("wrong", "expected"),
-    [((), (True, True)), ((None,), (True, False)), ((None, "exact"), (False, True))],
+    [
+        ((), (["compiled"], True)),
+        ((None,), (["compiled"], False)),
+        ((None, "exact"), ([], True)),
+    ],
     ids=["right", "inexact layouts", "wrong"],
 )
 def test_the_child_compares_what_torch_compile_returns(on_cpu, monkeypatch, wrong, expected):
@@ -232,6 +237,33 @@ def test_the_child_compares_what_torch_compile_returns(on_cpu, monkeypatch, wron
     monkeypatch.setattr(torch, "compile", compiled)
     answer = child(MODEL)
     assert (answer["right"], answer["moves_layouts"]) == expected
+
+
+def test_a_module_that_waits_for_launches_is_timed_as_cuda_graphs_too(on_cpu, monkeypatch):
+    monkeypatch.setattr(contest_child, "waits", lambda *_: True)
+    answer = child(MODEL)
+    assert set(answer["samples"]) == {"eager", "compiled", "compiled_graphs"}
+    assert answer["right"] == ["compiled", "compiled_graphs"]
+
+
+def test_cuda_graphs_that_fail_leave_torch_compile(on_cpu, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("no graph")
+
+    monkeypatch.setattr(contest_child, "waits", lambda *_: True)
+    monkeypatch.setattr(contest_child, "replayed", lambda *_: fails)
+    answer = child(MODEL)
+    assert set(answer["samples"]) == {"eager", "compiled"}
+    assert answer["failed"] == {"compiled_graphs": "RuntimeError: no graph"}
+    assert answer["right"] == ["compiled"]
+
+
+def test_kernels_must_be_as_fast_as_cuda_graphs_of_torch_compile_where_those_are_right():
+    samples = ANSWER["samples"] | {"compiled_graphs": [1.0, 1.0, 1.0]}
+    right = contest(samples=samples, right=["compiled", "compiled_graphs"])
+    assert (right.bar, right.best_original) == (4.0, "compiled_graphs")
+    assert right.is_beaten("ours")
+    assert not contest(samples=samples).is_beaten("ours")
 
 
 def test_a_whole_that_cannot_be_loaded_takes_no_part(on_cpu):

@@ -23,13 +23,13 @@ SAVINGS = (3.0, 1.0)
 GRAPHED = {"write_graphed": lambda text: f"# graphed\n{text}"}
 
 
-def held(times_ms, *, right=True, **options):
+def held(times_ms, *, right=("compiled",), **options):
     """A contest with these medians; the entries of one variant, "kernels" and so on, by their last
     word."""
     wholes = entries([variant("contiguous", SAVINGS)], target(**options))
     names = {_short(entry): entry.name for entry in wholes}
     samples = {names.get(name, name): [ms] * 3 for name, ms in times_ms.items()}
-    return Contest(samples=samples, is_right=right), wholes
+    return Contest(samples=samples, right=right), wholes
 
 
 def _short(entry):
@@ -38,7 +38,7 @@ def _short(entry):
     return "graph" if entry.is_graph else entry.served.value
 
 
-def settled(times_ms, answers=(), compiled=(), *, right=True, **options):
+def settled(times_ms, answers=(), compiled=(), *, right=("compiled",), **options):
     judge = FakeJudge(answers, compiled=compiled)
     contest, wholes = held(times_ms, right=right, **options)
     settling = Wholes(judge)
@@ -98,7 +98,7 @@ def test_nothing_slower_than_a_rival_is_kept(rival):
 
 def test_a_torch_compile_of_wrong_values_beats_nothing():
     times = {"eager": 4.0, "compiled": 0.5, "kernels": 1.0}
-    whole, _, _ = settled(times, answers=[1.0], right=False)
+    whole, _, _ = settled(times, answers=[1.0], right=())
     assert whole.served is Served.KERNELS
 
 
@@ -159,6 +159,17 @@ def test_a_search_delivers_torch_compile_where_that_is_the_fastest(monkeypatch):
     assert set(found.result["times"]) == {"eager", "compiled"}
 
 
+def test_a_search_delivers_torch_compile_with_cuda_graphs_where_that_is_the_fastest(monkeypatch):
+    times = {"eager": 4.0, "compiled": 2.0, "compiled_graphs": 1.0, "kernels": 1.5}
+    contest, _ = held(times, right=("compiled", "compiled_graphs"))
+    found = outcome(monkeypatch, [contest])
+    assert found.result["form"] == "compiled"
+    assert "'is_graph': True" in found.files["optimized.py"]
+    assert "inside torch.compile with CUDA graphs" in found.result["outcome"]["message"]
+    assert found.result["times"]["optimized"]["median_ms"] == 1.0
+    assert found.result["speedups"]["over_compile"][0] == 2.0
+
+
 def test_a_search_delivers_the_original_where_pytorch_is_the_fastest(monkeypatch):
     contest, _ = held({"eager": 1.0, "compiled": 2.0, "kernels": 2.0})
     found = outcome(monkeypatch, [contest])
@@ -178,7 +189,7 @@ def test_a_whole_that_took_no_part_is_timed_before_it_is_delivered(monkeypatch):
     """Kernels were given back after the contest."""
     first, _ = held({"eager": 3.0, "compiled": 2.0, "kernels": 1.0})
     name = "contiguous, 1 fragments, kernels"
-    last = Contest(samples={"eager": [3.0], "compiled": [2.0], name: [2.5]}, is_right=True)
+    last = Contest(samples={"eager": [3.0], "compiled": [2.0], name: [2.5]}, right=["compiled"])
     found = outcome(monkeypatch, [first, last], answers=[None, 1.2])
     assert found.result["form"] == "compiled"
     assert found.whole.verdict.code is Code.NO_KERNEL

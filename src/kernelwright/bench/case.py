@@ -158,7 +158,7 @@ def _of_search(result: Record) -> Record:
     names = {"eager": "over_eager", "compiled": "over_compile"}
     intervals = {name: speedups[key][1:] for name, key in names.items() if key in speedups}
     taken = {name: times[name] for name in ("eager", "compiled", "optimized") if name in times}
-    if result["form"] == COMPILED:
+    if result["form"] == COMPILED and "optimized" not in taken:
         taken["optimized"] = None  # what is delivered is torch.compile itself
     return taken | {"speedup_intervals": intervals}
 

@@ -11,7 +11,12 @@ from kernelwright.report.format import factor, milliseconds
 from kernelwright.report.roofline import ESTIMATED_ON, estimate_ms
 from kernelwright.report.run import Run
 
-CONTENDERS = {EAGER: "PyTorch", COMPILE: "torch.compile", TIMED: "optimized"}
+CONTENDERS = {
+    EAGER: "PyTorch",
+    COMPILE: "torch.compile",
+    "compiled_graphs": "torch.compile, CUDA graphs",
+    TIMED: "optimized",
+}
 """Labels of timed contenders, by their name in records."""
 _SPEEDUPS = {EAGER: "over_eager", COMPILE: "over_compile"}
 """Names in the result record's "speedups"."""

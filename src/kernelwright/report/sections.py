@@ -124,7 +124,7 @@ def _bytes(value: float) -> str:
 def _times(run: Run, *, is_optimized: bool) -> BarGroup | None:
     """Measured times, with the gain over the fastest of the others; None where there are none."""
     times = run.result["times"]
-    names = ["eager", "compiled", *(["optimized"] if is_optimized else [])]
+    names = [name for name in CONTENDERS if is_optimized or name != TIMED]
     shown = [(CONTENDERS[name], times[name]) for name in names if times.get(name)]
     if not shown:
         return None

@@ -6,7 +6,7 @@ is left of the user's budget is its deadline. Kernels run in guests there, as th
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -21,8 +21,10 @@ from kernelwright.verify.task import ModuleTask, Task
 
 LEAST_S = 12.0
 """A process that loads torch, compiles one small kernel and takes times needs about this long."""
-EAGER, COMPILED = "eager", "compiled"
-"""Contenders beside our wholes: PyTorch, and torch.compile of the original."""
+EAGER, COMPILED, COMPILED_GRAPHS = "eager", "compiled", "compiled_graphs"
+"""Contenders beside our wholes: PyTorch, torch.compile of the original, and torch.compile that
+replays CUDA graphs (`search.graph_trees`), where launches are what takes the time."""
+ORIGINALS = (EAGER, COMPILED, COMPILED_GRAPHS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,11 +35,11 @@ class Contest:
     """Milliseconds of calls by contender, turn by turn; empty where no contest took place."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Contenders that could not take part, and why."""
-    is_right: bool = False
-    """What torch.compile of the original returns passes the judge's comparison."""
+    right: Collection[str] = ()
+    """Forms of torch.compile of the original whose values pass the judge's comparison."""
     moves_layouts: bool = True
-    """It does so with Inductor's own memory layouts. False: "compiled" is torch.compile without
-    layout optimization."""
+    """They do so with Inductor's own memory layouts. False: they are torch.compile without layout
+    optimization."""
     message: str = ""
     """Why there is no contest, or no torch.compile in it, as a sentence."""
     seconds: float = 0.0
@@ -45,7 +47,7 @@ class Contest:
     @property
     def failed_wholes(self) -> dict[str, str]:
         """Wholes of ours that could not take part, and why."""
-        return {name: why for name, why in self.failed.items() if name not in (EAGER, COMPILED)}
+        return {name: why for name, why in self.failed.items() if name not in ORIGINALS}
 
     @property
     def ranked(self) -> list[str]:
@@ -53,18 +55,22 @@ class Contest:
         return sorted(self.samples, key=lambda name: median(self.samples[name]))
 
     @property
-    def compile_wins(self) -> bool:
-        """torch.compile of the original is right, and faster than PyTorch."""
-        names = [name for name in self.ranked if name in (EAGER, COMPILED)]
-        return self.is_right and names[:1] == [COMPILED]
+    def _rivals(self) -> list[str]:
+        """PyTorch and each right torch.compile, the fastest first."""
+        return [name for name in self.ranked if name == EAGER or name in self.right]
+
+    @property
+    def best_original(self) -> str:
+        """How the original is called fastest, rightly."""
+        return next(iter(self._rivals), EAGER)
 
     @property
     def bar(self) -> float:
-        """The speed-up over PyTorch that kernels must reach: that of torch.compile where that is
-        right and faster, else 1."""
-        if not self.compile_wins:
+        """The speed-up over PyTorch that kernels must reach: that of a right torch.compile where
+        that is faster, else 1."""
+        if self.best_original == EAGER:
             return 1.0
-        return median(self.samples[EAGER]) / median(self.samples[COMPILED])
+        return median(self.samples[EAGER]) / median(self.samples[self.best_original])
 
     def median_ms(self, name: str) -> float | None:
         """The median of a contender; None where the contender did not take part."""
@@ -73,21 +79,21 @@ class Contest:
     @property
     def beaten_ms(self) -> float | None:
         """A call of the fastest whole of ours that is beaten; None where there is none."""
-        ours = [name for name in self.ranked if name not in (EAGER, COMPILED)]
+        ours = [name for name in self.ranked if name not in ORIGINALS]
         beaten = [name for name in ours if self.is_beaten(name)]
         return self.median_ms(beaten[0]) if beaten else None
 
     def is_beaten(self, name: str) -> bool:
-        """A contender is slower than PyTorch, or than torch.compile where that is right."""
-        rivals = [EAGER, COMPILED] if self.is_right else [EAGER]
+        """A contender is slower than PyTorch, or than a right torch.compile."""
         place = self.ranked.index(name)
-        return any(rival in self.ranked[:place] for rival in rivals)
+        return any(rival in self.ranked[:place] for rival in self._rivals)
 
     def fields(self, name: str | None) -> Record:
         """What the result record says about speed.
 
         Args:
-            name: the contender that is delivered; None where it is none of our wholes.
+            name: the contender that is delivered; None where that is PyTorch or torch.compile in
+                its default mode.
 
         Returns:
             "torch_compile": {"timed", "message", "seconds", "right", "moves_layouts", "failed"},
@@ -101,14 +107,14 @@ class Contest:
                 "timed": has_compiled,
                 "message": self.message,
                 "seconds": self.seconds,
-                "right": self.is_right,
+                "right": COMPILED in self.right,
                 "moves_layouts": self.moves_layouts,
                 "failed": dict(self.failed),
             }
         }
         if not self.samples:
             return own
-        shown = {rival: self.samples[rival] for rival in (EAGER, COMPILED) if rival in self.samples}
+        shown = {rival: self.samples[rival] for rival in ORIGINALS if rival in self.samples}
         if name is not None:
             shown[OURS] = self.samples[name]
         result = compared(shown)
@@ -163,7 +169,7 @@ def hold_contest(
     return Contest(
         samples=answer["samples"],
         failed=answer["failed"],
-        is_right=not failed and answer["right"],
+        right=[name for name in answer["right"] if name not in answer["failed"]],
         moves_layouts=answer["moves_layouts"],
         message=f"torch.compile fails on this program: {short(failed)}" if failed else "",
         seconds=seconds,

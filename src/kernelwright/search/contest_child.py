@@ -26,8 +26,16 @@ from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.own_folders import own_folder
-from kernelwright.search.contest import COMPILED, EAGER
-from kernelwright.search.side_by_side import Call, Called, compile_ahead, warm
+from kernelwright.search.contest import COMPILED, COMPILED_GRAPHS, EAGER
+from kernelwright.search.graph_trees import can_be_copied, replayed, waits_for_launches
+from kernelwright.search.side_by_side import (
+    MESSAGE_LIMIT,
+    WARM_CALLS,
+    Call,
+    Called,
+    compile_ahead,
+    warm,
+)
 from kernelwright.search.warming import Warming, num_guests
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Deadline
@@ -113,10 +121,17 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
             torch.cuda.reset_peak_memory_stats(device)
         failed = warm(contenders, inputs)
         draw = partial(task.draw, device=device)
-        facts = {"failed": failed, "right": passes, "moves_layouts": moves_layouts}
-        if job["wholes"]:
-            samples = _samples(contenders, failed, draw, rounds=FIRST_ROUNDS)
-            yield {"samples": samples, **facts}
+        right = [COMPILED] if passes else []
+        facts = {"failed": failed, "right": right, "moves_layouts": moves_layouts}
+        yield {"samples": _samples(contenders, failed, draw, rounds=FIRST_ROUNDS), **facts}
+        if passes and COMPILED not in failed and waits(compiled, inputs):
+            try:
+                replaying = graphs_of(make(), inputs, moves_layouts=moves_layouts)
+            except Exception as error:  # whatever PyTorch raises
+                failed[COMPILED_GRAPHS] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
+            else:
+                contenders[COMPILED_GRAPHS] = Called(replaying)
+                right += [COMPILED_GRAPHS] if is_right(task, replaying, rules) else []
         left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
         warming = Warming(
             task, device, inputs, num_guests(device), Deadline(clock_s=time.monotonic() + left_s)
@@ -137,6 +152,27 @@ def _samples(
     working = {name: side for name, side in contenders.items() if name not in failed}
     with gpu_lock():
         return take_turns(working, draw, seed=SEED, rounds=rounds)
+
+
+def waits(call: Call, inputs: list[Any]) -> bool:
+    """Whether launches are what takes the time of a call."""
+    with gpu_lock():
+        return waits_for_launches(call, inputs)
+
+
+def graphs_of(call: Call, inputs: list[Any], *, moves_layouts: bool) -> Call:
+    """torch.compile of the original that replays CUDA graphs, which it has captured.
+
+    Raises:
+        Exception: whatever PyTorch raises; ValueError where a result cannot be copied.
+    """
+    replaying = replayed(call, {} if moves_layouts else {"layout_optimization": False})
+    for _ in range(WARM_CALLS):
+        with gpu_lock(shared=True):
+            result = replaying(*inputs)
+    if not can_be_copied(result):
+        raise ValueError("a result has a container that PyTorch does not know")
+    return replaying
 
 
 def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[Call, bool, bool]:

@@ -84,9 +84,13 @@ def compiled(composed: str, *, moves_layouts: bool = True) -> str:
     return uncompiled.rstrip() + _COMPILED.format(names=names, options=options_text(moves_layouts))
 
 
+LAYOUTS_STAY = '{"layout_optimization": False}'
+"""Options of torch.compile without which Inductor may choose memory layouts."""
+
+
 def options_text(moves_layouts: bool) -> str:
     """Further arguments of torch.compile, after a comma."""
-    return "" if moves_layouts else ', options={"layout_optimization": False}'
+    return "" if moves_layouts else f", options={LAYOUTS_STAY}"
 
 
 def flat_file(source: str, composed: str) -> str:

@@ -16,7 +16,7 @@ from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
-from kernelwright.search.contest import Contest
+from kernelwright.search.contest import COMPILED_GRAPHS, EAGER, Contest
 from kernelwright.search.contest_process import ContestProcess
 from kernelwright.search.describe import (
     Spent,
@@ -196,9 +196,12 @@ def search_target(
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
-    if whole.served is Served.ORIGINAL and contest.compile_wins:
-        text = target.compiled(moves_layouts=contest.moves_layouts)
-        whole = replace(whole, source=text, served=Served.COMPILED)
+    best = contest.best_original
+    if whole.served is Served.ORIGINAL and best != EAGER:
+        is_graph = best == COMPILED_GRAPHS
+        text = target.compiled(moves_layouts=contest.moves_layouts, is_graph=is_graph)
+        contender = best if is_graph else None
+        whole = replace(whole, source=text, served=Served.COMPILED, contender=contender)
     timed = _timed_fields(whole, contest) if has_contest else Record()
     variant, spent = whole.variant, search.spent()
     ended = Ended(

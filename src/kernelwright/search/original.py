@@ -1,8 +1,22 @@
 """The optimized.py of a target for which no kernel is kept: the original behind the same names, as
 it is or inside torch.compile."""
 
+import inspect
+
 from kernelwright.programs.source_merge import rename
-from kernelwright.search.emit import options_text
+from kernelwright.search.emit import LAYOUTS_STAY, options_text
+from kernelwright.search.graph_trees import replayed
+
+GRAPH_IMPORTS = """import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map_only
+
+Call = Callable[..., Any]
+"""
+"""What the text of `replayed` needs."""
 
 
 def model_original(text: str) -> str:
@@ -10,21 +24,31 @@ def model_original(text: str) -> str:
     return rename(text, {"Model": "ModelNew"})
 
 
-def model_compiled(text: str, *, moves_layouts: bool = True) -> str:
+def model_compiled(text: str, *, moves_layouts: bool = True, is_graph: bool = False) -> str:
     """The same, with `forward` inside torch.compile.
 
     Args:
         moves_layouts: as of `emit.compiled`.
+        is_graph: torch.compile replays CUDA graphs.
     """
-    options = options_text(moves_layouts)
-    last = f"ModelNew.forward = torch.compile(ModelNew.forward{options})\n"
-    return f"{model_original(text).rstrip()}\n\n\nimport torch\n\n{last}"
+    imports = GRAPH_IMPORTS if is_graph else "import torch\n"
+    last = f"ModelNew.forward = {_inside('ModelNew.forward', moves_layouts, is_graph)}\n"
+    helper = f"\n\n{inspect.getsource(replayed)}\n\n" if is_graph else "\n"
+    return f"{model_original(text).rstrip()}\n\n\n{imports}{helper}{last}"
 
 
-def flat_compiled(text: str, *, moves_layouts: bool = True) -> str:
+def flat_compiled(text: str, *, moves_layouts: bool = True, is_graph: bool = False) -> str:
     """For a flat program: the same file, with `fused_operator` inside torch.compile."""
-    options = options_text(moves_layouts)
-    return f"{text.rstrip()}\n\n\nfused_operator = torch.compile(fused_operator{options})\n"
+    last = f"fused_operator = {_inside('fused_operator', moves_layouts, is_graph)}\n"
+    helper = f"{GRAPH_IMPORTS}\n\n{inspect.getsource(replayed)}\n\n" if is_graph else ""
+    return f"{text.rstrip()}\n\n\n{helper}{last}"
+
+
+def _inside(call: str, moves_layouts: bool, is_graph: bool) -> str:
+    """Text of a function inside torch.compile."""
+    if is_graph:
+        return f"replayed({call}, {{}})" if moves_layouts else f"replayed({call}, {LAYOUTS_STAY})"
+    return f"torch.compile({call}{options_text(moves_layouts)})"
 
 
 def factory_original(spec: str) -> str:
@@ -38,14 +62,16 @@ def attach(module):
 '''
 
 
-def factory_compiled(spec: str, *, moves_layouts: bool = True) -> str:
+def factory_compiled(spec: str, *, moves_layouts: bool = True, is_graph: bool = False) -> str:
     """For "package.module:factory": `attach(module)` has torch.compile compile the module."""
-    options = options_text(moves_layouts).removeprefix(", ")
+    helper = f"{GRAPH_IMPORTS}\n\n{inspect.getsource(replayed)}\n\n" if is_graph else "\n"
+    step = f"module.compile({options_text(moves_layouts).removeprefix(', ')})"
+    if is_graph:
+        step = f"module.forward = {_inside('module.forward', moves_layouts, is_graph)}"
     return f'''"""No kernel is kept for {spec}: torch.compile is the fastest known."""
 
-
-def attach(module):
+{helper}def attach(module):
     """The module that {spec} makes, inside torch.compile."""
-    module.compile({options})
+    {step}
     return module
 '''

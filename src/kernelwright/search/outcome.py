@@ -72,6 +72,7 @@ def outcome_record(ended: Ended) -> Record:
     else:
         cause, message = _unchanged(ended, counts)
         inside = " inside torch.compile" if ended.whole.served is Served.COMPILED else ""
+        inside += " with CUDA graphs" if ended.whole.contender is not None else ""
         message += f" optimized.py holds the original module{inside}."
     if ended.is_interrupted and not counts.tried:
         cause = "interrupted"

@@ -42,8 +42,8 @@ class Target:
     original: str
     """Text of optimized.py where no kernel is kept: the original module."""
     compiled: Callable[..., str]
-    """The same with the original inside torch.compile; takes `moves_layouts`, as
-    `emit.compiled`."""
+    """The same with the original inside torch.compile; takes `moves_layouts`, as `emit.compiled`,
+    and `is_graph`, for CUDA graphs."""
     write_graphed: Callable[[str], str] | None = None
     """The same, of an optimized.py that replays all of it as a CUDA graph; None where it cannot,
     and where the task has no module whose tensors stay where they are."""
