@@ -9,6 +9,8 @@ from kernelwright.core.candidate import uses_compile
     ("source", "expected"),
     [
         ("fast = torch.compile(own, fullgraph=True)", True),
+        ("fast = torch.compile (own)", True),
+        ("fast = torch\\\n.compile(own)", True),
         ("# faster than torch.compile(model)", False),
         ('"""As torch.compile(model)."""', False),
         ("torch.compile(", False),

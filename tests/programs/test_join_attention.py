@@ -114,6 +114,31 @@ def test_a_bias_and_masks_are_one_mask():
     assert program.type_of(call.arg("attn_mask").name).dtype == "float32"
 
 
+@pytest.mark.parametrize("shape", [(), (7,), (1,), (5, 1), (2, 1, 1, 7)])
+@pytest.mark.parametrize("dtype", ["float32", "bool"])
+def test_masks_of_any_shape_that_repeats_no_score(shape, dtype):
+    attention = Attention()
+    bias = attention.builder.input(TensorType(shape, dtype))
+    joined(attention.program(attention.change("add", input=attention.scores(), other=bias)))
+
+
+def test_biases_of_booleans_are_added_as_numbers():
+    attention = Attention()
+    scores = attention.scores()
+    for _ in range(2):
+        bias = attention.builder.input(TensorType((5, 7), "bool"), Init("randint", 0, 2))
+        scores = attention.change("add", input=scores, other=bias)
+    joined(attention.program(scores))
+
+
+def test_a_bias_is_added_before_a_number_masks():
+    attention = Attention()
+    bias = attention.builder.input(TensorType((5, 7)))
+    scores = attention.change("add", input=attention.scores(), other=bias)
+    mask = attention.builder.input(TensorType((5, 7), "bool"), Init("ones"))
+    joined(attention.program(attention.change("masked_fill", input=scores, mask=mask, value=-1e9)))
+
+
 def test_a_factor_of_heads_goes_to_the_queries():
     attention = Attention()
     weight = attention.builder.input(TensorType((3, 1, 1)))
@@ -139,6 +164,22 @@ def scaled_after_a_mask(attention):
     return attention.change("mul", input=masked(attention, -inf), other=2.0)
 
 
+def masked_twice(attention):
+    mask = attention.mask(5, 7)
+    return attention.change("masked_fill", input=masked(attention, -1e9), mask=mask, value=-1e9)
+
+
+def masked_before_a_bias(attention):
+    bias = attention.builder.input(TensorType((5, 7)))
+    return attention.change("add", input=masked(attention, -1e9), other=bias)
+
+
+def repeated_by_a_mask(attention):
+    """One score for each row, and a bias for each key."""
+    bias = attention.builder.input(TensorType((5, 7)))
+    return attention.change("add", input=attention.scores(), other=bias)
+
+
 def scaled_by_keys(attention):
     factor = attention.builder.input(TensorType((7,)))
     return attention.change("mul", input=attention.scores(), other=factor)
@@ -149,6 +190,8 @@ def scaled_by_keys(attention):
     [
         pytest.param(lambda a: masked(a, -1e4), id="a fill that leaves something of scores"),
         pytest.param(lambda a: masked(a, 0.0), id="a fill that is no mask"),
+        pytest.param(masked_twice, id="two numbers that mask"),
+        pytest.param(masked_before_a_bias, id="a bias after a number that masks"),
         pytest.param(scaled_after_a_mask, id="scaled after a mask"),
         pytest.param(scaled_by_keys, id="a factor for each key"),
         pytest.param(lambda a: a.change("relu", input=a.scores()), id="another function"),
@@ -157,6 +200,12 @@ def scaled_by_keys(attention):
 def test_other_scores_stay(scores):
     attention = Attention()
     program = attention.program(scores(attention))
+    assert join_attention(program) is program
+
+
+def test_scores_that_a_bias_repeats_stay():
+    attention = Attention(shapes=(Q, (2, 3, 1, 8), V))
+    program = attention.program(repeated_by_a_mask(attention))
     assert join_attention(program) is program
 
 

@@ -8,13 +8,16 @@ from contextlib import nullcontext
 import pytest
 import torch
 
+from kernelwright.core.verdict import Code, Stage
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import to_text
 from kernelwright.search import contest_child, side_by_side
 from kernelwright.search.contest import LEAST_S, Contest, hold_contest
 from kernelwright.search.contest_process import ContestProcess
+from kernelwright.search.warming import GuestTurns
 from kernelwright.verify.program_task import program_task
+from kernelwright.verify.rejection import Rejected
 
 MODEL = """
 import torch
@@ -264,6 +267,38 @@ def test_kernels_must_be_as_fast_as_cuda_graphs_of_torch_compile_where_those_are
     assert (right.bar, right.best_original) == (4.0, "compiled_graphs")
     assert right.is_beaten("ours")
     assert not contest(samples=samples).is_beaten("ours")
+
+
+COUNTING = MODEL.replace(
+    "        self.linear",
+    "        self.register_buffer('calls', torch.zeros(()))\n        self.linear",
+).replace("return self.linear(x)", "self.calls += 1\n        return self.linear(x) * self.calls")
+
+
+def test_a_module_that_changes_its_buffers_is_right_inside_torch_compile(on_cpu):
+    answer = child(COUNTING)
+    assert answer["right"] == ["compiled"]
+
+
+def test_a_whole_that_fails_in_its_turn_is_left_out(on_cpu):
+    class Fails:
+        def prepare(self, *_):
+            raise Rejected(Stage.RUN, Code.OUT_OF_MEMORY, "no room")
+
+        def release(self):
+            pass
+
+    ours = side_by_side.Called(torch.relu)
+    contenders = {"eager": ours, "ours": GuestTurns("ours", Fails())}
+    failed = {}
+    samples = contest_child._samples(contenders, failed, lambda _: [torch.ones(2)], rounds=2)
+    assert {name: len(times) for name, times in samples.items()} == {"eager": 6}
+    assert failed == {"ours": "Rejected: no room"}
+
+
+def test_what_the_users_code_prints_may_be_no_text(task):
+    text = "sys.stderr.buffer.write(b'caf\\xe9'); sys.stderr.flush(); "
+    assert asked(task, f"{text}print({json.dumps(ANSWER)!r})").ranked[0] == "ours"
 
 
 def test_a_whole_that_cannot_be_loaded_takes_no_part(on_cpu):

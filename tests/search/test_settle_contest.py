@@ -1,6 +1,7 @@
 """Which whole is kept after a contest: the fastest that is right, and never one slower than
 torch.compile."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -135,7 +136,7 @@ def outcome(monkeypatch, contests, answers=(), *, chosen=SAVINGS):
     """What a search delivers whose fragments won, after these contests."""
     judge = FakeJudge(answers)
     judge.rules = SimpleNamespace(mode="hybrid", precision=Precision.STRICT, device_name="fake")
-    judge.hold = None
+    judge.hold = nullcontext
     won = variant("contiguous", chosen)
     search = SimpleNamespace(
         variants=lambda *_: [won],
@@ -168,6 +169,16 @@ def test_a_search_delivers_torch_compile_with_cuda_graphs_where_that_is_the_fast
     assert "inside torch.compile with CUDA graphs" in found.result["outcome"]["message"]
     assert found.result["times"]["optimized"]["median_ms"] == 1.0
     assert found.result["speedups"]["over_compile"][0] == 2.0
+
+
+def test_kernels_are_judged_alone_where_the_contest_timed_none_of_them(monkeypatch):
+    """The deadline came after PyTorch and torch.compile were timed."""
+    first = Contest(samples={"eager": [4.0], "compiled": [2.0]}, right=["compiled"])
+    none = Contest()
+    found = outcome(monkeypatch, [first, none], answers=[1.0], chosen=(1.0,))
+    assert found.result["form"] == "kernels"
+    found = outcome(monkeypatch, [first, none], answers=[3.0], chosen=(1.0,))
+    assert found.result["form"] == "compiled", "slower than torch.compile"
 
 
 def test_a_search_delivers_the_original_where_pytorch_is_the_fastest(monkeypatch):

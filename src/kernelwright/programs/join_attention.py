@@ -15,8 +15,9 @@ _PRODUCTS = {"matmul": "other", "bmm": "mat2"}
 LEAST_FILL = -1e9
 """A number that masks: no share is left for a score as low as this."""
 FILL = -1e30
-"""What is added for such a number. Scores are lost beside it, in float64 too. So a row that keeps
-no key has equal shares, as in the original, which sets all its scores to one number."""
+"""What is added for such a number. Scores, and what was added to them before, are lost beside it,
+in float64 too. So a row that keeps no key has equal shares, as in the original, which sets all its
+scores to one number. Nothing else may change scores after that."""
 
 Renamed = Callable[[Ref], Ref]
 """A value of the old program -> the same value of the new one."""
@@ -36,10 +37,10 @@ class _Mask:
 
 @dataclass(frozen=True, slots=True)
 class _Attention:
-    """softmax(scale * query @ turned, masked) @ value."""
+    """softmax(scale * (query * weights) @ keys_transposed, masked) @ value."""
 
     query: Ref
-    turned: Ref
+    keys_transposed: Ref
     """The keys, (.., E, S)."""
     value: Ref
     scale: float = 1.0
@@ -73,7 +74,7 @@ def join_attention(program: Program) -> Program:
 def _attention(flow: Dataflow, index: int) -> _Attention | None:
     """The attention whose last product is this call; None where it is none."""
     call = flow.program.calls[index]
-    shares = _lone(flow, call.arg("input"), index) if call.op in _PRODUCTS else None
+    shares = _only_read_by(flow, call.arg("input"), index) if call.op in _PRODUCTS else None
     if shares is None or flow.program.calls[shares].op != "softmax":
         return None
     softmax, value = flow.program.calls[shares], call.arg(_PRODUCTS[call.op])
@@ -81,15 +82,13 @@ def _attention(flow: Dataflow, index: int) -> _Attention | None:
     if axes_of(softmax.arg("dim"), rank) != (rank - 1,):
         return None
     found = _scores(flow, softmax.arg("input"), shares, value)
-    if found is None or not _is_even(flow, found, softmax, call):
-        return None
-    return found
+    return found if found and _fits_one_call(flow, found, softmax, call) else None
 
 
 def _scores(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention | None:
     """Back from the scores to the product of queries and keys. Numbers scale the product before
     anything is masked."""
-    index = _lone(flow, scores, reader)
+    index = _only_read_by(flow, scores, reader)
     if index is None:
         return None
     call = flow.program.calls[index]
@@ -140,7 +139,7 @@ def _is_fill(value: Any) -> bool:
     return not isinstance(value, Ref) and value <= LEAST_FILL
 
 
-def _lone(flow: Dataflow, value: Any, reader: int) -> int | None:
+def _only_read_by(flow: Dataflow, value: Any, reader: int) -> int | None:
     """The operator call whose result nothing but the reader reads."""
     index = flow.maker(value)
     if index is None or flow.program.calls[index].is_extern:
@@ -148,25 +147,31 @@ def _lone(flow: Dataflow, value: Any, reader: int) -> int | None:
     return index if flow.is_only_read_by(index, reader) else None
 
 
-def _is_even(flow: Dataflow, found: _Attention, softmax: Call, call: Call) -> bool:
-    """All factors have the batches and the dtype of the result, and heads fit on chip."""
-    factors = found.query, found.turned, found.value
-    types = [flow.program.type_of(factor.name) for factor in factors]
+def _fits_one_call(flow: Dataflow, found: _Attention, softmax: Call, call: Call) -> bool:
+    """All factors have the batches and the dtype of the result, no mask repeats scores, a number
+    that masks comes last, and heads fit on chip."""
+    factors = found.query, found.keys_transposed, found.value
+    types = query, keys, value = [flow.program.type_of(factor.name) for factor in factors]
     rank, dtype = call.types[0].rank, call.types[0].dtype
     is_alike = all(
         made.rank == rank and made.dtype == dtype and made.shape[:-2] == call.types[0].shape[:-2]
         for made in types
     )
-    keeps_dtype = softmax.types[0].dtype == dtype
-    widths = types[0].shape[-1:] + types[2].shape[-1:]
-    return is_alike and keeps_dtype and rank >= 3 and max(widths) <= WIDE_HEAD
+    scores = (*query.shape[:-1], keys.shape[-1])
+    is_whole = softmax.types[0].shape == scores and softmax.types[0].dtype == dtype
+    *before, last = found.masks or (None,)
+    fills_last = all(mask.fill == -inf for mask in before) and (
+        last is None or last.fill == -inf or all(mask.keeps is None for mask in before)
+    )
+    is_narrow = max(query.shape[-1], value.shape[-1]) <= WIDE_HEAD
+    return is_alike and rank >= 3 and is_whole and fills_last and is_narrow
 
 
 def _emit(builder: Builder, attention: _Attention, new: Renamed) -> tuple[Ref, ...]:
     query = new(attention.query)
     for weight in attention.weights:
         (query,) = builder.call("mul", input=query, other=new(weight))
-    (key,) = builder.call("transpose", input=new(attention.turned), dim0=-2, dim1=-1)
+    (key,) = builder.call("transpose", input=new(attention.keys_transposed), dim0=-2, dim1=-1)
     mask = _mask(builder, attention, new)
     values = {} if mask is None else {"attn_mask": mask}
     return builder.call(
@@ -183,35 +188,36 @@ def _mask(builder: Builder, attention: _Attention, new: Renamed) -> Ref | None:
     """The masks as one: booleans where all only leave out keys, else a tensor that is added."""
     masks = attention.masks
     if all(mask.keeps is not None and mask.fill == -inf for mask in masks):
-        kept = [_kept(builder, mask, new) for mask in masks]
-        return _folded(builder, "bitwise_and", kept)
+        return _folded(builder, "bitwise_and", [_kept(builder, mask, new) for mask in masks])
     dtype = builder.types[new(attention.query).name].dtype
-    added = [
-        new(mask.value) if mask.keeps is None else _filled(builder, mask, dtype, new)
-        for mask in masks
-    ]
-    total = _folded(builder, "add", added)
-    if total is not None and builder.types[total.name].dtype != dtype:
-        (total,) = builder.call("to_dtype", input=total, dtype=dtype)
-    return total
+    return _folded(builder, "add", [_added(builder, mask, dtype, new) for mask in masks])
 
 
 def _kept(builder: Builder, mask: _Mask, new: Renamed) -> Ref:
-    if mask.keeps:
-        return new(mask.value)
-    (kept,) = builder.call("bitwise_not", input=new(mask.value))
-    return kept
+    """True where a key is kept."""
+    kept = new(mask.value)
+    if not mask.keeps:
+        (kept,) = builder.call("bitwise_not", input=kept)
+    return _of_rank_two(builder, kept)
 
 
-def _filled(builder: Builder, mask: _Mask, dtype: str, new: Renamed) -> Ref:
-    """0 where a key is kept, the fill elsewhere."""
-    fill = -inf if mask.fill == -inf or dtype == "float16" else FILL
-    inside, outside = (0.0, fill) if mask.keeps else (fill, 0.0)
-    condition = new(mask.value)
-    (filled,) = builder.call("where", condition=condition, input=inside, other=outside)
-    if builder.types[filled.name].dtype != dtype:
-        (filled,) = builder.call("to_dtype", input=filled, dtype=dtype)
-    return filled
+def _added(builder: Builder, mask: _Mask, dtype: str, new: Renamed) -> Ref:
+    """What the mask adds to scores, in their dtype: 0 where a key is kept, the fill elsewhere."""
+    added = new(mask.value)
+    if mask.keeps is not None:
+        fill = -inf if mask.fill == -inf or dtype == "float16" else FILL
+        inside, outside = (0.0, fill) if mask.keeps else (fill, 0.0)
+        (added,) = builder.call("where", condition=added, input=inside, other=outside)
+    if builder.types[added.name].dtype != dtype:
+        (added,) = builder.call("to_dtype", input=added, dtype=dtype)
+    return _of_rank_two(builder, added)
+
+
+def _of_rank_two(builder: Builder, mask: Ref) -> Ref:
+    """PyTorch's attention refuses masks of fewer dimensions."""
+    while builder.types[mask.name].rank < 2:
+        (mask,) = builder.call("unsqueeze", input=mask, dim=0)
+    return mask
 
 
 def _folded(builder: Builder, op: str, values: list[Ref]) -> Ref | None:

@@ -87,8 +87,8 @@ def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool
 
 
 def has_ready_factors(program: Program, part: Collection[int], graph: Graph | None = None) -> bool:
-    """The part holds a sum of products, and nothing but views before it: what computes a factor in
-    the part's kernel is computed again for every tile of the result."""
+    """The part holds a product (of matrices, a convolution, attention), and nothing but views comes
+    before the product there. A kernel computes other calls again for every tile of the result."""
     graph = graph or Graph(program)
     pending = [i for i in part if program.calls[i].is_product]
     has_product = bool(pending)

@@ -203,10 +203,19 @@ class ForkServer:
         raise GuestLost(f"no guest can be forked: {answer['error']}")
 
     def _import_compiler(self) -> None:
-        """Under the lock."""
+        """Under the lock.
+
+        Raises:
+            GuestLost: the server failed; guests import for themselves from now on.
+        """
+        assert self._control is not None
+        self._may_import = False
+        self._control.settimeout(_START_S)
         self._may_import = self._ask({"op": "import compiler"})["usable"]
         self._has_compiler = self._may_import
-        if not self._may_import:
+        if self._may_import:
+            self._control.settimeout(_ANSWER_S)
+        else:
             self._end_server()
             self._start()
 

@@ -126,7 +126,10 @@ def optimize(
     optimized = attached(graph=None)
     may_wait = search.interruption is None and outcome.verdict.accepted
     if may_wait and can_be_graphed(lowered):
-        optimized = _faster(optimized, attached, lowered, outcome.verdict, (args, kwargs))
+        try:
+            optimized = _faster(optimized, attached, lowered, outcome.verdict, (args, kwargs))
+        except KeyboardInterrupt:
+            raise SearchInterrupted(optimized) from None
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None
     return optimized
@@ -162,8 +165,11 @@ def _faster(
         "launched": Called(partial(plain, **kwargs)),
         "replayed": Called(partial(replaying, **kwargs)),
     }
-    with torch.no_grad(), gpu_lock():
-        samples = take_turns(contenders, lambda _: list(args), seed=0, rounds=GRAPH_ROUNDS)
+    try:
+        with torch.no_grad(), gpu_lock():
+            samples = take_turns(contenders, lambda _: list(args), seed=0, rounds=GRAPH_ROUNDS)
+    except RuntimeError:  # PyTorch cannot capture the call, or finds no memory for a graph
+        return plain
     launched_ms, replayed_ms = median(samples["launched"]), median(samples["replayed"])
     if replayed_ms >= launched_ms:
         return plain

@@ -7,7 +7,6 @@ is left of the user's budget is its deadline. Kernels run in guests there, as th
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from statistics import median
 
@@ -16,7 +15,6 @@ from kernelwright.programs.text import to_text
 from kernelwright.search.contest_process import ContestProcess, short
 from kernelwright.timing.turns import OURS, compared
 from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.room import Hold
 from kernelwright.verify.task import ModuleTask, Task
 
 LEAST_S = 12.0
@@ -134,7 +132,6 @@ def hold_contest(
     precision: str,
     for_s: float,
     process: ContestProcess,
-    hold: Hold = nullcontext,
 ) -> Contest:
     """Time PyTorch, torch.compile and wholes of ours in turn on the GPU.
 
@@ -145,7 +142,6 @@ def hold_contest(
         precision: "strict", "tf32" or "kernelbench".
         for_s: seconds that the contest may take.
         process: takes the times.
-        hold: as of `Judge`: the context in which something is in the GPU's memory.
 
     Raises:
         KeyboardInterrupt: after the process was killed.
@@ -160,8 +156,7 @@ def hold_contest(
         )
     begin_s = time.monotonic()
     job = {"text": text, "wholes": wholes, "precision": precision, "for_s": for_s}
-    with hold():
-        answer = process.answer(job, for_s)
+    answer = process.answer(job, for_s)
     seconds = time.monotonic() - begin_s
     if isinstance(answer, str):
         return Contest(message=answer, seconds=seconds)

@@ -36,7 +36,7 @@ from kernelwright.search.side_by_side import (
     compile_ahead,
     warm,
 )
-from kernelwright.search.warming import Warming, num_guests
+from kernelwright.search.warming import GuestFailed, Warming, num_guests
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.turns import ROUNDS, Contender, take_turns
@@ -44,7 +44,7 @@ from kernelwright.verify import second_look
 from kernelwright.verify.answer import tensors_of
 from kernelwright.verify.cases import case_of, pose
 from kernelwright.verify.compare import Precision
-from kernelwright.verify.guests import sharing
+from kernelwright.verify.guests import computing
 from kernelwright.verify.inductor import program_function
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
@@ -126,12 +126,13 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         yield {"samples": _samples(contenders, failed, draw, rounds=FIRST_ROUNDS), **facts}
         if passes and COMPILED not in failed and waits(compiled, inputs):
             try:
-                replaying = graphs_of(make(), inputs, moves_layouts=moves_layouts)
+                original = make()
+                replaying = graphs_of(original, inputs, moves_layouts=moves_layouts)
             except Exception as error:  # whatever PyTorch raises
                 failed[COMPILED_GRAPHS] = f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT]
             else:
                 contenders[COMPILED_GRAPHS] = Called(replaying)
-                right += [COMPILED_GRAPHS] if is_right(task, replaying, rules) else []
+                right += [COMPILED_GRAPHS] if is_right(task, replaying, original, rules) else []
         left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
         warming = Warming(
             task, device, inputs, num_guests(device), Deadline(clock_s=time.monotonic() + left_s)
@@ -145,13 +146,19 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
 
 def _samples(
     contenders: Mapping[str, Contender],
-    failed: Mapping[str, str],
+    failed: dict[str, str],
     draw: Callable[[int], list[Any]],
     rounds: int,
 ) -> dict[str, list[float]]:
-    working = {name: side for name, side in contenders.items() if name not in failed}
-    with gpu_lock():
-        return take_turns(working, draw, seed=SEED, rounds=rounds)
+    """Times of the contenders that work. A whole that fails in its turn is one of `failed` from
+    then on, and the turns begin anew without it."""
+    while True:
+        working = {name: side for name, side in contenders.items() if name not in failed}
+        try:
+            with gpu_lock():
+                return take_turns(working, draw, seed=SEED, rounds=rounds)
+        except GuestFailed as error:
+            failed[error.name] = str(error)
 
 
 def waits(call: Call, inputs: list[Any]) -> bool:
@@ -181,30 +188,45 @@ def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[
     inexact, torch.compile is tried without layout optimization."""
     plain: dict[str, Any] = {"layout_optimization": False}
     for options in (None, plain):
-        compiled: Call = torch.compile(make(), options=options)
-        if is_right(task, compiled, rules):
+        original = make()
+        compiled: Call = torch.compile(original, options=options)
+        if is_right(task, compiled, original, rules):
             return compiled, True, options is None
         torch.compiler.reset()
     return torch.compile(make(), options=None), False, True
 
 
-def is_right(task: Task, call: Call, rules: Rules) -> bool:
+def is_right(task: Task, call: Call, original: Call, rules: Rules) -> bool:
     """Whether what the call returns passes the judge's comparison with fp64 in two cases. An error
-    passes nothing: the contender fails with its message later."""
-    for number in range(NUM_CASES):
-        with sharing(rules.device):
-            posed = pose(task, case_of(SEED, number), rules)
-            seed = posed.case.generator
-            try:
-                with torch.no_grad(), tf32_allowed(rules.precision), seeded(seed, rules.device):
-                    outputs = tensors_of(call(*tree_map(copied, posed.inputs)))
-            except Exception:
+    passes nothing: the contender fails with its message later.
+
+    Args:
+        original: what the call computes. A module has its buffers as at the start in each case.
+    """
+    buffers = original.buffers() if isinstance(original, torch.nn.Module) else ()
+    at_start = [(buffer, buffer.clone()) for buffer in buffers]
+    with computing(rules.device):
+        for number in range(NUM_CASES):
+            for buffer, value in at_start:
+                buffer.copy_(value)
+            if not _passes(task, call, number, rules):
                 return False
-            try:
-                expected = posed.answer.outputs
-                second_look.check_values(task, posed.inputs, seed, outputs, expected, rules)
-            except Rejected:
-                return False
+    return True
+
+
+def _passes(task: Task, call: Call, number: int, rules: Rules) -> bool:
+    posed = pose(task, case_of(SEED, number), rules)
+    seed = posed.case.generator
+    try:
+        with torch.no_grad(), tf32_allowed(rules.precision), seeded(seed, rules.device):
+            outputs = tensors_of(call(*tree_map(copied, posed.inputs)))
+    except Exception:
+        return False
+    try:
+        expected = posed.answer.outputs
+        second_look.check_values(task, posed.inputs, seed, outputs, expected, rules)
+    except Rejected:
+        return False
     return True
 
 

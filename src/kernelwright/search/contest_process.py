@@ -95,7 +95,8 @@ class ContestProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
+                errors="replace",  # what the user's code prints, or what a kill cut off
                 start_new_session=True,  # Inductor's workers are killed with it
             )
         return self._process

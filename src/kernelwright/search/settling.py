@@ -39,8 +39,11 @@ class Settling:
         is_pure = self.judge.rules.mode == "pure"
         contenders = [] if is_pure else entries(searched, self.target)
         contest = self._contest(contenders)
-        is_held = bool(contest.samples and contenders)
-        whole = self._after(contest, contenders) if is_held else self.alone(searched)
+        if any(entry.name in contest.samples for entry in contenders):
+            whole = self._after(contest, contenders)
+        else:
+            self.wholes.bar = contest.bar
+            whole = self.alone(searched)
         is_new = whole.variant.chosen and whole.contender is None
         if not is_new or self.search.interruption is not None:
             return whole, contest
@@ -72,18 +75,18 @@ class Settling:
     def _contest(self, contenders: Sequence[Entry]) -> Contest:
         """PyTorch, torch.compile and the entries, timed in turn."""
         self.steps("timing wholes beside torch.compile", self.target.name)
-        self.judge.rest()  # its guest has memory on the GPU
-        if any(entry.exact for entry in contenders):
-            self.judge.start_ahead(compiles=True)
         try:
-            return hold_contest(
-                self.target.task,
-                {entry.name: entry.source for entry in contenders},
-                precision=self.judge.rules.precision.value,
-                for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
-                process=self.process,
-                hold=self.judge.hold,
-            )
+            self.judge.rest()  # its guest has memory on the GPU
+            if any(entry.exact for entry in contenders):
+                self.judge.start_ahead(compiles=True)
+            with self.judge.hold():
+                return hold_contest(
+                    self.target.task,
+                    {entry.name: entry.source for entry in contenders},
+                    precision=self.judge.rules.precision.value,
+                    for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
+                    process=self.process,
+                )
         except KeyboardInterrupt as interruption:
             self.search.interruption = interruption
             return Contest(message="torch.compile was not timed: the search was interrupted.")

@@ -12,6 +12,7 @@ from torch._inductor.compile_fx import compile_fx
 from kernelwright.core.verdict import Timing
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import stopwatch
+from kernelwright.timing.memory import give_back
 from kernelwright.timing.stages import stage
 from kernelwright.timing.turns import Contender, compared, take_turns
 from kernelwright.verify.compare import Precision
@@ -54,6 +55,7 @@ class Called:
 
     def release(self) -> None:
         self._inputs = []
+        give_back()
 
 
 def side_by_side(
@@ -65,7 +67,7 @@ def side_by_side(
 ) -> Timed:
     """Times of the contenders on inputs that `draw` gives for a seed, L2 cold.
 
-    The contenders take turns, call by call. Each round begins with another one.
+    The contenders take turns; a turn is some timed calls. Each round begins with another one.
 
     Args:
         precision: under "tf32" library calls in this process may use TF32; else PyTorch's own

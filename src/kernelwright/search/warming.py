@@ -1,9 +1,9 @@
 """Wholes of ours in guests: loaded and compiled side by side, before their times are taken."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,47 @@ from kernelwright.verify.task import Task
 NAME = "candidate"
 MAX_GUESTS = 4
 """Guests that compile at once: each needs a core."""
+CONTEXT_BYTES = 600 << 20
+"""What CUDA takes of the GPU's memory for a process."""
 OUT_OF_TIME = "no time was left to compile it"
+
+
+class GuestFailed(Exception):
+    """A whole that was ready failed in a timed call."""
+
+    def __init__(self, name: str, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {error}"[:MESSAGE_LIMIT])
+        self.name = name
+
+
+class GuestTurns:
+    """A whole's turns in a contest.
+
+    Raises:
+        GuestFailed: by each method, where the whole or its guest fails.
+    """
+
+    def __init__(self, name: str, calls: GuestCalls) -> None:
+        self._name, self._calls = name, calls
+
+    def prepare(self, inputs: list[Any], seed: int) -> None:
+        with self._named():
+            self._calls.prepare(inputs, seed)
+
+    def time(self) -> float:
+        with self._named():
+            return self._calls.time()
+
+    def release(self) -> None:
+        with self._named():
+            self._calls.release()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except (Rejected, GuestLost) as error:
+            raise GuestFailed(self._name, error) from error
 
 
 @dataclass(slots=True)
@@ -45,14 +85,14 @@ class Warming:
 
     def warm(
         self, wholes: Mapping[str, str], open_guests: ExitStack
-    ) -> tuple[dict[str, GuestCalls], dict[str, str]]:
+    ) -> tuple[dict[str, GuestTurns], dict[str, str]]:
         """Wholes that are ready to be timed, and why others are not, by name.
 
         Args:
             wholes: texts by name, the most promising first.
             open_guests: ends the guests when it is closed.
         """
-        ready: dict[str, GuestCalls] = {}
+        ready: dict[str, GuestTurns] = {}
         failed: dict[str, str] = {}
         deadline = self.deadline.for_other_threads()
         with ThreadPoolExecutor(self.num_guests) as pool:
@@ -62,7 +102,7 @@ class Warming:
             }
         for name, job in jobs.items():
             try:
-                ready[name] = job.result()
+                ready[name] = GuestTurns(name, job.result())
             except OutOfTime:
                 failed[name] = OUT_OF_TIME
             except (Rejected, GuestLost) as error:
@@ -97,10 +137,10 @@ class Warming:
 
 def num_guests(device: torch.device) -> int:
     """Guests that may call the task at once: at most MAX_GUESTS, and as many as find memory. Each
-    needs what this process had at most since its peak was reset."""
+    needs what this process had at most since its peak was reset, and a context."""
     if device.type != "cuda":
         return MAX_GUESTS
     peak_bytes = torch.cuda.max_memory_allocated(device)
     torch.cuda.empty_cache()
     free_bytes, _ = torch.cuda.mem_get_info(device)
-    return max(1, min(MAX_GUESTS, free_bytes // max(peak_bytes, 1)))
+    return max(1, min(MAX_GUESTS, free_bytes // (peak_bytes + CONTEXT_BYTES)))

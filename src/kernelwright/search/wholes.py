@@ -25,8 +25,6 @@ from kernelwright.verify.task import Task
 
 SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
-
-
 COMPARING_SHARE = 0.4
 """Of the time that is left after tuning: for comparing the forms, at most."""
 

@@ -9,13 +9,16 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
+from typing import Any
 
+from kernelwright.core.errors import InfraError
 from kernelwright.core.seed import derive
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS
+from kernelwright.timing.memory import give_back
 from kernelwright.timing.stages import stage
 from kernelwright.timing.stats import noise_floor, ratio_interval, summarize
-from kernelwright.verify.guests import sharing
+from kernelwright.verify.guests import computing
 from kernelwright.verify.inductor import compiled_reference
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.session import Session
@@ -71,18 +74,17 @@ def time_screened(
             warmup = REWARM if number else WARMUP
             round_seed = derive(seed, "timing", number) % (1 << 31)
             inputs = task.inputs(round_seed, "plain", rules.device)
+            timed = partial(_timed, warmup=warmup, repeats=repeats)
             reference.prepare(inputs, round_seed)
-            reference_ms += _timed(reference.time, warmup, repeats)
-            if rival is not None:
-                rival.prepare(inputs, round_seed)
-                compiled_ms += _timed(rival.time, warmup, repeats)
-                rival.prepare([], round_seed)  # its results are memory that candidates may need
+            reference_ms += timed(reference.time)
+            if rival is not None and not _add_times(rival, inputs, round_seed, compiled_ms, timed):
+                rival, compiled_ms = None, []
             for trial in racing:
                 with trial.ending():
                     session = provide(trial)
                     session.restart(trial.name)
                     session.prepare(trial.name, inputs, round_seed, FILLER)
-                    candidate_ms[trial.name] += _timed(partial(_guest_ms, session), warmup, repeats)
+                    candidate_ms[trial.name] += timed(partial(_guest_ms, session))
                     session.release()
     for trial in trials:
         if trial.rejection is None:
@@ -96,10 +98,29 @@ def time_screened(
 
 def _rival(task: Task, rules: Rules, seed: int) -> HostCalls | None:
     """torch.compile of the task's program, compiled while others may use the GPU."""
-    with sharing(rules.device):
+    with computing(rules.device):
         inputs = task.inputs(derive(seed, "compiling") % (1 << 31), "plain", rules.device)
         call = compiled_reference(task, inputs, rules)
     return None if call is None else HostCalls(task, rules, PAUSE_MS, call)
+
+
+def _add_times(
+    rival: HostCalls,
+    inputs: list[Any],
+    seed: int,
+    times_ms: list[float],
+    timed: Callable[[Callable[[], float]], list[float]],
+) -> bool:
+    """Add times of torch.compile; False where a call fails, for want of memory, say."""
+    rival.prepare(inputs, seed)
+    try:
+        times_ms += timed(rival.time)
+    except InfraError:
+        return False
+    finally:
+        rival.prepare([], seed)  # its results are memory that candidates may need
+        give_back()
+    return True
 
 
 def _in_the_race(

@@ -105,7 +105,8 @@ class Screening:
             right = [trial for trial in trials if trial.rejection is None]
             if is_on_gpu and right:
                 timed = partial(rounds.time_screened, guests.session, task, right, self._seed)
-                once_more(partial(timed, repeats, beside_compile=beside_compile))
+                has_time = not deadline.is_over
+                once_more(partial(timed, repeats, beside_compile=beside_compile and has_time))
             guests.release()
         return [trial.verdict() for trial in trials]
 

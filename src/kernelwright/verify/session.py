@@ -332,9 +332,10 @@ class Session:
 
 
 def _signature(inputs: Sequence[Any]) -> list[Any]:
-    """Shapes and dtypes of tensors, and the other values."""
+    """Shapes and dtypes of tensors, and the other values as text: NaN equals itself there."""
     return [
-        (value.shape, value.dtype) if isinstance(value, torch.Tensor) else value for value in inputs
+        (value.shape, value.dtype) if isinstance(value, torch.Tensor) else repr(value)
+        for value in inputs
     ]
 
 

@@ -48,7 +48,7 @@ class HostCalls:
     ) -> None:
         """
         Args:
-            pause_ms: as of `GuestCalls`: both sides begin alike.
+            pause_ms: of the device while the call is queued, so that launches do not count.
             call: another form of the reference; PyTorch's calls, one by one, if not given.
         """
         self._rules, self._pause_ms = rules, pause_ms

@@ -89,6 +89,12 @@ COMPILER_MARKS = {
     "torch.jit.is_tracing", "torch.jit.Final", "torch._inductor.runtime.triton_helpers",
 }  # fmt: skip
 """Of those, what compiles nothing."""
+COMPILER_PARTS = {"torch.compiler", "torch.jit", "torch.fx", "torch.export", "torch.onnx"}
+COMPILER_QUESTIONS = {
+    "is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling", "is_exporting",
+    "is_scripting", "is_tracing", "is_in_onnx_export", "is_fx_tracing", "is_fx_symbolic_tracing",
+}  # fmt: skip
+"""Functions of torch, in any of its modules, that tell whether somebody compiles a call."""
 COMPILE_OPTIONS = {"dynamic": {"False"}, "options": {"{'layout_optimization': False}"}}
 """Options of torch.compile that a candidate may give, and their values."""
 
@@ -227,8 +233,17 @@ def other_compiler(source: Source) -> Iterator[tuple[int, str]]:
         if not is_allowed:
             yield use.line, f"uses {use.name}"
     if any(_compiles_own(source, use) for use in source.named({"torch.compile"})):
-        for use in source.named({"torch.compiler"}):
-            yield use.line, f"asks {use.name} beside torch.compile: both ways must compute alike"
+        for use in source.named({"torch"}):
+            if _may_ask_for_a_compiler(use.name):
+                yield use.line, f"asks {use.name} beside torch.compile, which must change nothing"
+
+
+def _may_ask_for_a_compiler(name: str) -> bool:
+    """A name of torch that can tell whether a call is compiled: a question, or what is private or
+    belongs to a compiler. Operators have names of their own."""
+    parts = name.split(".")
+    is_private = any(part.startswith("_") for part in parts) and not name.startswith("torch.ops.")
+    return is_private or parts[-1] in COMPILER_QUESTIONS or starts(name, COMPILER_PARTS)
 
 
 @refuse("write kernels for all of it, or choose the mode hybrid", "E07", is_pure_only=True)
