@@ -91,3 +91,21 @@ def test_a_call_stays_whole_where_its_dtype_is_left_to_pytorch():
 def test_what_comes_up_in_a_decomposition_falls_apart_too():
     program = lowered(lambda x: F.prelu(torch.nan_to_num(x), x[0, 0]), torch.randn(4, 6))
     assert not any(call.is_extern for call in program.calls)
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky", "solve", "lu_factor"])
+def test_functions_that_check_their_results_stay_whole(name):
+    """Apart, the check would be an effect, which needs a token as input."""
+    wanted = getattr(torch.linalg, name)
+
+    class Checked(torch.nn.Module):
+        def forward(self, x):
+            x = x @ x.mT + torch.eye(4)
+            return wanted(x, x) if name == "solve" else wanted(x)
+
+    x = torch.randn(2, 4, 4)
+    program = lower(Checked(), (x,), {}).program
+    assert any(call.op.startswith(f"aten.linalg_{name}") for call in program.calls)
+    [result, *_] = reference.run(program, [x])
+    expected = Checked()(x)
+    torch.testing.assert_close(result, expected if name != "lu_factor" else expected[0])

@@ -93,6 +93,14 @@ def test_keys_that_a_condition_keeps(is_first):
     joined(attention.program(attention.change("where", condition=mask, **sides)))
 
 
+def test_a_fill_may_be_a_tensor_that_the_program_makes():
+    attention = Attention()
+    mask, scores = attention.mask(5, 7), attention.scores()
+    fill = attention.change("full", size=(), fill_value=-inf)
+    scores = attention.change("where", condition=mask, input=scores, other=fill)
+    joined(attention.program(scores))
+
+
 def test_a_row_without_keys_has_equal_shares_where_the_fill_is_finite():
     attention = Attention()
     mask = attention.builder.input(TensorType((5, 7), "bool"), Init("ones"))

@@ -120,6 +120,26 @@ def test_a_written_forward_changes_attributes_as_the_original_does():
     assert torch.equal(ours.total, original.total)
 
 
+class Limits(torch.nn.Module):
+    """Makes constants that have no literal."""
+
+    def forward(self, x):
+        low, most = torch.tensor(float("-inf")), torch.tensor([[float("inf")], [float("nan")]])
+        return torch.where(x > 0, x, low), x + most.to(x.device)
+
+
+def test_a_written_forward_has_constants_that_have_no_literal():
+    lowered = lower(Limits(), (torch.ones(3),))
+    composed = compose(lowered.program, []).source
+    forward = forward_of(lowered, Limits(), composed, is_for_one_mode=False)
+    scope = {}
+    exec(f"{forward.preamble}{forward.method}", scope)
+    x = torch.tensor([-1.0, 0.0, 2.0])
+    ours, theirs = scope["forward"](Limits(), x), Limits()(x)  # type: ignore[operator]
+    for mine, wanted in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, wanted, equal_nan=True)
+
+
 def test_what_calls_need_is_imported_and_no_more():
     b = Builder()
     x = b.input(TensorType((2, 3)))

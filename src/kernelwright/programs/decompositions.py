@@ -30,6 +30,11 @@ _COME_UP = (
 )  # fmt: skip
 """Overloads that decompositions and the removal of mutations often make: known at once, they cost
 no second run."""
+_CHECKED = frozenset(
+    f"aten.linalg_{name}.default"
+    for name in ("cholesky", "inv", "ldl_factor", "lu_factor", "solve")
+)
+"""Overloads that check their results. Apart, the check would be an effect that needs an order."""
 
 
 def decomposed(exported: ExportedProgram) -> ExportedProgram:
@@ -71,6 +76,7 @@ def _composites(targets: set[torch._ops.OpOverload], known: Table) -> Table:
         if target in known
         and str(target) not in by_aten()
         and str(target) not in extern.RECURRENT
+        and str(target) not in _CHECKED
         and not target._schema.is_mutable
     }
 

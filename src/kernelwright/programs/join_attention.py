@@ -97,7 +97,7 @@ def _scores(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention 
     if call.op in ("mul", "div"):
         found = _scores(flow, call.arg("input"), index, value)
         return None if found is None or found.masks else _scaled(flow, found, call)
-    for inner, mask in _masked(call):
+    for inner, mask in _masked(flow, call):
         found = _scores(flow, inner, index, value)
         if found is not None:
             return replace(found, masks=(*found.masks, mask))
@@ -117,17 +117,16 @@ def _scaled(flow: Dataflow, found: _Attention, call: Call) -> _Attention | None:
     return replace(found, scale=found.scale * by if call.op == "mul" else found.scale / by)
 
 
-def _masked(call: Call) -> list[tuple[Any, _Mask]]:
+def _masked(flow: Dataflow, call: Call) -> list[tuple[Any, _Mask]]:
     """What a call may mask, and how."""
-    if call.op == "masked_fill" and _is_fill(call.arg("value")):
-        mask = _Mask(call.arg("mask"), keeps=False, fill=call.arg("value"))
-        return [(call.arg("input"), mask)]
+    if call.op == "masked_fill" and (fill := _fill(flow, call.arg("value"))) is not None:
+        return [(call.arg("input"), _Mask(call.arg("mask"), keeps=False, fill=fill))]
     if call.op == "where":
         condition, first, second = (call.arg(name) for name in ("condition", "input", "other"))
         return [
             (inner, _Mask(condition, keeps=keeps, fill=fill))
-            for keeps, inner, fill in ((True, first, second), (False, second, first))
-            if _is_fill(fill)
+            for keeps, inner, other in ((True, first, second), (False, second, first))
+            if (fill := _fill(flow, other)) is not None
         ]
     if call.op == "add" and call.arg("alpha") == 1:
         both = call.arg("input"), call.arg("other")
@@ -135,8 +134,15 @@ def _masked(call: Call) -> list[tuple[Any, _Mask]]:
     return []
 
 
-def _is_fill(value: Any) -> bool:
-    return not isinstance(value, Ref) and value <= LEAST_FILL
+def _fill(flow: Dataflow, value: Any) -> float | None:
+    """A number that masks, also as a tensor without dimensions that the program makes."""
+    if isinstance(value, Ref):
+        index = flow.maker(value)
+        call = None if index is None else flow.program.calls[index]
+        if call is None or call.op != "full" or call.types[0].rank:
+            return None
+        value = call.arg("fill_value")
+    return value if not isinstance(value, Ref) and value <= LEAST_FILL else None
 
 
 def _only_read_by(flow: Dataflow, value: Any, reader: int) -> int | None:

@@ -281,11 +281,14 @@ def _constant(source: Source, device: str) -> str:
             f"forward uses a constant tensor of {tensor.numel()} elements that is no buffer",
             remedy="register it with register_buffer, so that it belongs to the module's state",
         )
-    return f"constant({_frozen(tensor.tolist())!r}, {tensor.dtype}, {device})"
+    return f"constant({_values_text(tensor.tolist())}, {tensor.dtype}, {device})"
 
 
-def _frozen(values: Any) -> Any:
-    return tuple(map(_frozen, values)) if isinstance(values, list) else values
+def _values_text(values: Any) -> str:
+    """Numbers in tuples of tuples, or one number."""
+    if not isinstance(values, list):
+        return _plain_text(values)
+    return f"({', '.join(map(_values_text, values))}{',' * (len(values) == 1)})"
 
 
 def _result(lowered: Lowered, position: int, places: Mapping[int, int] | None = None) -> str:
