@@ -196,12 +196,8 @@ def search_target(
     slower = None
     if with_slower and not whole.variant.chosen and search.interruption is None:
         slower = wholes.slower(searched, target)
-    best = contest.best_original
-    if whole.served is Served.ORIGINAL and best != EAGER:
-        is_graph = best == COMPILED_GRAPHS
-        text = target.compiled(moves_layouts=contest.moves_layouts, is_graph=is_graph)
-        contender = best if is_graph else None
-        whole = replace(whole, source=text, served=Served.COMPILED, contender=contender)
+    if whole.served is Served.ORIGINAL:
+        whole = _best_original(whole, contest, target)
     timed = _timed_fields(whole, contest) if has_contest else Record()
     variant, spent = whole.variant, search.spent()
     ended = Ended(
@@ -232,6 +228,17 @@ def search_target(
         result["slower"] = verdict_record(slower)
     records = [program_record(variant), *tuned_records(variant), *wholes.judged, result]
     return Outcome(files=files, whole=whole, spent=spent, records=records)
+
+
+def _best_original(whole: Whole, contest: Contest, target: Target) -> Whole:
+    """The original as it is called fastest, rightly: as it is, or inside torch.compile."""
+    best = contest.best_original
+    if best == EAGER:
+        return whole
+    is_graph = best == COMPILED_GRAPHS
+    text = target.compiled(moves_layouts=contest.moves_layouts, is_graph=is_graph)
+    contender = best if is_graph else None  # torch.compile in its default mode is a baseline
+    return replace(whole, source=text, served=Served.COMPILED, contender=contender)
 
 
 def _timed_fields(whole: Whole, contest: Contest) -> Record:
