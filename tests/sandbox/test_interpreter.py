@@ -96,6 +96,35 @@ def test_reductions_by_a_function_keep_the_order_of_operands(guest):
     torch.testing.assert_close(total, x.reshape(4, 16)[-1].sum().expand(64))
 
 
+SUMS = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def sums_kernel(x, y, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row, column = tl.arange(0, ROWS)[:, None], tl.arange(0, COLUMNS)[None, :]
+    tile = tl.load(x + row * COLUMNS + column)
+    tl.store(y + column, tl.sum(tile, 0, keep_dims=True))
+
+
+def fused_operator(x):
+    y = torch.empty(x.shape[1])
+    sums_kernel[(1,)](x, y, *x.shape)
+    return [y]
+"""
+
+
+def test_a_sum_over_rows_errs_no_more_than_a_tree_of_additions(guest):
+    """Added up one after the other, 4096 numbers near 1000 err a hundred times as much."""
+    x = torch.randn(4096, 4) + 1000
+    guest.load(SUMS)
+    (result,) = guest.run("candidate", [x], seed=0).outputs
+    error = (result.double() - x.double().sum(0)).abs().max().item()
+    assert error <= 2 * torch.finfo(torch.float32).eps * 4096 * 1000
+
+
 def test_a_store_past_the_end_is_caught_with_its_line(guest):
     source = UNARY.format(expression="x", imports="").replace("out_ptr + at,", "out_ptr + at + 1,")
     guest.load(source)
