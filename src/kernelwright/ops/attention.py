@@ -19,7 +19,6 @@ def _types(b: Bound) -> tuple[TensorType, ...]:
     batch = broadcast(query.shape[:-2], *_shared(b))
     if mask is not None:
         require(not b["is_causal"], "give one of attn_mask and is_causal")
-        require(mask.rank >= 2, f"attn_mask of rank {mask.rank} where 2 or more are needed")
         require(mask.dtype in ("bool", dtype), f"attn_mask of {mask.dtype} for {dtype}")
         full = (*batch, length, keys)
         require(broadcast(mask.shape, full) == full, f"attn_mask {mask.shape} for scores {full}")

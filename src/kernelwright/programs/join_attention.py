@@ -220,7 +220,7 @@ def _added(builder: Builder, mask: _Mask, dtype: str, new: Renamed) -> Ref:
 
 
 def _of_rank_two(builder: Builder, mask: Ref) -> Ref:
-    """PyTorch's attention refuses masks of fewer dimensions."""
+    """Some of PyTorch's kernels for attention refuse masks of fewer dimensions."""
     while builder.types[mask.name].rank < 2:
         (mask,) = builder.call("unsqueeze", input=mask, dim=0)
     return mask
