@@ -93,6 +93,64 @@ def test_keys_that_a_condition_keeps(is_first):
     joined(attention.program(attention.change("where", condition=mask, **sides)))
 
 
+def triangle(attention, rows, columns, diagonal=0):
+    """True on and below the diagonal, as programs make it."""
+    rows, columns = (
+        attention.change("unsqueeze", input=attention.change("arange", end=size), dim=dim)
+        for size, dim in ((rows, 1), (columns, 0))
+    )
+    return attention.change(
+        "ge", input=rows, other=attention.change("sub", input=columns, other=diagonal)
+    )
+
+
+def test_a_triangle_that_no_input_decides_is_causal():
+    attention = Attention()
+    keep = triangle(attention, 5, 7)
+    scores = attention.change("where", condition=keep, input=attention.scores(), other=-inf)
+    _, call = joined(attention.program(scores))
+    assert call.arg("is_causal")
+    assert call.arg("attn_mask") is None
+
+
+def test_a_triangle_that_is_added_is_causal():
+    attention = Attention()
+    full = attention.change("full", size=(5, 7), fill_value=-inf)
+    added = attention.change("triu", input=full, diagonal=1)
+    scores = attention.change("add", input=attention.scores(), other=added)
+    _, call = joined(attention.program(scores))
+    assert call.arg("is_causal")
+
+
+@pytest.mark.parametrize("diagonal", [-1, 1])
+def test_another_triangle_is_a_mask(diagonal):
+    attention = Attention()
+    keep = triangle(attention, 5, 7, diagonal)
+    scores = attention.change("where", condition=keep, input=attention.scores(), other=-inf)
+    _, call = joined(attention.program(scores))
+    assert not call.arg("is_causal")
+    assert call.arg("attn_mask") is not None
+
+
+def test_a_triangle_with_a_bias_is_a_mask():
+    attention = Attention()
+    full = attention.change("full", size=(5, 7), fill_value=0.5)
+    scores = attention.change("add", input=attention.scores(), other=full)
+    keep = triangle(attention, 5, 7)
+    scores = attention.change("where", condition=keep, input=scores, other=-inf)
+    _, call = joined(attention.program(scores))
+    assert not call.arg("is_causal")
+
+
+def test_a_triangle_among_the_inputs_is_a_mask():
+    attention = Attention()
+    mask = attention.builder.input(TensorType((5, 7), "bool"), Init("randint", 0, 2))
+    keep = attention.change("bitwise_and", input=mask, other=triangle(attention, 5, 7))
+    scores = attention.change("where", condition=keep, input=attention.scores(), other=-inf)
+    _, call = joined(attention.program(scores))
+    assert not call.arg("is_causal")
+
+
 def test_a_fill_may_be_a_tensor_that_the_program_makes():
     attention = Attention()
     mask, scores = attention.mask(5, 7), attention.scores()
@@ -147,7 +205,7 @@ def test_a_bias_is_added_before_a_number_masks():
     joined(attention.program(attention.change("masked_fill", input=scores, mask=mask, value=-1e9)))
 
 
-def test_a_factor_of_heads_goes_to_the_queries():
+def test_a_factor_of_heads_multiplies_the_query():
     attention = Attention()
     weight = attention.builder.input(TensorType((3, 1, 1)))
     scores = attention.change("mul", input=attention.scores(), other=weight)

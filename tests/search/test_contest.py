@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 
 import pytest
 import torch
@@ -67,7 +67,7 @@ def process(text):
 
 def asked(task, text, *, wholes=None, for_s=600.0):
     wholes = {"ours": "kernel"} if wholes is None else wholes
-    with ContestProcess(process(text)) as started:
+    with closing(ContestProcess(process(text))) as started:
         return hold_contest(task, wholes, precision="strict", for_s=for_s, process=started)
 
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 from kernelwright.search.contest_process import ContestProcess
 
@@ -14,7 +15,7 @@ def process(path):
         " begin_s = time.time(); job = json.load(sys.stdin);"
         " print(json.dumps({'job': job, 'waited_s': time.time() - begin_s}))"
     )
-    return ContestProcess((sys.executable, "-c", text))
+    return closing(ContestProcess((sys.executable, "-c", text)))
 
 
 def wait_for(path):

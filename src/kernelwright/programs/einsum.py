@@ -54,7 +54,8 @@ def as_product(
     path: Sequence[int] | None = None,
     otherwise: Callable[..., Any],
 ) -> Any:
-    """`torch.einsum` of two tensors by `torch.matmul`; of others as `otherwise` computes it.
+    """Compute `torch.einsum` with one `torch.matmul` where the equation is a product of two tensors
+    whose sizes agree. `otherwise` computes all other equations.
 
     Args:
         equation, operands, path: of `torch.einsum`'s operator, as of `otherwise`.

@@ -5,19 +5,24 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
+import torch
+
 from kernelwright.programs.build import Builder, dead_code
 from kernelwright.programs.dataflow import Dataflow, axes_of
 from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.programs.reference import run
 from kernelwright.programs.rewrite import WIDE_HEAD, map_refs_in
 
 _PRODUCTS = {"matmul": "other", "bmm": "mat2"}
 """Product -> the name of its second factor."""
-LEAST_FILL = -1e9
-"""A number that masks: no share is left for a score as low as this."""
+MAX_FILL = -1e9
+"""A fill value at or below this number counts as a mask: softmax gives the key probability 0."""
 FILL = -1e30
-"""What is added for such a number. Scores, and what was added to them before, are lost beside it,
-in float64 too. So a row that keeps no key has equal shares, as in the original, which sets all its
-scores to one number. Nothing else may change scores after that."""
+"""What an additive mask uses in place of a finite fill. Adding this number rounds every score to
+the number itself, in float64 too. So a row that keeps no key has equal probabilities, as in the
+original. No later mask may change these scores."""
+MAX_MASK_ELEMENTS = 1 << 25
+"""A mask that no input decides is computed, to see whether it is causal, up to this size."""
 
 Renamed = Callable[[Ref], Ref]
 """A value of the old program -> the same value of the new one."""
@@ -32,12 +37,12 @@ class _Mask:
     """The mask is true where a key is kept (True), or where it is left out (False). None: the
     tensor is added."""
     fill: float = -inf
-    """The score of a key that is left out."""
+    """The score of a key that is left out. An additive mask keeps the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Attention:
-    """softmax(scale * (query * weights) @ keys_transposed, masked) @ value."""
+    """softmax(scale * (query * query_factors) @ keys_transposed, masked) @ value."""
 
     query: Ref
     keys_transposed: Ref
@@ -45,16 +50,17 @@ class _Attention:
     value: Ref
     scale: float = 1.0
     masks: tuple[_Mask, ...] = ()
-    weights: tuple[Ref, ...] = ()
-    """Factors of queries, each the same for all keys and along a query."""
+    query_factors: tuple[Ref, ...] = ()
+    """Tensors that multiply the scores row by row. They multiply the query instead."""
+    is_causal: bool = False
+    """The masks together leave out the keys after a query, as `is_causal` does."""
 
 
 def join_attention(program: Program) -> Program:
     """The program with `scaled_dot_product_attention` in the place of products with a softmax
-    between, where nothing else reads scores or shares. Then no kernel needs to store the scores.
+    between, where nothing else reads scores or probabilities. Then no kernel stores the scores.
 
-    A row that keeps no key is NaN in the original where the fill is -inf, and 0 in PyTorch's
-    attention.
+    Where -inf masks every key of a row, the original returns NaN and the attention call returns 0.
     """
     flow = Dataflow(program)
     attentions = {i: _attention(flow, i) for i in range(len(program.calls))}
@@ -74,20 +80,22 @@ def join_attention(program: Program) -> Program:
 def _attention(flow: Dataflow, index: int) -> _Attention | None:
     """The attention whose last product is this call; None where it is none."""
     call = flow.program.calls[index]
-    shares = _only_read_by(flow, call.arg("input"), index) if call.op in _PRODUCTS else None
-    if shares is None or flow.program.calls[shares].op != "softmax":
+    probabilities = _only_read_by(flow, call.arg("input"), index) if call.op in _PRODUCTS else None
+    if probabilities is None or flow.program.calls[probabilities].op != "softmax":
         return None
-    softmax, value = flow.program.calls[shares], call.arg(_PRODUCTS[call.op])
+    softmax, value = flow.program.calls[probabilities], call.arg(_PRODUCTS[call.op])
     rank = softmax.types[0].rank
     if axes_of(softmax.arg("dim"), rank) != (rank - 1,):
         return None
-    found = _scores(flow, softmax.arg("input"), shares, value)
-    return found if found and _fits_one_call(flow, found, softmax, call) else None
+    found = _traced(flow, softmax.arg("input"), probabilities, value)
+    if found is None or not _fits_one_call(flow, found, softmax, call):
+        return None
+    return replace(found, is_causal=_is_causal(flow.program, found, softmax.types[0].shape))
 
 
-def _scores(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention | None:
-    """Back from the scores to the product of queries and keys. Numbers scale the product before
-    anything is masked."""
+def _traced(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention | None:
+    """Walk back from the input of the softmax to the product of queries and keys, and collect
+    scales and masks. None where another operator lies between, or where a scale follows a mask."""
     index = _only_read_by(flow, scores, reader)
     if index is None:
         return None
@@ -95,10 +103,11 @@ def _scores(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention 
     if call.op in _PRODUCTS:
         return _Attention(call.arg("input"), call.arg(_PRODUCTS[call.op]), value)
     if call.op in ("mul", "div"):
-        found = _scores(flow, call.arg("input"), index, value)
+        found = _traced(flow, call.arg("input"), index, value)
+        # A scale after a mask would scale the mask too, which one attention call cannot express.
         return None if found is None or found.masks else _scaled(flow, found, call)
     for inner, mask in _masked(flow, call):
-        found = _scores(flow, inner, index, value)
+        found = _traced(flow, inner, index, value)
         if found is not None:
             return replace(found, masks=(*found.masks, mask))
     return None
@@ -110,8 +119,8 @@ def _scaled(flow: Dataflow, found: _Attention, call: Call) -> _Attention | None:
     if isinstance(by, Ref):
         made, query = flow.program.type_of(by.name), flow.program.type_of(found.query.name)
         is_same = made.dtype == query.dtype and made.shape[-2:] in ((), (1,), (1, 1))
-        is_weight = call.op == "mul" and is_same and made.rank <= query.rank
-        return replace(found, weights=(*found.weights, by)) if is_weight else None
+        is_factor = call.op == "mul" and is_same and made.rank <= query.rank
+        return replace(found, query_factors=(*found.query_factors, by)) if is_factor else None
     if not by or (call.op == "div" and call.arg("rounding_mode")):
         return None
     return replace(found, scale=found.scale * by if call.op == "mul" else found.scale / by)
@@ -142,7 +151,7 @@ def _fill(flow: Dataflow, value: Any) -> float | None:
         if call is None or call.op != "full" or call.types[0].rank:
             return None
         value = call.arg("fill_value")
-    return value if not isinstance(value, Ref) and value <= LEAST_FILL else None
+    return value if not isinstance(value, Ref) and value <= MAX_FILL else None
 
 
 def _only_read_by(flow: Dataflow, value: Any, reader: int) -> int | None:
@@ -165,6 +174,8 @@ def _fits_one_call(flow: Dataflow, found: _Attention, softmax: Call, call: Call)
     )
     scores = (*query.shape[:-1], keys.shape[-1])
     is_whole = softmax.types[0].shape == scores and softmax.types[0].dtype == dtype
+    # A finite fill overwrites scores, and addition cannot undo FILL. So a finite fill must come
+    # last, after masks that are added.
     *before, last = found.masks or (None,)
     fills_last = all(mask.fill == -inf for mask in before) and (
         last is None or last.fill == -inf or all(mask.keeps is None for mask in before)
@@ -173,13 +184,35 @@ def _fits_one_call(flow: Dataflow, found: _Attention, softmax: Call, call: Call)
     return is_alike and rank >= 3 and is_whole and fills_last and is_narrow
 
 
+def _is_causal(program: Program, attention: _Attention, scores: tuple[int, ...]) -> bool:
+    """The masks are a triangle that no input decides. Kernels then skip blocks of keys."""
+    masks, triangle = attention.masks, scores[-2:]
+    if not masks or triangle[0] * triangle[1] > MAX_MASK_ELEMENTS:
+        return False
+    names = tuple(mask.value.name for mask in masks)
+    alone = dead_code(Program(program.inputs, program.calls, names))
+    read = {name for call in alone.calls for name in call.refs()} | set(alone.outputs)
+    if read & {value.name for value in program.inputs} or any(c.is_random for c in alone.calls):
+        return False
+    kept = torch.ones(triangle, dtype=torch.bool)
+    for mask, value in zip(masks, run(Program((), alone.calls, alone.outputs), []), strict=True):
+        if any(size != 1 for size in value.shape[:-2]):
+            return False
+        is_left_out = value <= MAX_FILL if mask.keeps is None else value != mask.keeps
+        if mask.keeps is None and bool((value[~is_left_out] != 0).any()):
+            return False  # a bias
+        kept &= ~is_left_out.reshape(is_left_out.shape[-2:])
+    return torch.equal(kept, torch.ones(triangle).tril().bool())
+
+
 def _emit(builder: Builder, attention: _Attention, new: Renamed) -> tuple[Ref, ...]:
     query = new(attention.query)
-    for weight in attention.weights:
-        (query,) = builder.call("mul", input=query, other=new(weight))
+    for factor in attention.query_factors:
+        (query,) = builder.call("mul", input=query, other=new(factor))
     (key,) = builder.call("transpose", input=new(attention.keys_transposed), dim0=-2, dim1=-1)
-    mask = _mask(builder, attention, new)
-    values = {} if mask is None else {"attn_mask": mask}
+    values: dict[str, Any] = {"is_causal": True} if attention.is_causal else {}
+    if not attention.is_causal and (mask := _mask(builder, attention, new)) is not None:
+        values["attn_mask"] = mask
     return builder.call(
         "scaled_dot_product_attention",
         query=query,
@@ -211,6 +244,7 @@ def _added(builder: Builder, mask: _Mask, dtype: str, new: Renamed) -> Ref:
     """What the mask adds to scores, in their dtype: 0 where a key is kept, the fill elsewhere."""
     added = new(mask.value)
     if mask.keeps is not None:
+        # float16 holds no number as low as MAX_FILL: the original fills with -inf there.
         fill = -inf if mask.fill == -inf or dtype == "float16" else FILL
         inside, outside = (0.0, fill) if mask.keeps else (fill, 0.0)
         (added,) = builder.call("where", condition=added, input=inside, other=outside)

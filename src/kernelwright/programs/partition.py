@@ -87,8 +87,9 @@ def _undoes_layout(program: Program, part: frozenset[int], graph: Graph) -> bool
 
 
 def has_ready_factors(program: Program, part: Collection[int], graph: Graph | None = None) -> bool:
-    """The part holds a product (of matrices, a convolution, attention), and nothing but views comes
-    before the product there. A kernel computes other calls again for every tile of the result."""
+    """Whether the part holds a product (of matrices, a convolution, attention), and only views
+    precede the product within the part. A kernel would compute any other preceding call again for
+    every tile of the result."""
     graph = graph or Graph(program)
     pending = [i for i in part if program.calls[i].is_product]
     has_product = bool(pending)
@@ -103,9 +104,9 @@ def has_ready_factors(program: Program, part: Collection[int], graph: Graph | No
 class _Growth:
     """Parts grown from calls of one program, neighbour by neighbour.
 
-    The time of asking whether a part can be written rises with its calls, and a loop over time that
-    was unrolled has hundreds that fit together. So a part ends at `MAX_CALLS` calls, and the calls
-    of such a part begin no other.
+    The check whether a writer can write a part takes longer for larger parts, and an unrolled loop
+    over time has hundreds of calls that fit together. So a part stops growing when it has at least
+    `MAX_CALLS` calls, and the calls of such a part start no other part.
 
     Args:
         is_late: whether growing has to end, with the parts that there are.

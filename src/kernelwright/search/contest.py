@@ -36,8 +36,8 @@ class Contest:
     right: Collection[str] = ()
     """Forms of torch.compile of the original whose values pass the judge's comparison."""
     moves_layouts: bool = True
-    """They do so with Inductor's own memory layouts. False: they are torch.compile without layout
-    optimization."""
+    """False: torch.compile passes only without layout optimization, and its contenders use that
+    option. True in all other cases."""
     message: str = ""
     """Why there is no contest, or no torch.compile in it, as a sentence."""
     seconds: float = 0.0
@@ -59,7 +59,7 @@ class Contest:
 
     @property
     def best_original(self) -> str:
-        """How the original is called fastest, rightly."""
+        """The fastest contender among PyTorch and the forms of torch.compile that are right."""
         return next(iter(self._rivals), EAGER)
 
     @property
@@ -82,9 +82,9 @@ class Contest:
         return self.median_ms(beaten[0]) if beaten else None
 
     def is_beaten(self, name: str) -> bool:
-        """A contender is slower than PyTorch, or than a right torch.compile."""
-        place = self.ranked.index(name)
-        return any(rival in self.ranked[:place] for rival in self._rivals)
+        """Whether PyTorch or a right torch.compile is faster than this contender."""
+        rank = self.ranked.index(name)
+        return any(rival in self.ranked[:rank] for rival in self._rivals)
 
     def fields(self, name: str | None) -> Record:
         """What the result record says about speed.

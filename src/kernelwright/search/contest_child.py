@@ -61,7 +61,8 @@ WARMING_SHARE = 0.6
 FIRST_ROUNDS = 3
 """Of PyTorch and torch.compile alone, whose times count where the wholes are not ready in time."""
 SEED, NUM_CASES = 1, 2
-"""The seed and the number of the cases in which torch.compile is compared with fp64."""
+"""The seed of all inputs in a contest, and the number of cases in which torch.compile is compared
+with fp64."""
 
 
 def main() -> None:
@@ -84,11 +85,12 @@ def _start_guests() -> None:
 
 
 def _end_with_parent() -> None:
-    # The thread that started this process waits for its end, so that thread does not end before.
+    # Linux sends this signal when the parent thread ends, not the parent process. The thread that
+    # started this process waits for its end.
     kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     poll = select.poll()
     poll.register(sys.stdout, 0)
-    if poll.poll(0):  # nobody can read it: the parent ended before
+    if poll.poll(0):  # nobody reads the output: the parent ended before the call above
         sys.exit(1)
 
 
@@ -102,7 +104,8 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         begin_s: on `time.monotonic`, when the contest began.
 
     Raises:
-        Exception: the original or our side fails.
+        Exception: PyTorch cannot run the original, or this process has a fault. A whole of ours
+            that fails raises nothing and appears in "failed".
     """
     with ExitStack() as open_things:
         folder = open_things.enter_context(own_folder("reference"))
@@ -120,10 +123,12 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
         failed = warm(contenders, inputs)
+        peak_bytes = torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
         draw = partial(task.draw, device=device)
         right = [COMPILED] if passes else []
-        facts = {"failed": failed, "right": right, "moves_layouts": moves_layouts}
-        yield {"samples": _samples(contenders, failed, draw, rounds=FIRST_ROUNDS), **facts}
+        # Later steps add to `failed` and `right`, so the second answer has the additions.
+        shared_fields = {"failed": failed, "right": right, "moves_layouts": moves_layouts}
+        yield {"samples": _samples(contenders, failed, draw, rounds=FIRST_ROUNDS), **shared_fields}
         if passes and COMPILED not in failed and waits(compiled, inputs):
             try:
                 original = make()
@@ -134,14 +139,13 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
                 contenders[COMPILED_GRAPHS] = Called(replaying)
                 right += [COMPILED_GRAPHS] if is_right(task, replaying, original, rules) else []
         left_s = WARMING_SHARE * job["for_s"] - (time.monotonic() - begin_s)
-        warming = Warming(
-            task, device, inputs, num_guests(device), Deadline(clock_s=time.monotonic() + left_s)
-        )
+        deadline = Deadline(clock_s=time.monotonic() + left_s)
+        warming = Warming(task, device, inputs, num_guests(device, peak_bytes), deadline)
         ready, unready = warming.warm(job["wholes"], open_things)
         contenders |= ready
         failed |= unready
-        del inputs, warming
-        yield {"samples": _samples(contenders, failed, draw, rounds=ROUNDS), **facts}
+        del inputs, warming  # the rounds below draw their own inputs
+        yield {"samples": _samples(contenders, failed, draw, rounds=ROUNDS), **shared_fields}
 
 
 def _samples(

@@ -7,20 +7,18 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from kernelwright.core.record import Record
 from kernelwright.timing.stages import stage
 
 COMMAND = (sys.executable, "-m", "kernelwright.search.contest_child")
-MESSAGE_LIMIT = 200
-"""Characters of an error that go into a message."""
+SENTENCE_LIMIT = 200
+"""Characters of an error that go into a sentence for the user."""
 
 
 class ContestProcess:
-    """A context that ends the process with all that the process started. Each contest takes a
-    process of its own: after an answer the next one starts another.
+    """Starts the process, gives it one job, and ends it with all that it started. Each contest
+    takes a process of its own: after an answer the next contest starts another.
 
     Args:
         command: of the process. It reads a job from its standard input, as one JSON object, and
@@ -31,20 +29,9 @@ class ContestProcess:
         self._command = command
         self._process: subprocess.Popen[str] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _value: BaseException | None,
-        _trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def start(self) -> None:
         """Start the process, which waits for its job."""
-        self._begun()
+        self._running()
 
     def close(self) -> None:
         """End the process, if one runs."""
@@ -64,21 +51,21 @@ class ContestProcess:
         Raises:
             KeyboardInterrupt: after the process was ended.
         """
-        process = self._begun()
+        process = self._running()
         try:
             answer, log = process.communicate(json.dumps(job), timeout=for_s)
             is_late = False
         except subprocess.TimeoutExpired:
             is_late = True
         finally:
-            _kill(process)
+            _kill(process)  # also after its end: Inductor's workers may still run
         if is_late:
-            answer, log = process.communicate()  # what was written before
+            answer, log = process.communicate()  # what was written before the kill
         self.close()
         lines = answer.splitlines(keepends=True)
         if lines and not lines[-1].endswith("\n"):
             lines.pop()  # cut off in the middle
-        if lines:  # of a process that failed later, too: PyTorch and torch.compile were timed
+        if lines:  # even if the process failed afterwards: the first line has PyTorch's times
             return dict(json.loads(lines[-1]))
         if is_late:
             return (
@@ -88,7 +75,7 @@ class ContestProcess:
         reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
         return f"torch.compile was not timed: the process that times it failed: {short(reason)}"
 
-    def _begun(self) -> "subprocess.Popen[str]":
+    def _running(self) -> "subprocess.Popen[str]":
         if self._process is None:
             self._process = subprocess.Popen(
                 self._command,
@@ -108,5 +95,5 @@ def _kill(process: "subprocess.Popen[str]") -> None:
 
 
 def short(text: str) -> str:
-    """The text on one line, at most MESSAGE_LIMIT characters."""
-    return " ".join(text.split())[:MESSAGE_LIMIT]
+    """The text on one line, at most SENTENCE_LIMIT characters."""
+    return " ".join(text.split())[:SENTENCE_LIMIT]

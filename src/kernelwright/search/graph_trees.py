@@ -1,5 +1,6 @@
 """torch.compile with CUDA graphs: its mode "reduce-overhead", for modules that wait for launches.
-An optimized.py may hold the text of `replayed`."""
+`search.original` copies the source of `replayed` into optimized.py, so that function uses no other
+names than those that `original.GRAPH_IMPORTS` imports."""
 
 import threading
 import time
@@ -21,8 +22,9 @@ PAUSE_FACTOR = 2.0
 
 
 def replayed(call: Call, options: dict[str, Any]) -> Call:
-    """The function inside torch.compile, which replays it as CUDA graphs. The next call writes a
-    graph's results anew, so they are copied."""
+    """A function that calls `torch.compile(call)` with CUDA graphs. A replay overwrites the results
+    of the replay before, so the function returns copies. Threads other than the main thread run
+    `call` itself."""
     options = {"triton.cudagraphs": True, **options}
     compiled = torch.compile(call, options=options)
 
@@ -42,11 +44,12 @@ def waits_for_launches(call: Call, inputs: list[Any]) -> bool:
     begin_s = time.perf_counter()
     call(*inputs)
     pause_ms = PAUSE_MS + PAUSE_FACTOR * 1e3 * (time.perf_counter() - begin_s)
-    launched, queued = (
+    # During the pause the host queues all launches, so that the second time is that of the kernels.
+    with_launches_ms, kernels_ms = (
         median(time_ms(lambda: call(*inputs), pause)[0] for _ in range(NUM_CALLS))
         for pause in (0.0, pause_ms)
     )
-    return queued < WAITS * launched
+    return kernels_ms < WAITS * with_launches_ms
 
 
 def can_be_copied(result: object) -> bool:

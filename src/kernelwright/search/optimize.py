@@ -6,7 +6,7 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -184,7 +184,7 @@ def search_target(
     has_contest = beside_compile and judge.on_gpu
     wholes = Wholes(judge, steps, deadline=budget.deadline)
     contest = Contest()
-    with ContestProcess() as process:
+    with closing(ContestProcess()) as process:
         if has_contest:
             process.start()
         searched = search.variants(target.program, target.task)

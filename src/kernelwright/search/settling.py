@@ -34,8 +34,10 @@ class Settling:
     process: ContestProcess
 
     def beside_compile(self, searched: Sequence[Variant]) -> tuple[Whole, Contest]:
-        """The whole that is kept, and the contest that it took part in. A whole that was made after
-        the contest has one of its own before it is kept. In pure mode speed decides nothing."""
+        """The whole that is kept, and the contest that it took part in. A whole that no contest
+        timed enters a second contest. A whole that loses there is replaced by the original. A whole
+        that the second contest cannot time is kept: the judge accepted it. In pure mode speed
+        decides nothing."""
         is_pure = self.judge.rules.mode == "pure"
         contenders = [] if is_pure else entries(searched, self.target)
         contest = self._contest(contenders)
@@ -44,16 +46,16 @@ class Settling:
         else:
             self.wholes.bar = contest.bar
             whole = self.alone(searched)
-        is_new = whole.variant.chosen and whole.contender is None
-        if not is_new or self.search.interruption is not None:
+        is_untimed = bool(whole.variant.chosen) and whole.contender is None
+        if not is_untimed or self.search.interruption is not None:
             return whole, contest
         entry = Entry(variant=whole.variant, source=whole.source, served=whole.served)
-        last = self._contest([entry])
-        if entry.name not in last.samples:
+        second = self._contest([entry])
+        if entry.name not in second.samples:
             return whole, contest
-        if last.is_beaten(entry.name) and not is_pure:
-            return self.wholes.unchanged(whole.variant, self.target), last
-        return replace(whole, contender=entry.name), last
+        if second.is_beaten(entry.name) and not is_pure:
+            return self.wholes.unchanged(whole.variant, self.target), second
+        return replace(whole, contender=entry.name), second
 
     def alone(self, searched: Sequence[Variant]) -> Whole:
         """The whole that is kept by the judge's times or estimates. A first Ctrl-C leaves some

@@ -37,7 +37,7 @@ class GuestFailed(Exception):
 
 
 class GuestTurns:
-    """A whole's turns in a contest.
+    """A contender (`timing.turns`) that runs a whole in its guest. A failure names the whole.
 
     Raises:
         GuestFailed: by each method, where the whole or its guest fails.
@@ -123,24 +123,28 @@ class Warming:
         guest.deadline = deadline
         session = Session(self.task, guest, self.device)
         calls = GuestCalls(session, NAME)
-        with computing(self.device):  # it compiles for seconds, which no judge needs to wait for
-            with self._loading:  # the task draws its weights from this process's generators
+        # Compiling lasts for seconds. The GPU's lock is shared meanwhile, and judges go on.
+        with computing(self.device):
+            # Drawing weights uses the global random generators: two threads must not load at once.
+            with self._loading:
                 session.load(NAME, source)
                 session.restart(NAME)
                 calls.prepare(list(self.inputs), SEED)
             for _ in range(WARM_CALLS):
                 calls.time()
             calls.release()
-        guest.deadline = NEVER
+        guest.deadline = NEVER  # the contest's process has a deadline of its own
         return calls
 
 
-def num_guests(device: torch.device) -> int:
-    """Guests that may call the task at once: at most MAX_GUESTS, and as many as find memory. Each
-    needs what this process had at most since its peak was reset, and a context."""
+def num_guests(device: torch.device, call_bytes: int) -> int:
+    """Guests that may call the task at once: at most MAX_GUESTS, and as many as find memory.
+
+    Args:
+        call_bytes: memory that a process needs to call the task, beside its CUDA context.
+    """
     if device.type != "cuda":
         return MAX_GUESTS
-    peak_bytes = torch.cuda.max_memory_allocated(device)
     torch.cuda.empty_cache()
     free_bytes, _ = torch.cuda.mem_get_info(device)
-    return max(1, min(MAX_GUESTS, free_bytes // (peak_bytes + CONTEXT_BYTES)))
+    return max(1, min(MAX_GUESTS, free_bytes // (call_bytes + CONTEXT_BYTES)))

@@ -20,11 +20,11 @@ _numbers = count(1)
 
 
 def program_function(program: Program) -> Callable[..., object]:
-    """The program as the function of its text, without our loop over its calls. Constants are made
+    """The program's source text as a function, without our loop over its calls. Constants are made
     on the device of the inputs.
 
-    The text is in `linecache`: Dynamo wraps functions without source in one function of its own,
-    whose cache is full after eight programs.
+    Dynamo needs the text in `linecache`. All functions without source share one wrapper of
+    Dynamo's, which reaches the recompile limit after eight programs.
     """
     source = compose(program, []).source
     name = f"<kernelwright program {next(_numbers)}>"
