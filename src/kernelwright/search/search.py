@@ -348,6 +348,7 @@ class Search:
                 limit=work.limit,
                 seed=derive(self._seed, text),
                 deadline=work.deadline,
+                is_whole=len(calls) == len(work.form.program.calls),
             )
         found = self._known[text, work.writers]
         if found.winner is not None:
