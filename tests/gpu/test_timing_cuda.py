@@ -225,6 +225,7 @@ def test_a_wrong_timed_call_is_refused(source, rules):
         take(source, rules)
     assert caught.value.code in (
         Code.WRONG_VALUES, Code.NOT_FINITE, Code.LEFT_RUNNING, Code.IMPLAUSIBLE_TIME,
+        Code.CRASHED,  # a thread that launches while the guest waits may end the guest
     )  # fmt: skip
 
 
