@@ -70,10 +70,10 @@ def join_attention(program: Program) -> Program:
     refs = {value.name: builder.input(value.type, value.init) for value in program.inputs}
     for i, call in enumerate(program.calls):
         if (attention := attentions[i]) is not None:
-            made = _emit(builder, attention, lambda ref: refs[ref.name])
+            results = _emit(builder, attention, lambda ref: refs[ref.name])
         else:
-            made = builder.call(call.op, **map_refs_in(dict(call.args), lambda r: refs[r.name]))
-        refs.update(zip(call.outputs, made, strict=True))
+            results = builder.call(call.op, **map_refs_in(dict(call.args), lambda r: refs[r.name]))
+        refs.update(zip(call.outputs, results, strict=True))
     return dead_code(builder.program([refs[name] for name in program.outputs]))
 
 
@@ -87,10 +87,10 @@ def _attention(flow: Dataflow, index: int) -> _Attention | None:
     rank = softmax.types[0].rank
     if axes_of(softmax.arg("dim"), rank) != (rank - 1,):
         return None
-    found = _traced(flow, softmax.arg("input"), probabilities, value)
-    if found is None or not _fits_one_call(flow, found, softmax, call):
+    attention = _traced(flow, softmax.arg("input"), probabilities, value)
+    if attention is None or not _fits_one_call(flow, attention, softmax, call):
         return None
-    return replace(found, is_causal=_is_causal(flow.program, found, softmax.types[0].shape))
+    return replace(attention, is_causal=_is_causal(flow.program, attention, softmax.types[0].shape))
 
 
 def _traced(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention | None:
@@ -103,27 +103,30 @@ def _traced(flow: Dataflow, scores: Any, reader: int, value: Ref) -> _Attention 
     if call.op in _PRODUCTS:
         return _Attention(call.arg("input"), call.arg(_PRODUCTS[call.op]), value)
     if call.op in ("mul", "div"):
-        found = _traced(flow, call.arg("input"), index, value)
+        attention = _traced(flow, call.arg("input"), index, value)
         # A scale after a mask would scale the mask too, which one attention call cannot express.
-        return None if found is None or found.masks else _scaled(flow, found, call)
+        return None if attention is None or attention.masks else _scaled(flow, attention, call)
     for inner, mask in _masked(flow, call):
-        found = _traced(flow, inner, index, value)
-        if found is not None:
-            return replace(found, masks=(*found.masks, mask))
+        attention = _traced(flow, inner, index, value)
+        if attention is not None:
+            return replace(attention, masks=(*attention.masks, mask))
     return None
 
 
-def _scaled(flow: Dataflow, found: _Attention, call: Call) -> _Attention | None:
+def _scaled(flow: Dataflow, attention: _Attention, call: Call) -> _Attention | None:
     """The attention with the factor by which a call multiplies or divides the scores."""
     by = call.arg("other")
     if isinstance(by, Ref):
-        made, query = flow.program.type_of(by.name), flow.program.type_of(found.query.name)
-        is_same = made.dtype == query.dtype and made.shape[-2:] in ((), (1,), (1, 1))
-        is_factor = call.op == "mul" and is_same and made.rank <= query.rank
-        return replace(found, query_factors=(*found.query_factors, by)) if is_factor else None
+        factor, query = (flow.program.type_of(ref.name) for ref in (by, attention.query))
+        is_same = factor.dtype == query.dtype and factor.shape[-2:] in ((), (1,), (1, 1))
+        is_factor = call.op == "mul" and is_same and factor.rank <= query.rank
+        if not is_factor:
+            return None
+        return replace(attention, query_factors=(*attention.query_factors, by))
     if not by or (call.op == "div" and call.arg("rounding_mode")):
         return None
-    return replace(found, scale=found.scale * by if call.op == "mul" else found.scale / by)
+    scale = attention.scale * by if call.op == "mul" else attention.scale / by
+    return replace(attention, scale=scale)
 
 
 def _masked(flow: Dataflow, call: Call) -> list[tuple[Any, _Mask]]:
@@ -162,21 +165,23 @@ def _only_read_by(flow: Dataflow, value: Any, reader: int) -> int | None:
     return index if flow.is_only_read_by(index, reader) else None
 
 
-def _fits_one_call(flow: Dataflow, found: _Attention, softmax: Call, call: Call) -> bool:
+def _fits_one_call(flow: Dataflow, attention: _Attention, softmax: Call, call: Call) -> bool:
     """All factors have the batches and the dtype of the result, no mask repeats scores, a number
     that masks comes last, and heads fit on chip."""
-    factors = found.query, found.keys_transposed, found.value
+    factors = attention.query, attention.keys_transposed, attention.value
     types = query, keys, value = [flow.program.type_of(factor.name) for factor in factors]
     rank, dtype = call.types[0].rank, call.types[0].dtype
     is_alike = all(
-        made.rank == rank and made.dtype == dtype and made.shape[:-2] == call.types[0].shape[:-2]
-        for made in types
+        factor.rank == rank
+        and factor.dtype == dtype
+        and factor.shape[:-2] == call.types[0].shape[:-2]
+        for factor in types
     )
     scores = (*query.shape[:-1], keys.shape[-1])
     is_whole = softmax.types[0].shape == scores and softmax.types[0].dtype == dtype
     # A finite fill overwrites scores, and addition cannot undo FILL. So a finite fill must come
     # last, after masks that are added.
-    *before, last = found.masks or (None,)
+    *before, last = attention.masks or (None,)
     fills_last = all(mask.fill == -inf for mask in before) and (
         last is None or last.fill == -inf or all(mask.keeps is None for mask in before)
     )

@@ -59,7 +59,7 @@ from kernelwright.verify.task import ModuleTask, Task
 WARMING_SHARE = 0.6
 """A whole that is not ready after this share of the contest's time takes no part."""
 FIRST_ROUNDS = 3
-"""Of PyTorch and torch.compile alone, whose times count where the wholes are not ready in time."""
+"""Rounds of PyTorch and torch.compile alone. Their times count where no whole is ready in time."""
 SEED, NUM_CASES = 1, 2
 """The seed of all inputs in a contest, and the number of cases in which torch.compile is compared
 with fp64."""

@@ -3,7 +3,7 @@
 import torch
 
 KEPT_SHARE = 0.1
-"""Of the device's memory: what PyTorch may keep for later, since freeing takes time."""
+"""The share of the device's memory that PyTorch may keep for later, since freeing takes time."""
 
 
 def give_back() -> None:
