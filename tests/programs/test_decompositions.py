@@ -109,3 +109,12 @@ def test_functions_that_check_their_results_stay_whole(name):
     [result, *_] = reference.run(program, [x])
     expected = Checked()(x)
     torch.testing.assert_close(result, expected if name != "lu_factor" else expected[0])
+
+
+@pytest.mark.parametrize("sizes", [(300,), (7, 300), (70_000, 2)])
+def test_an_identity_matrix_falls_apart_into_calls_with_records(sizes):
+    """PyTorch's decomposition counts in uint8 or uint16, which no CUDA kernel of `arange` knows."""
+    program = lowered(lambda x: x + torch.eye(*sizes), torch.randn(sizes[0], sizes[-1]))
+    assert not any(call.is_extern for call in program.calls)
+    x = torch.randn(sizes[0], sizes[-1])
+    assert torch.equal(reference.run(program, [x])[0], x + torch.eye(*sizes))

@@ -45,6 +45,7 @@ def decomposed(exported: ExportedProgram) -> ExportedProgram:
     known: Table = torch.export.default_decompositions()  # type: ignore[assignment]
     einsum = torch.ops.aten.einsum.default
     known[einsum] = partial(as_product, otherwise=known[einsum])
+    known[torch.ops.aten.eye.default] = known[torch.ops.aten.eye.m] = _identity
     table = _composites({*_targets(exported), *map(extern.overload, _COME_UP)}, known)
     while True:
         functional: ExportedProgram = exported.run_decompositions(dict(table))
@@ -53,6 +54,21 @@ def decomposed(exported: ExportedProgram) -> ExportedProgram:
         if further.keys() <= table.keys():
             return functional
         table |= further
+
+
+def _identity(
+    n: int,
+    m: int | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | None = None,
+    **_: Any,
+) -> torch.Tensor:
+    """torch.eye(n, m). PyTorch's own decomposition counts in uint16, for which the GPU has no
+    `arange`."""
+    rows = torch.arange(n, device=device)
+    columns = torch.arange(n if m is None else m, device=device)
+    return (rows.unsqueeze(-1) == columns).to(dtype or torch.get_default_dtype())
 
 
 def _targets(exported: ExportedProgram) -> Iterator[torch._ops.OpOverload]:

@@ -217,6 +217,8 @@ def _become_guest(
             os.environ[name] = str(scratch)
         tempfile.tempdir = str(scratch)  # the server's answer is remembered otherwise
         os.environ["TRITON_CACHE_DIR"] = message["cache"] or str(scratch / "cache")
+        # PyTorch's compiler names a folder when the server imports it. Guests cannot write there.
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(scratch / "inductor")
         held = guards.confine(
             guards.Confinement(
                 folder=folder,
