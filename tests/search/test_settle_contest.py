@@ -10,6 +10,7 @@ from test_settle import ORIGINAL, FakeJudge, target, variant, verdict
 
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Code
+from kernelwright.search import entries as entries_module
 from kernelwright.search import settling as settling_module
 from kernelwright.search.contest import Contest
 from kernelwright.search.describe import Spent
@@ -63,6 +64,20 @@ def test_one_fragment_of_all_calls_leaves_nothing_to_inductor():
     covering = replace(tuned, fragment=replace(tuned.fragment, calls=calls))
     found = entries([replace(whole, tuned=(covering,))], target())
     assert [entry.served for entry in found] == [Served.KERNELS]
+
+
+def test_a_recurrent_layer_that_no_kernel_has_is_not_compiled():
+    """Inductor would compile a copy of each step. Inside a fragment of ours there is none left."""
+    whole = variant("contiguous", (1.0, 0.0))
+    calls = list(whole.program.calls)
+    calls[1] = SimpleNamespace(op="aten.lstm.input")
+
+    def unrolls(*chosen):
+        program = SimpleNamespace(calls=calls)
+        return entries_module._unrolls(replace(whole, program=program, chosen=chosen))
+
+    assert unrolls(0)
+    assert not unrolls(0, 1)
 
 
 def test_the_fastest_right_entry_is_kept():

@@ -7,7 +7,13 @@ import torch
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.lowering import lower
+from kernelwright.verify import inductor
+from kernelwright.verify.compare import Precision
 from kernelwright.verify.inductor import program_function
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.program_task import program_task
+from kernelwright.verify.task import CPU
 
 
 def program(factor: float):
@@ -38,3 +44,25 @@ def test_the_text_of_a_program_is_forgotten_with_its_function():
     del function
     gc.collect()
     assert len(texts()) == num_before
+
+
+def test_the_steps_of_a_recurrent_layer_are_not_compiled(monkeypatch):
+    """Inductor would compile a copy of each step, for many minutes, and nothing could stop it."""
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.LSTM(4, 4)
+
+        def forward(self, x):
+            return self.layer(x)[0].relu()
+
+    def compiles(*_, **__):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(inductor.torch, "compile", compiles)
+    x = torch.randn(5, 2, 4)
+    lowered = lower(Model().eval(), (x,))
+    task = program_task(lowered.program)
+    inputs = task.inputs(0, "plain", CPU)
+    assert inductor.compiled_reference(task, inputs, Rules(CPU, Precision.STRICT, "hybrid")) is None

@@ -28,12 +28,15 @@ def make_inputs(
     """
     if family not in FAMILIES:
         raise ValueError(f"family {family!r} is not one of {', '.join(FAMILIES)}")
-    device = torch.device(device)
-    tensors = []
-    for value in program.inputs:
-        generator = torch.Generator(device).manual_seed(derive(seed, family, value.name))
-        tensors.append(_draw(value, generator, family))
-    return tensors
+    return [make_input(value, seed, device, family) for value in program.inputs]
+
+
+def make_input(
+    value: Input, seed: int, device: str | torch.device = "cpu", family: str = "plain"
+) -> torch.Tensor:
+    """One of the inputs that `make_inputs` draws."""
+    generator = torch.Generator(device).manual_seed(derive(seed, family, value.name))
+    return _draw(value, generator, family)
 
 
 def _draw(value: Input, generator: torch.Generator, family: str) -> torch.Tensor:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kernelwright.programs.compose import compose
+from kernelwright.programs.extern import RECURRENT
 from kernelwright.search import emit
 from kernelwright.search.target import Target
 from kernelwright.search.variant import Served, Variant
@@ -40,12 +41,12 @@ def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
     texts = [_composed(variant) for variant in won]
     wholes: list[Entry] = []
     for variant, text in zip(won, texts, strict=True):
-        if not _is_one_fragment(variant):
+        if not (_is_one_fragment(variant) or _unrolls(variant)):
             wholes.append(_compiled(variant, text, target))
         source = target.write(text)
         wholes.append(Entry(variant=variant, source=source, served=Served.KERNELS))
     for variant in map(_with_half, won[:1]):
-        if variant.chosen:
+        if variant.chosen and not _unrolls(variant):
             wholes.append(_compiled(variant, _composed(variant), target))
     if target.write_graphed is not None:
         for variant, text in zip(won, texts, strict=True):
@@ -79,3 +80,10 @@ def _is_one_fragment(variant: Variant) -> bool:
     """One fragment holds all calls of the program: Inductor has nothing to compile."""
     kept = [variant.tuned[i].fragment.calls for i in variant.chosen]
     return len(kept) == 1 and len(kept[0]) == len(variant.program.calls)
+
+
+def _unrolls(variant: Variant) -> bool:
+    """A recurrent layer is in no chosen fragment. Inductor would compile a copy of each step."""
+    kept = frozenset[int]().union(*(variant.tuned[i].fragment.calls for i in variant.chosen))
+    calls = variant.program.calls
+    return any(calls[i].op in RECURRENT for i in range(len(calls)) if i not in kept)

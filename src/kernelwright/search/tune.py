@@ -9,6 +9,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment
+from kernelwright.programs.positions import stay_in_range
 from kernelwright.programs.program import Program
 from kernelwright.search.sources import Sources, Unread, Writers
 from kernelwright.search.traffic import eager_bytes, launches_added, moved_bytes
@@ -91,6 +92,8 @@ def stays(program: Program, judge: Judge, *, tries_useless: bool = False) -> str
     Args:
         tries_useless: judge candidates for a fragment that saves no traffic all the same.
     """
+    if not stay_in_range(program):
+        return "on random inputs it may read outside of its tables"
     if judge.on_gpu or judge.rules.mode == "pure":
         return ""
     if any(not c.is_extern and c.operator.family == "convolution" for c in program.calls):

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from kernelwright.programs.compose import compose
+from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.program import Program
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
@@ -38,13 +39,16 @@ def program_function(program: Program) -> Callable[..., object]:
 
 @stage("torch.compile of a fragment")
 def compiled_reference(task: Task, inputs: list[Any], rules: Rules) -> Callable[..., object] | None:
-    """The program of the task inside torch.compile, compiled for these inputs. None where the task
-    has no program, or torch.compile fails: then there is no such competitor.
+    """The program of the task inside torch.compile, compiled for these inputs. None where there is
+    no such competitor: the task has no program, torch.compile fails, or the program has a recurrent
+    layer. torch.compile leaves the layers of a module to cuDNN, but would compile each step here.
 
     Args:
         inputs: on the GPU. A call may change them.
     """
     if not isinstance(task, ProgramTask):
+        return None
+    if any(call.op in RECURRENT for call in task.program.calls):
         return None
     function = program_function(task.program)
     compiled: Callable[..., object] = torch.compile(function, fullgraph=True, dynamic=False)

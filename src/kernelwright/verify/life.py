@@ -98,17 +98,18 @@ class _Life:
         changed."""
         other, seed = self._inputs(), self.cases.seed
         kept = structures(first, other)
-        mixed = [
-            value if structure is not None else permuted(value, seed)
-            for value, structure in zip(first, kept, strict=True)
-        ]
-        yield mixed
+        changes: list[Callable[[Any], Any]] = [partial(permuted, seed=seed)]
         for dim in (-1, 0):  # sums of rows, then of columns, are a weak key too
-            mixed = [
-                value if structure is not None else permuted_along(value, seed, dim)
+            changes.append(partial(permuted_along, seed=seed, dim=dim))
+        mixed = first
+        for change in changes:
+            changed = [
+                value if structure is not None else change(value)
                 for value, structure in zip(mixed, kept, strict=True)
             ]
-            yield mixed
+            if self._is_answered(changed):  # a position may be out of range in another place
+                yield changed
+                mixed = changed
         exchanged = swapped(mixed)
         if exchanged is not None and self._is_answered(exchanged):
             yield exchanged
