@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.bench.case import _apart, _of_search, _to_time, run_case
+from kernelwright.bench.case import _apart, _of_contest, _of_search, _to_time, run_case
 from kernelwright.search import sources
 
 PROGRAM = """
@@ -114,3 +114,18 @@ def test_a_task_in_which_a_model_failed_is_not_done(server, tmp_path, monkeypatc
     found = run_case(job)
     assert (found["code"], found["correct"]) == ("infra", False)
     assert "#half" in found["message"]
+
+
+def test_a_case_says_what_its_search_decided_by():
+    compiled = {
+        "timed": True, "message": "", "seconds": 9.0, "right": False, "moves_layouts": True,
+        "failed": {"graph": "no time"},
+    }  # fmt: skip
+    result = {"torch_compile": compiled, "times": {"eager": timing(8.0, 8.5)}}
+    assert _of_contest(result) == {
+        "right": False,
+        "moves_layouts": True,
+        "message": "",
+        "failed": {"graph": "no time"},
+        "median_ms": {"eager": timing(8.0, 8.5)["median_ms"]},
+    }

@@ -99,6 +99,23 @@ def test_a_task_without_a_kernel_names_what_was_refused():
     assert raw(lost) == "no fragment won\nwrong_values: rms 0.5\ntimeout: 60 s"
 
 
+@pytest.mark.parametrize(
+    ("contest", "is_named"),
+    [
+        (None, False),
+        ({"right": True, "median_ms": {"compiled": 1.0}}, False),
+        ({"right": False, "median_ms": {"compiled": 1.0}}, True),
+        ({"right": False, "median_ms": {}}, False),
+    ],
+    ids=["older record", "right", "rejected", "no contest"],
+)
+def test_a_torch_compile_whose_values_are_rejected_is_named(contest, is_named):
+    line = case(1, 1.0, 3.0, 2.0) | ({"contest": contest} if contest else {})
+    over_compile, over_eager = row_of(line, ["compiled", "eager"], "").cells[:2]
+    assert ("rejects" in over_compile.below) == is_named
+    assert "rejects" not in over_eager.below
+
+
 def test_a_row_leads_with_the_delivered_ratios_and_says_the_form():
     baselines = ["better", "compiled", "eager"]
     row = row_of(case(1, 1.0, 3.0, 2.0, form="compiled_kernels"), baselines, "")

@@ -120,6 +120,8 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     }
     if not _on_gpu(job):
         return found
+    if result.get("torch_compile"):
+        found["contest"] = _of_contest(result)
     found["floor_ms"] = floor_ms(
         verdict.device,
         result["bytes"]["least"],
@@ -134,6 +136,14 @@ def _searched(job: Record, folder: Path, hold: Hold, say: Say) -> Record:
     with hold():
         timed = _timed(job, _to_time(found, folder) if is_ours else None, verdict.precision)
     return found | timed if is_ours else _apart(found, timed)
+
+
+def _of_contest(result: Record) -> Record:
+    """What the search decided by: medians in ms, and whether torch.compile passes the judge's
+    comparison. Inductor may choose layouts in which cuDNN rounds to TF32."""
+    compiled, times = result["torch_compile"], result.get("times", {})
+    facts = {key: compiled[key] for key in ("right", "moves_layouts", "message", "failed")}
+    return facts | {"median_ms": {name: times[name]["median_ms"] for name in times}}
 
 
 def _is_file(job: Record) -> bool:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from kernelwright.core.delivered import (
+    COMPILE,
     ORIGINAL,
     TIMED,
     delivered_timing,
@@ -95,7 +96,15 @@ def _against(case: Record, baseline: str) -> Cell:
         return Cell(label, f"{name} cannot run it" if failed else "", raw=failed)
     ends = ratio.interval
     below = f"{ends[0]:.2f} to {ends[1]:.2f}" if ends else ""
+    if baseline == COMPILE and _is_inexact(case):
+        below = f"{below}; the judge rejects its values"
     return Cell(label, factor(ratio.value), below, ratio.value)
+
+
+def _is_inexact(case: Record) -> bool:
+    """A search timed torch.compile and found that the judge would reject its values."""
+    contest = case.get("contest")
+    return contest is not None and COMPILE in contest["median_ms"] and not contest["right"]
 
 
 def _errors(case: Record) -> Cell:
