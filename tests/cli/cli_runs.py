@@ -62,6 +62,7 @@ RECORDS = [
         "bytes": 2000,
         "flops": 2000,
         "num_candidates": 1,
+        "num_from_library": 0,
     },
     {
         "record": "result",

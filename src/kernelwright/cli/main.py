@@ -19,6 +19,7 @@ from kernelwright.cli import (
     doctor,
     failures,
     generate,
+    library,
     lint,
     ops,
     optimize,
@@ -57,6 +58,7 @@ app.add_typer(synth.app, name="synth")
 app.add_typer(data, name="data")
 app.add_typer(train, name="train")
 app.add_typer(suites, name="eval")
+app.add_typer(library.app, name="library")
 
 
 def _print_version(wanted: bool) -> None:

@@ -1,6 +1,7 @@
 """`kernelwright optimize`: make one target faster."""
 
 import time
+from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import Annotated
@@ -47,6 +48,15 @@ OutOption = Annotated[
         *OUT_NAMES, help="The folder for optimized.py and report.html.", show_default="out/NAME"
     ),
 ]
+LibraryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        envvar="KERNELWRIGHT_LIBRARY",
+        help="A library of kernels: fragments in it are not tuned again, new ones are added.",
+        show_default="none",
+    ),
+]
 
 
 def command(
@@ -57,6 +67,7 @@ def command(
     mode: ModeOption = DEFAULT_MODE,
     budget_s: BudgetOption = 600,
     policy: PoliciesOption = DEFAULT,
+    library: LibraryOption = None,
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
@@ -68,6 +79,7 @@ def command(
         check_folder(folder)
         check_policies(policy)
         supervised.limit_user_code(budget_s)
+        from kernelwright.library.store import Library
         from kernelwright.search.optimize import optimize_target
 
         result = optimize_target(
@@ -80,6 +92,7 @@ def command(
             policy=policy,
             progress=show,
             begin_s=begin_s,
+            library=Library(library, partial(note, style="yellow")) if library else None,
         )
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
@@ -102,6 +115,8 @@ def _note_failures(result: Record) -> None:
     for sentence in outcome["left_out"]:
         if sentence not in outcome["message"]:
             note(sentence, "yellow")
+    if number := result["num_from_library"]:
+        note(f"{number} fragments are as the library has them")
     if result["unknown_operators"]:
         names = ", ".join(result["unknown_operators"])
         note(f"kept in PyTorch, not in the operator table: {names}")

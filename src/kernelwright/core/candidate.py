@@ -2,7 +2,7 @@
 
 import ast
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from kernelwright.core.syntax import syntax_tree
 
@@ -54,6 +54,21 @@ class Candidate:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The candidate of `to_json`, also after a way through JSON, which knows no tuples.
+
+        Raises:
+            KeyError, TypeError: the values are not of a candidate.
+        """
+        plan = tuple(_plan(kernel) for kernel in values["plan"])
+        return cls(**{**values, "plan": plan})
+
+
+def _plan(values: dict[str, Any]) -> KernelPlan:
+    lists = {name: tuple(values[name]) for name in ("fuses", "part", "reads", "makes")}
+    return KernelPlan(**{**values, **lists})
 
 
 def uses_compile(source: str) -> bool:

@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import os
 import shutil
 import tempfile
 import warnings
@@ -31,6 +32,7 @@ from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import judges, search_target
 from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
+from kernelwright.search.shelf import open_library
 from kernelwright.search.side_by_side import Called
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
@@ -58,6 +60,7 @@ def optimize(
     budget_s: float = 600.0,
     policy: str = DEFAULT,
     progress: bool | OnProgress = True,
+    library: str | os.PathLike[str] | None = None,
 ) -> torch.nn.Module:
     """A module with the same signature, parameters, buffers and state_dict keys, optimized for
     inputs of the examples' shapes, dtypes and device.
@@ -82,12 +85,15 @@ def optimize(
             with commas. What a model wrote runs in this process once the judge accepted it.
         progress: True shows each step on a terminal and in a notebook; False does not; a callable
             gets a `core.progress.Progress`. Steps also go to Python's logging as "kernelwright".
+        library: a folder of kernels (docs/library.md). Fragments in it are not tuned again, and
+            new ones are added. By default the folder that KERNELWRIGHT_LIBRARY names, if any.
 
     Returns:
         For use under `torch.no_grad()`; called with gradients wanted, it raises RuntimeError.
 
     Raises:
-        UsageError: the module cannot be captured (data-dependent control flow, say).
+        UsageError: the module cannot be captured (data-dependent control flow, say), or the library
+            cannot be used.
         InfraError: the sandbox or the device failed, or all models that were to write did before
             they wrote anything; a model that fails beside others, or later, is warned of.
         SearchInterrupted: Ctrl-C, a KeyboardInterrupt whose `module` is the best module that was
@@ -115,8 +121,16 @@ def optimize(
         )
         sources = Sources(policy)
         options = {"device": device, "precision": precision, "mode": mode}
-        with judges(sources, budget_s, **options) as (judge, teacher_judge):
-            search = Search(judge, sources, budget=budget, steps=steps, teacher_judge=teacher_judge)
+        kernels = open_library(library, steps)
+        with judges(sources, budget_s, kernels, **options) as (judge, teacher_judge):
+            search = Search(
+                judge,
+                sources,
+                budget=budget,
+                steps=steps,
+                teacher_judge=teacher_judge,
+                library=kernels,
+            )
             outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)

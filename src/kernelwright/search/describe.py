@@ -18,6 +18,8 @@ class Spent:
     seconds: float
     num_candidates: int
     """Written and judged, in all forms."""
+    num_from_library: int = 0
+    """Fragments that an earlier search had tuned."""
 
 
 def run_record(name: str, options: Record, verdict: Verdict, spent: Spent) -> Record:
@@ -222,5 +224,6 @@ def result_record(name: str, whole: Whole, spent: Spent) -> Record:
         "unknown_operators": sorted({call.op for call in rest if call.is_extern}),
         "source": whole.source,
         "num_candidates": spent.num_candidates,
+        "num_from_library": spent.num_from_library,
         "seconds": spent.seconds,
     }

@@ -15,6 +15,7 @@ from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
+from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.contest import COMPILED_GRAPHS, EAGER, Contest
 from kernelwright.search.contest_process import ContestProcess
@@ -59,6 +60,7 @@ def optimize_target(
     hold: Hold = nullcontext,
     for_s: float | None = None,
     begin_s: float | None = None,
+    library: Library | None = None,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
@@ -78,6 +80,7 @@ def optimize_target(
         for_s: seconds on the clock. With it, the time that this process waits for other processes
             is no part of `budget_s`.
         begin_s: on `time.monotonic`, when the user's call began; now if not given.
+        library: where fragments that an earlier search tuned are looked up, and new ones are kept.
 
     Returns:
         The result record, the last of the records.
@@ -92,7 +95,8 @@ def optimize_target(
     check_folder(out)
     sources = Sources(policy)
     rules = {"device": device, "precision": precision, "mode": mode}
-    with terminating(), judges(sources, budget_s, hold=hold, **rules) as (judge, teacher_judge):
+    judging = judges(sources, budget_s, library, hold=hold, **rules)
+    with terminating(), judging as (judge, teacher_judge):
         steps("loading and lowering", spec)
         with hold():
             target = load_target(spec, judge.rules.device)
@@ -103,6 +107,7 @@ def optimize_target(
             steps=steps,
             teacher_judge=teacher_judge,
             tries_useless=with_slower,
+            library=library,
         )
         outcome = search_target(
             target,
@@ -121,16 +126,20 @@ def optimize_target(
 
 
 @contextmanager
-def judges(sources: Sources, budget_s: float, **options: Any) -> Iterator[tuple[Judge, Judge]]:
+def judges(
+    sources: Sources, budget_s: float, library: Library | None = None, **options: Any
+) -> Iterator[tuple[Judge, Judge]]:
     """The judge of everything, and the judge of the teacher's candidates: one judge where the
     teacher is alone, whose candidates are trusted.
 
     Args:
+        library: with kernels that are not the teacher's, no candidate is trusted.
         options: as of `Judge`.
     """
+    has_others = sources.has_models or (library is not None and library.has_foreign())
     options["budget_s"] = JUDGING_SHARE * budget_s
     with ExitStack() as stack:
-        judge = stack.enter_context(Judge(**options, trusted=not sources.has_models))
+        judge = stack.enter_context(Judge(**options, trusted=not has_others))
         teacher_judge = judge
         if sources.has_models and sources.has_teacher:
             teacher_judge = stack.enter_context(Judge(**options, seed=judge.seed))

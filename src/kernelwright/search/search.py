@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kernelwright.core.seed import derive
+from kernelwright.library.store import Library
 from kernelwright.programs.combine import Option, combine
-from kernelwright.programs.fragment import extract
+from kernelwright.programs.fragment import Fragment, extract
 from kernelwright.programs.partition import has_ready_factors
 from kernelwright.programs.parts import smaller_parts
 from kernelwright.programs.program import Program
@@ -15,6 +16,7 @@ from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
 from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms
 from kernelwright.search.proposals import gaps, proposed
+from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources, Writers
 from kernelwright.search.steps import Steps
@@ -77,6 +79,7 @@ class Search:
         teacher_judge: of what the teacher writes: a judge that trusts its candidates is faster.
         budget: of the whole job; tuning ends early enough for the whole to be judged.
         tries_useless: without a GPU, judge candidates that save no memory traffic too.
+        library: where fragments are looked up and kept.
     """
 
     def __init__(
@@ -89,6 +92,7 @@ class Search:
         teacher_judge: Judge | None = None,
         tries_useless: bool = False,
         seed: int = 0,
+        library: Library | None = None,
     ) -> None:
         self._judge, self._seed = judge, seed
         self._judges = {Writers.TEACHER: teacher_judge or judge, Writers.MODELS: judge}
@@ -97,6 +101,7 @@ class Search:
             raise ValueError("what models write is not for a judge that trusts it")
         self._budget, self._steps = budget, steps or Steps()
         self._tries_useless = tries_useless
+        self._shelf = Shelf(library, judge.rules, self._sources, self._steps)
         self._known: dict[tuple[str, Writers], Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
         """By kind, one that won at some size."""
@@ -106,7 +111,7 @@ class Search:
     def spent(self) -> Spent:
         """Until now."""
         num_candidates = sum(len(tuned.candidates) for tuned in self._known.values())
-        return Spent(self._budget.spent_s(), num_candidates)
+        return Spent(self._budget.spent_s(), num_candidates, self._shelf.num_taken)
 
     @property
     def tuned(self) -> Sequence[Tuned]:
@@ -296,6 +301,8 @@ class Search:
             text = to_text(fragment)
             if text in known or self._is_settled(program, calls, work.tuned):
                 continue
+            if self._shelf.has(text, work.writers, limit=work.limit):
+                continue
             candidates, _ = self._sources.written(
                 fragment,
                 judge.rules,
@@ -340,20 +347,32 @@ class Search:
         fragment = extract(work.form.program, calls)
         text = to_text(fragment.program)
         if (text, work.writers) not in self._known:
-            self._known[text, work.writers] = tune(
-                fragment,
-                self._judges[work.writers],
-                self._sources,
-                writers=work.writers,
-                limit=work.limit,
-                seed=derive(self._seed, text),
-                deadline=work.deadline,
-                is_whole=len(calls) == len(work.form.program.calls),
-            )
+            is_whole = len(calls) == len(work.form.program.calls)
+            self._known[text, work.writers] = self._tune_new(work, fragment, text, is_whole)
         found = self._known[text, work.writers]
         if found.winner is not None:
             self._winners.setdefault(kind(fragment.program), found)
         return replace(found, fragment=fragment)
+
+    def _tune_new(self, work: _FormWork, fragment: Fragment, text: str, is_whole: bool) -> Tuned:
+        """The fragment as the library has it, or tuned and added to the library."""
+        shelf, writers, limit = self._shelf, work.writers, work.limit
+        known = shelf.known(fragment, text, writers, is_whole=is_whole, limit=limit)
+        if known is not None:
+            return known
+        tuned = tune(
+            fragment,
+            self._judges[writers],
+            self._sources,
+            writers=writers,
+            limit=limit,
+            seed=derive(self._seed, text),
+            deadline=work.deadline,
+            is_whole=is_whole,
+            first=shelf.similar(text, writers, is_trusting=self._judges[writers].trusted),
+        )
+        shelf.keep(tuned, text, writers, is_whole=is_whole, limit=limit)
+        return tuned
 
     def _without_time(self, work: _FormWork, calls: frozenset[int]) -> list[Tuned]:
         """The fragment as an equal one was tuned, or with what won at other sizes; none where there

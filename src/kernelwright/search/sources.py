@@ -72,6 +72,7 @@ class Sources:
             raise UsageError(f"no policy {unknown[0]!r}", remedy=f"one of {FORMS}")
         models = [name for name in names if name != TEACHER]
         self.has_teacher, self.has_models = TEACHER in names, bool(models)
+        self._model_names = models
         self._unloaded = [name for name in models if name == EMBEDDED]
         """The model that ships with the package is loaded when it is first asked."""
         self._models: list[Policy] = [policy(name) for name in models if name != EMBEDDED]
@@ -86,6 +87,10 @@ class Sources:
         """The writers of each pass over a program, in order."""
         has = {Writers.TEACHER: self.has_teacher, Writers.MODELS: self.has_models}
         return tuple(writers for writers, is_named in has.items() if is_named)
+
+    def names(self, writers: Writers) -> Sequence[str]:
+        """Of the policies that write in a pass."""
+        return [TEACHER] if writers is Writers.TEACHER else self._model_names
 
     def ask(
         self,

@@ -113,12 +113,14 @@ def tune(
     seed: int,
     deadline: Deadline,
     is_whole: bool = False,
+    first: Sequence[Candidate] = (),
 ) -> Tuned:
     """Screen what was written, up to `limit` candidates of each source, and take the fastest
     accepted one. A judgement that the deadline ends leaves the fragment to PyTorch.
 
     Args:
         is_whole: the fragment has all calls of the program.
+        first: candidates that are judged before those of the writers.
     """
     program = fragment.program
     kind = family(program) or ""
@@ -128,6 +130,7 @@ def tune(
         )
     if not judge.on_gpu:
         candidates = sorted(candidates, key=lambda candidate: moved_bytes(program, candidate))
+    candidates = [*first, *candidates]
     begin_s = time.monotonic()
     verdicts, num_cut_off = _screened(program, candidates, judge, deadline)
     judged = candidates[: len(verdicts)]

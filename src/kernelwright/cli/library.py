@@ -1,0 +1,203 @@
+"""`kernelwright library`: what is kept of earlier searches."""
+
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.cli import verbs
+from kernelwright.cli.console import note, out, print_json
+from kernelwright.cli.options import JsonOption
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.library.entry import Entry
+from kernelwright.library.store import DATABASE, Library, Stored
+
+SHOWN_DIGITS = 12
+DAY_S = 24 * 3600
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--library",
+        metavar="FOLDER",
+        envvar="KERNELWRIGHT_LIBRARY",
+        help="The folder of the library.",
+        show_default="KERNELWRIGHT_LIBRARY",
+    ),
+]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of an entry, or how the name begins.")
+]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A JSONL file of entries.")]
+DaysOption = Annotated[
+    float | None,
+    typer.Option(
+        "--older-than",
+        metavar="DAYS",
+        min=0,
+        help="Delete entries of more than so many days.",
+        show_default="no entry is too old",
+    ),
+]
+OthersOption = Annotated[
+    bool,
+    typer.Option("--without-kernel", help="Delete entries that only say that PyTorch stays."),
+]
+
+app = verbs.group(
+    "List, share and clean up kernels that earlier searches kept.",
+    "library.md",
+    ("See what a library holds", "kernelwright library list --library kernels"),
+    ("Take kernels to another machine", "kernelwright library export all.jsonl"),
+    no_args_is_help=True,
+)
+
+
+def list_command(folder: FolderOption = None, json: JsonOption = False) -> None:
+    """List all entries, the newest first."""
+    found = _open(folder).stored()
+    if json:
+        print_json([_facts(stored) for stored in found])
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("name", "kernel", "family", "device", "precision", "why"):
+        table.add_column(name, overflow="fold")
+    for stored in found:
+        table.add_row(stored.digest[:SHOWN_DIGITS], *_cells(stored))
+    out.print(table)
+    num_kernels = sum(s.entry is not None and s.entry.candidate is not None for s in found)
+    out.print(f"{len(found)} entries, {num_kernels} with a kernel")
+
+
+def show_command(name: NameArgument, folder: FolderOption = None, json: JsonOption = False) -> None:
+    """Print one entry: the program, the reason, and the source of the kernel."""
+    stored = _one(_open(folder), name)
+    if json:
+        print_json(_facts(stored, with_texts=True))
+        return
+    if stored.entry is None:
+        out.print(f"{stored.digest}: {stored.problem}", markup=False, soft_wrap=True)
+        return
+    entry = stored.entry
+    for label, text in (
+        ("name", stored.digest),
+        ("device", entry.key.device),
+        ("versions", entry.key.versions),
+        ("precision", f"{entry.key.precision}, {entry.key.mode}"),
+        ("written by", entry.key.writers),
+        ("result", entry.reason),
+    ):
+        out.print(f"{label:11} {text}", markup=False, soft_wrap=True)
+    out.print(f"\n{entry.key.program}", markup=False, soft_wrap=True)
+    if entry.candidate is not None:
+        out.print(entry.source, markup=False, soft_wrap=True)
+
+
+def export_command(
+    file: FileArgument, folder: FolderOption = None, json: JsonOption = False
+) -> None:
+    """Write all entries to a file, for another machine."""
+    number = _open(folder).export_to(file)
+    _tell(f"{number} entries are in {file}", json, exported=number)
+
+
+def import_command(
+    file: FileArgument, folder: FolderOption = None, json: JsonOption = False
+) -> None:
+    """Add the entries of a file. Their kernels are judged again before they are used."""
+    num_new, num_known = Library(_named(folder)).import_from(file)
+    said = f"{num_new} entries were added, {num_known} were known"
+    _tell(said, json, added=num_new, known=num_known)
+
+
+def prune_command(
+    folder: FolderOption = None,
+    older_than: DaysOption = None,
+    without_kernel: OthersOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Delete damaged entries, and the entries that an option names."""
+    library = _open(folder)
+    latest_s = time.time() - (older_than * DAY_S if older_than is not None else float("inf"))
+    removed = [
+        stored.digest
+        for stored in library.stored()
+        if stored.entry is None
+        or stored.entry.created_s < latest_s
+        or (without_kernel and stored.entry.candidate is None)
+    ]
+    library.remove(removed)
+    _tell(f"{len(removed)} entries were deleted", json, deleted=len(removed))
+
+
+def _tell(sentence: str, json: bool, **facts: int) -> None:
+    if json:
+        print_json(facts)
+    else:
+        out.print(sentence, markup=False)
+
+
+def _named(folder: Path | None) -> Path:
+    if folder is None:
+        raise UsageError("no library is named", remedy="name the folder with --library")
+    return folder
+
+
+def _open(folder: Path | None) -> Library:
+    """An existing library: a mistyped folder is not made."""
+    folder = _named(folder)
+    if not (folder / DATABASE).is_file():
+        raise UsageError(
+            f"there is no library in {folder}",
+            remedy="a search makes one: kernelwright optimize FILE --library FOLDER",
+        )
+    return Library(folder, lambda message: note(message, "yellow"))
+
+
+def _one(library: Library, name: str) -> Stored:
+    found = library.stored(name)
+    if len(found) != 1:
+        raise UsageError(
+            f"{len(found)} entries have a name that begins with {name!r}",
+            remedy="see the names with kernelwright library list",
+        )
+    return found[0]
+
+
+def _cells(stored: Stored) -> tuple[str, ...]:
+    if (entry := stored.entry) is None:
+        return "skipped", "", "", "", stored.problem
+    return _kernel(entry), entry.family, entry.key.device, entry.key.precision, entry.reason
+
+
+def _kernel(entry: Entry) -> str:
+    if entry.candidate is None:
+        return "none"
+    return "not judged here" if entry.is_imported else "accepted"
+
+
+def _facts(stored: Stored, *, with_texts: bool = False) -> Record:
+    """An entry as JSON; the program's and the kernel's text where asked for."""
+    if (entry := stored.entry) is None:
+        return {"name": stored.digest, "problem": stored.problem}
+    facts = {"name": stored.digest, "kernel": _kernel(entry), **asdict(entry.key)}
+    facts |= {key: getattr(entry, key) for key in ("family", "reason", "saving", "created_s")}
+    if with_texts:
+        return facts | {"source": entry.source}
+    del facts["program"]
+    return facts
+
+
+for _name, _command, _examples in (
+    ("list", list_command, ("See what a library holds", "list --library kernels")),
+    ("show", show_command, ("See a kernel", "show 3f2a --library kernels")),
+    ("export", export_command, ("Take all to another machine", "export all.jsonl")),
+    ("import", import_command, ("Add what was exported", "import all.jsonl --library kernels")),
+    ("prune", prune_command, ("Forget what is old", "prune --older-than 30")),
+):
+    _said, _line = _examples
+    verbs.add(app, _name, _command, "library.md", (_said, f"kernelwright library {_line}"))

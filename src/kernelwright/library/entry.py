@@ -1,0 +1,113 @@
+"""What the library keeps of a fragment, and the key under which a search looks it up."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.record import Record
+from kernelwright.core.verdict import Verdict
+from kernelwright.policy.names import TEACHER
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Key:
+    """Two searches with equal keys would judge the same candidates on the same machine."""
+
+    program: str
+    """The canonical text of the fragment (`programs.text`): operators, shapes, dtypes, draws."""
+    device: str
+    """The name of the GPU, or "cpu"."""
+    versions: str
+    """Of kernelwright, PyTorch and Triton."""
+    precision: str
+    mode: str
+    writers: str
+    """The names of the policies that wrote candidates, separated by commas."""
+    is_whole: bool = False
+    """The fragment is the whole program, which may win by less (`search.tune`)."""
+
+    @property
+    def digest(self) -> str:
+        """64 hexadecimal digits."""
+        return _hash(json.dumps(asdict(self), sort_keys=True))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """What a search found out about a fragment: the kernel that won, or that PyTorch stays."""
+
+    key: Key
+    candidate: Candidate | None
+    """The winner; None where PyTorch stays."""
+    verdict: Verdict | None
+    """On the winner."""
+    family: str
+    reason: str
+    """Why the winner won, or why PyTorch stays."""
+    saving: float
+    """Milliseconds where measured, else bytes."""
+    limit: int
+    """The number of candidates of each writer that the search would have tried. A search that would
+    try more does not accept that PyTorch stays."""
+    created_s: float
+    """Seconds since 1970."""
+    is_imported: bool = False
+    """The entry came from another machine: its kernel is tried first, and judged again."""
+
+    def payload(self) -> Record:
+        """All but the source, for JSON."""
+        candidate = self.candidate and {
+            key: value for key, value in self.candidate.to_json().items() if key != "source"
+        }
+        return {
+            "key": asdict(self.key),
+            "candidate": candidate,
+            "verdict": self.verdict and self.verdict.to_json(),
+            "family": self.family,
+            "reason": self.reason,
+            "saving": self.saving,
+            "limit": self.limit,
+            "created_s": self.created_s,
+            "is_imported": self.is_imported,
+        }
+
+    @property
+    def is_foreign(self) -> bool:
+        """The kernel is not by our own rules: the entry was imported, or a model wrote the
+        kernel."""
+        return self.is_imported or self.key.writers != TEACHER
+
+    @property
+    def source(self) -> str:
+        """The winner's source text; empty where PyTorch stays."""
+        return self.candidate.source if self.candidate else ""
+
+    @classmethod
+    def of(cls, payload: Record, source: str) -> Self:
+        """The entry with this `payload` and source.
+
+        Raises:
+            KeyError, TypeError, ValueError: the payload is not of an entry.
+        """
+        values: dict[str, Any] = dict(payload)
+        values["key"] = Key(**values["key"])
+        if values["candidate"] is not None:
+            values["candidate"] = Candidate.from_json(values["candidate"] | {"source": source})
+        if values["verdict"] is not None:
+            values["verdict"] = Verdict.from_json(values["verdict"])
+        return cls(**values)
+
+
+def fingerprint(payload: str, source: str) -> str:
+    """The hash that shows whether an entry was damaged or edited.
+
+    Args:
+        payload: JSON text, as it is stored.
+    """
+    return _hash(f"{_hash(payload)}{_hash(source)}")
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,255 @@
+"""The library on disk: what goes in comes out, and nothing that was damaged does."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Code, Stage, Timing, Verdict
+from kernelwright.library.entry import Entry, Key
+from kernelwright.library.store import DATABASE, SOURCES, STALE_S, Library
+
+PLAN = KernelPlan(kernel="k", fuses=("relu",), loop="pointwise", tiles={"BLOCK": 128})
+TIMES = {"candidate": Timing(median_ms=1.0, low_ms=0.9, high_ms=1.1, num_samples=9)}
+
+
+def key(program="relu", **changes):
+    values = {
+        "program": program, "device": "H", "versions": "1", "precision": "strict",
+        "mode": "hybrid", "writers": "teacher",
+    }  # fmt: skip
+    return Key(**(values | changes))
+
+
+def entry(program="relu", source="# a kernel\n", **changes):
+    verdict = Verdict(
+        accepted=True, stage=Stage.ACCEPTED, code=Code.OK, message="right", mode="hybrid",
+        precision="strict", device="H", times=TIMES, speedup_interval=(1.0, 2.0),
+    )  # fmt: skip
+    values = {
+        "key": key(program), "candidate": Candidate(source=source, plan=(PLAN,)),
+        "verdict": verdict, "family": "pointwise", "reason": "2.00x", "saving": 0.5, "limit": 4,
+        "created_s": 1.0,
+    }  # fmt: skip
+    return Entry(**(values | changes))
+
+
+def stays(program="relu", **changes):
+    return entry(program, **({"candidate": None, "verdict": None, "saving": 0.0} | changes))
+
+
+@pytest.fixture
+def warnings():
+    return []
+
+
+@pytest.fixture
+def library(tmp_path, warnings):
+    return Library(tmp_path / "library", warnings.append)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.floats(0, 1e9), st.booleans())
+def test_an_entry_survives_its_way_through_json(source, saving, has_kernel):
+    before = entry(source=source, saving=saving) if has_kernel else stays(saving=saving)
+    payload = json.loads(json.dumps(before.payload()))
+    assert Entry.of(payload, before.source) == before
+
+
+def test_what_was_put_is_found_by_its_key_alone(library):
+    library.put(entry())
+    library.put(stays("gelu"))
+    assert library.get(key()) == entry()
+    assert library.get(key("gelu")) == stays("gelu")
+    for other in (
+        key("sigmoid"), key(device="A"), key(versions="2"), key(precision="tf32"),
+        key(mode="pure"), key(writers="embedded"), key(is_whole=True),
+    ):  # fmt: skip
+        assert library.get(other) is None
+
+
+def test_the_ends_of_a_source_s_lines_stay(library):
+    library.put(entry(source="# one\r\n# two\r# three\n"))
+    assert library.get(key()).source == "# one\r\n# two\r# three\n"
+
+
+def test_a_later_entry_takes_the_place_of_an_earlier_one(library):
+    library.put(stays())
+    library.put(entry(source="# a newer kernel\n"))
+    assert library.get(key()).source == "# a newer kernel\n"
+    assert len(library.stored()) == 1
+
+
+def _edit_source(library):
+    [path] = (library.folder / SOURCES).glob("*.py")
+    path.write_text("import os\n")
+
+
+def _lose_source(library):
+    [path] = (library.folder / SOURCES).glob("*.py")
+    path.unlink()
+
+
+def _edit_row(library):
+    with sqlite3.connect(library.folder / DATABASE) as database:
+        database.execute("UPDATE entries SET payload = replace(payload, '0.5', '9.5')")
+
+
+def _another_format(library):
+    from kernelwright.library.entry import fingerprint
+
+    mark = fingerprint("{}", "# a kernel\n")
+    (library.folder / SOURCES / f"{mark}.py").write_text("# a kernel\n")
+    with sqlite3.connect(library.folder / DATABASE) as database:
+        row = ("{}", mark, mark)
+        database.execute("UPDATE entries SET payload = ?, source = ?, fingerprint = ?", row)
+
+
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (_edit_source, "it was damaged or edited"),
+        (_edit_row, "it was damaged or edited"),
+        (_lose_source, "its source file is missing"),
+        (_another_format, "another version of kernelwright wrote it"),
+    ],
+)
+def test_a_damaged_entry_is_skipped_with_a_message(library, warnings, damage, problem):
+    library.put(entry())
+    damage(library)
+    assert library.get(key()) is None
+    assert warnings == [f"the library's entry {key().digest[:12]} is skipped: {problem}"]
+    assert [stored.problem for stored in library.stored()] == [problem]
+    assert library.similar(key(device="A"), with_foreign=True) == []
+    library.put(entry())
+    assert library.get(key()) == entry(), "a new search mends the entry"
+
+
+def test_a_damaged_database_is_an_error_that_says_what_to_do(tmp_path):
+    (tmp_path / DATABASE).write_bytes(b"no database" * 400)
+    with pytest.raises(UsageError, match="cannot be used") as error:
+        Library(tmp_path)
+    assert "move the file away" in error.value.remedy
+
+
+def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be made"):
+        Library(tmp_path / "file")
+
+
+def test_kernels_of_other_machines_and_versions_are_worth_a_try(library):
+    library.put(entry(source="# old\n", key=key(versions="0"), created_s=1.0))
+    library.put(entry(source="# new\n", key=key(device="A"), created_s=2.0))
+    library.put(entry(source="# other precision\n", key=key(precision="tf32")))
+    library.put(entry(source="# own\n"))
+    library.put(stays(key=key(device="B")))
+    similar = library.similar(key(), with_foreign=False)
+    assert [candidate.source for candidate in similar] == ["# new\n", "# old\n"]
+    assert similar[0].plan == (PLAN,)
+
+
+def test_what_a_model_wrote_and_what_was_imported_is_for_a_judge_that_trusts_nobody(library):
+    assert not library.has_foreign()
+    library.put(entry(source="# a model's\n", key=key(writers="embedded")))
+    assert library.has_foreign()
+    assert library.similar(key(), with_foreign=False) == []
+    assert len(library.similar(key(), with_foreign=True)) == 1
+
+
+def test_imported_kernels_are_candidates_and_no_verdicts(library, tmp_path):
+    library.put(entry())
+    library.put(stays("gelu"))
+    assert library.export_to(tmp_path / "all.jsonl") == 2
+    other = Library(tmp_path / "other")
+    other.put(entry("gelu", source="# known\n"))
+    assert other.import_from(tmp_path / "all.jsonl") == (1, 1)
+    assert other.get(key()) is None
+    assert other.has_foreign()
+    assert [c.source for c in other.similar(key(), with_foreign=True)] == ["# a kernel\n"]
+    assert other.get(key("gelu")).source == "# known\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"key": 1}\n', '{"source": "", "key": {"program": "x"}}\n', "[]\n", "\xff"]
+)
+def test_a_file_that_is_no_exported_library_adds_nothing(library, tmp_path, text):
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    library.put(entry())
+    library.export_to(good)
+    bad.write_text(good.read_text() + text, encoding="latin-1")
+    other = Library(tmp_path / "other")
+    with pytest.raises(UsageError):
+        other.import_from(bad)
+    assert other.stored() == []
+
+
+def test_an_entry_is_removed_with_its_source_once_no_writer_can_need_it(library):
+    library.put(entry())
+    library.put(entry("gelu", source="# another\n"))
+    library.remove([key().digest])
+    assert library.get(key()) is None
+    folder = library.folder / SOURCES
+    assert len(list(folder.iterdir())) == 2, "a writer may be about to add the row"
+    for path in folder.iterdir():
+        os.utime(path, (time.time() - 2 * STALE_S,) * 2)
+    library.remove([])
+    assert [path.read_text() for path in folder.iterdir()] == ["# another\n"]
+    assert library.get(key("gelu")) is not None
+
+
+def put_many(folder, writer):
+    library = Library(folder)
+    for number in range(20):
+        library.put(entry(f"program {number}", source=f"# {writer} {number}\n", limit=writer))
+
+
+def test_writers_work_at_once(tmp_path):
+    with ProcessPoolExecutor(4, mp_context=get_context("spawn")) as pool:
+        list(pool.map(put_many, [tmp_path] * 4, range(4)))
+    library = Library(tmp_path)
+    assert [stored.problem for stored in library.stored()] == [""] * 20
+    for number in range(20):
+        found = library.get(key(f"program {number}"))
+        assert found.source == f"# {found.limit} {number}\n", "row and source are of one writer"
+
+
+ENDLESS = """
+import itertools, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from test_store import entry
+from kernelwright.library.store import Library
+library = Library(Path(sys.argv[1]))
+for number in itertools.count():
+    library.put(entry(f"program {number}", source=f"# {number}\\n" * 2000))
+    print(number, flush=True)
+"""
+
+
+def test_a_kill_loses_the_entry_in_progress_alone(tmp_path):
+    here = os.path.dirname(__file__)
+    command = [sys.executable, "-c", ENDLESS, str(tmp_path), here]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        last = -1
+        while last < 25:
+            last = int(writer.stdout.readline())
+        writer.send_signal(signal.SIGKILL)
+        last = max([last, *map(int, writer.stdout.read().split())])
+    library = Library(tmp_path)
+    stored = library.stored()
+    assert [each.problem for each in stored] == [""] * len(stored)
+    assert len(stored) in (last + 1, last + 2)
+    library.put(replace(entry("later"), created_s=2.0))
+    assert library.get(key("later")) is not None
