@@ -50,6 +50,11 @@ def stays(program="relu", **changes):
     return entry(program, **({"candidate": None, "verdict": None, "saving": 0.0} | changes))
 
 
+def test_the_records_of_a_module_survive_too():
+    before = entry(key=key(scope="module"), records=({"record": "run"}, {"record": "result"}))
+    assert Entry.of(json.loads(json.dumps(before.payload())), before.source) == before
+
+
 @pytest.fixture
 def warnings():
     return []
@@ -74,7 +79,7 @@ def test_what_was_put_is_found_by_its_key_alone(library):
     assert library.get(key("gelu")) == stays("gelu")
     for other in (
         key("sigmoid"), key(device="A"), key(versions="2"), key(precision="tf32"),
-        key(mode="pure"), key(writers="embedded"), key(is_whole=True),
+        key(mode="pure"), key(writers="embedded"), key(scope="module"),
     ):  # fmt: skip
         assert library.get(other) is None
 

@@ -1,6 +1,6 @@
 """A search begins where an earlier one ended: fragments in the library are not tuned again."""
 
-import json
+import time
 from dataclasses import replace
 
 import pytest
@@ -8,11 +8,14 @@ import pytest
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.library.entry import FRAGMENT, MODULE, PROGRAM
 from kernelwright.library.store import Library
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.text import to_text
+from kernelwright.report.run import read_run
+from kernelwright.search import optimize as optimize_module
 from kernelwright.search import search as search_module
 from kernelwright.search import shelf as shelf_module
 from kernelwright.search.optimize import judges, optimize_target
@@ -24,7 +27,7 @@ from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.task import CPU
 
-PROGRAM = """
+SOURCE = """
 import torch
 
 def get_inputs():
@@ -77,14 +80,14 @@ def kept(folder, fragment, *, wins=True, limit=4, **changes):
         saving=3.0 if wins else 0.0,
     )
     text = to_text(fragment.program)
-    where = {"is_whole": False, "limit": limit}
+    where = {"scope": FRAGMENT, "limit": limit}
     shelf(folder).keep(replace(tuned, **changes), text, Writers.TEACHER, **where)
     return tuned
 
 
-def known(folder, fragment, *, limit=4, is_whole=False, writers=Writers.TEACHER):
+def known(folder, fragment, *, limit=4, scope=FRAGMENT, writers=Writers.TEACHER):
     text = to_text(fragment.program)
-    return shelf(folder).known(fragment, text, writers, is_whole=is_whole, limit=limit)
+    return shelf(folder).known(fragment, text, writers, scope=scope, limit=limit)
 
 
 def test_a_winner_is_known_with_its_verdict(folder, fragment):
@@ -102,7 +105,7 @@ def test_that_pytorch_stays_counts_only_after_as_many_candidates(folder, fragmen
 
 def test_another_question_has_no_answer(folder, fragment):
     kept(folder, fragment)
-    assert known(folder, fragment, is_whole=True) is None
+    assert known(folder, fragment, scope=PROGRAM) is None
     assert known(folder, fragment, writers=Writers.MODELS) is None
 
 
@@ -133,7 +136,7 @@ def test_a_library_that_fails_is_left_alone(folder, fragment, monkeypatch):
     for name in ("get", "put", "similar"):
         monkeypatch.setattr(Library, name, fails)
     text = to_text(fragment.program)
-    where = {"is_whole": False, "limit": 4}
+    where = {"scope": FRAGMENT, "limit": 4}
     assert broken.known(fragment, text, Writers.TEACHER, **where) is None
     assert broken.similar(text, Writers.TEACHER, is_trusting=True) == ()
     assert said == ["the disk is full"], "said once"
@@ -158,21 +161,72 @@ def test_with_kernels_of_others_no_candidate_is_trusted(folder, fragment, tmp_pa
         assert not judge.trusted
 
 
-def test_a_second_search_tunes_nothing_and_delivers_the_same(folder, tmp_path, monkeypatch):
+@pytest.fixture
+def searched(folder, tmp_path):
+    """Searches a program with the library; takes changes of the options."""
     path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    options = {"device": "cpu", "budget_s": 240.0, "policy": "teacher"}
-    first = optimize_target(str(path), out=tmp_path / "1", library=Library(folder), **options)
-    assert (first["form"], first["num_from_library"]) == ("kernels", 0)
+    path.write_text(SOURCE)
+    options = {"device": "cpu", "budget_s": 240.0, "policy": "teacher", "library": Library(folder)}
 
-    def tunes(*_, **__):
-        raise AssertionError("tuned again")
+    def search(name="out", **changes):
+        return optimize_target(str(path), out=tmp_path / name, **(options | changes))
 
-    monkeypatch.setattr(search_module, "tune", tunes)
-    second = optimize_target(str(path), out=tmp_path / "2", library=Library(folder), **options)
+    return search
+
+
+def refuses(*_, **__):
+    raise AssertionError("searched again")
+
+
+def test_a_module_is_searched_once(searched, folder, tmp_path, monkeypatch):
+    first = searched("1")
+    monkeypatch.setattr(optimize_module, "search_target", refuses)
+    second = searched("2")
+    assert first["form"] == second["form"] == "kernels"
+    assert second["searched_s"] <= time.time()
+    assert second["budget"]["spent_s"] < first["budget"]["spent_s"]
+    one, two = ((tmp_path / name / "optimized.py").read_text() for name in "12")
+    assert one == two
+    assert read_run(tmp_path / "2" / "records.jsonl").result["searched_s"] == second["searched_s"]
+    monkeypatch.undo()
+    (tmp_path / "program.py").write_text(SOURCE.replace("96", "32"))
+    assert "searched_s" not in searched("3"), "another size is another module"
+
+
+def test_a_larger_budget_searches_again_where_the_deadline_had_decided(searched, folder):
+    searched()
+    library = Library(folder)
+    [module] = [s.entry for s in library.stored() if s.entry.key.scope == MODULE]
+    assert module.limit == 240
+    *others, last = module.records
+    outcome = last["outcome"] | {"left_out": ["The budget of 240 s ended before one was tried."]}
+    library.put(replace(module, records=(*others, last | {"outcome": outcome})))
+    assert "searched_s" in searched(budget_s=240.0)
+    again = searched(budget_s=300.0)
+    assert "searched_s" not in again
+    assert again["num_from_library"] == 1, "its fragments are not tuned again"
+
+
+def test_an_interrupted_search_is_not_kept(searched, folder, monkeypatch):
+    original = optimize_module.search_target
+
+    def interrupted(*args, **kwargs):
+        outcome = original(*args, **kwargs)
+        outcome.result["interrupted_by"] = "SIGINT"
+        return outcome
+
+    monkeypatch.setattr(optimize_module, "search_target", interrupted)
+    searched()
+    assert {s.entry.key.scope for s in Library(folder).stored()} <= {FRAGMENT, PROGRAM}
+
+
+def test_fragments_that_are_known_are_not_tuned_and_the_whole_is_judged_again(
+    searched, folder, monkeypatch
+):
+    searched()
+    library = Library(folder)
+    library.remove([s.digest for s in library.stored() if s.entry.key.scope == MODULE])
+    monkeypatch.setattr(search_module, "tune", refuses)
+    second = searched()
     assert (second["form"], second["num_from_library"]) == ("kernels", 1)
-    assert second["verdict"]["accepted"], "the whole is judged again"
-    texts = [(tmp_path / number / "optimized.py").read_text() for number in "12"]
-    assert texts[0] == texts[1]
-    lines = (tmp_path / "2" / "records.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["num_from_library"] == 1
+    assert second["verdict"]["accepted"]

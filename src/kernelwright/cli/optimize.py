@@ -115,7 +115,10 @@ def _note_failures(result: Record) -> None:
     for sentence in outcome["left_out"]:
         if sentence not in outcome["message"]:
             note(sentence, "yellow")
-    if number := result["num_from_library"]:
+    if searched_s := result.get("searched_s"):
+        date = time.strftime("%Y-%m-%d", time.gmtime(searched_s))
+        note(f"this is what a search of {date} delivered, from the library")
+    elif number := result["num_from_library"]:
         note(f"{number} fragments are as the library has them")
     if result["unknown_operators"]:
         names = ", ".join(result["unknown_operators"])

@@ -10,13 +10,18 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import TEACHER
 
+FRAGMENT, PROGRAM, MODULE = "fragment", "fragment of all calls", "module"
+"""What an entry belongs to. A fragment of all calls of a program may win by less: see
+`search.tune`."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Key:
     """Two searches with equal keys would judge the same candidates on the same machine."""
 
     program: str
-    """The canonical text of the fragment (`programs.text`): operators, shapes, dtypes, draws."""
+    """The canonical text (`programs.text`): operators, shapes, dtypes, draws. Of a module, after
+    the text of its file."""
     device: str
     """The name of the GPU, or "cpu"."""
     versions: str
@@ -25,8 +30,7 @@ class Key:
     mode: str
     writers: str
     """The names of the policies that wrote candidates, separated by commas."""
-    is_whole: bool = False
-    """The fragment is the whole program, which may win by less (`search.tune`)."""
+    scope: str = FRAGMENT
 
     @property
     def digest(self) -> str:
@@ -36,11 +40,12 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """What a search found out about a fragment: the kernel that won, or that PyTorch stays."""
+    """What a search found out about a fragment: the kernel that won, or that PyTorch stays. Of a
+    module: what was delivered."""
 
     key: Key
     candidate: Candidate | None
-    """The winner; None where PyTorch stays."""
+    """The winner, None where PyTorch stays; of a module, the text of optimized.py."""
     verdict: Verdict | None
     """On the winner."""
     family: str
@@ -50,11 +55,13 @@ class Entry:
     """Milliseconds where measured, else bytes."""
     limit: int
     """The number of candidates of each writer that the search would have tried. A search that would
-    try more does not accept that PyTorch stays."""
+    try more does not accept that PyTorch stays. Of a module: the budget in seconds."""
     created_s: float
     """Seconds since 1970."""
     is_imported: bool = False
     """The entry came from another machine: its kernel is tried first, and judged again."""
+    records: tuple[Record, ...] = ()
+    """Of a module: the records of the search, the result last."""
 
     def payload(self) -> Record:
         """All but the source, for JSON."""
@@ -71,6 +78,7 @@ class Entry:
             "limit": self.limit,
             "created_s": self.created_s,
             "is_imported": self.is_imported,
+            "records": list(self.records),
         }
 
     @property
@@ -97,6 +105,7 @@ class Entry:
             values["candidate"] = Candidate.from_json(values["candidate"] | {"source": source})
         if values["verdict"] is not None:
             values["verdict"] = Verdict.from_json(values["verdict"])
+        values["records"] = tuple(values["records"])
         return cls(**values)
 
 

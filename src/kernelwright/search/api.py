@@ -32,7 +32,7 @@ from kernelwright.search.importing import import_file
 from kernelwright.search.optimize import judges, search_target
 from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
-from kernelwright.search.shelf import open_library
+from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.side_by_side import Called
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
@@ -129,7 +129,7 @@ def optimize(
                 budget=budget,
                 steps=steps,
                 teacher_judge=teacher_judge,
-                library=kernels,
+                shelf=Shelf(kernels, judge.rules, sources, steps),
             )
             outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:

@@ -15,6 +15,7 @@ from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
+from kernelwright.library.entry import Entry
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.contest import COMPILED_GRAPHS, EAGER, Contest
@@ -32,6 +33,7 @@ from kernelwright.search.interrupts import signal_name, terminating
 from kernelwright.search.outcome import Ended, outcome_record
 from kernelwright.search.search import Search
 from kernelwright.search.settling import Settling
+from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target, load_target
@@ -100,6 +102,10 @@ def optimize_target(
         steps("loading and lowering", spec)
         with hold():
             target = load_target(spec, judge.rules.device)
+        shelf = Shelf(library, judge.rules, sources, steps)
+        known = shelf.known_module(target, budget_s)
+        if known is not None:
+            return _write_known(known, out, budget)
         search = Search(
             judge,
             sources,
@@ -107,7 +113,7 @@ def optimize_target(
             steps=steps,
             teacher_judge=teacher_judge,
             tries_useless=with_slower,
-            library=library,
+            shelf=shelf,
         )
         outcome = search_target(
             target,
@@ -121,8 +127,20 @@ def optimize_target(
     options: Record = rules | {"budget_s": budget_s, "policy": policy}
     run = run_record(target.name, options, outcome.verdict, outcome.spent)
     steps("writing the result", str(out))
-    write_result(out, outcome.files, [run, *outcome.records])
+    records = [run, *outcome.records]
+    write_result(out, outcome.files, records)
+    shelf.keep_module(target, outcome.whole.source, outcome.verdict, records)
     return outcome.result
+
+
+def _write_known(known: Entry, out: Path, budget: Budget) -> Record:
+    """Write what the library has of a module, as its search wrote it. The result's "searched_s"
+    says when that was, in seconds since 1970."""
+    *others, last = known.records
+    spent = {"budget_s": budget.seconds, "spent_s": budget.spent_s()}
+    result = last | {"searched_s": known.created_s, "budget": spent}
+    write_result(out, {"optimized.py": known.source}, [*others, result])
+    return result
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from kernelwright.core.seed import derive
-from kernelwright.library.store import Library
+from kernelwright.library.entry import FRAGMENT, PROGRAM
 from kernelwright.programs.combine import Option, combine
 from kernelwright.programs.fragment import Fragment, extract
 from kernelwright.programs.partition import has_ready_factors
@@ -79,7 +79,7 @@ class Search:
         teacher_judge: of what the teacher writes: a judge that trusts its candidates is faster.
         budget: of the whole job; tuning ends early enough for the whole to be judged.
         tries_useless: without a GPU, judge candidates that save no memory traffic too.
-        library: where fragments are looked up and kept.
+        shelf: where fragments are looked up and kept.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Search:
         teacher_judge: Judge | None = None,
         tries_useless: bool = False,
         seed: int = 0,
-        library: Library | None = None,
+        shelf: Shelf | None = None,
     ) -> None:
         self._judge, self._seed = judge, seed
         self._judges = {Writers.TEACHER: teacher_judge or judge, Writers.MODELS: judge}
@@ -101,7 +101,7 @@ class Search:
             raise ValueError("what models write is not for a judge that trusts it")
         self._budget, self._steps = budget, steps or Steps()
         self._tries_useless = tries_useless
-        self._shelf = Shelf(library, judge.rules, self._sources, self._steps)
+        self._shelf = shelf or Shelf(None, judge.rules, self._sources, self._steps)
         self._known: dict[tuple[str, Writers], Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
         """By kind, one that won at some size."""
@@ -348,16 +348,17 @@ class Search:
         text = to_text(fragment.program)
         if (text, work.writers) not in self._known:
             is_whole = len(calls) == len(work.form.program.calls)
-            self._known[text, work.writers] = self._tune_new(work, fragment, text, is_whole)
+            scope = PROGRAM if is_whole else FRAGMENT
+            self._known[text, work.writers] = self._tune_new(work, fragment, text, scope)
         found = self._known[text, work.writers]
         if found.winner is not None:
             self._winners.setdefault(kind(fragment.program), found)
         return replace(found, fragment=fragment)
 
-    def _tune_new(self, work: _FormWork, fragment: Fragment, text: str, is_whole: bool) -> Tuned:
+    def _tune_new(self, work: _FormWork, fragment: Fragment, text: str, scope: str) -> Tuned:
         """The fragment as the library has it, or tuned and added to the library."""
         shelf, writers, limit = self._shelf, work.writers, work.limit
-        known = shelf.known(fragment, text, writers, is_whole=is_whole, limit=limit)
+        known = shelf.known(fragment, text, writers, scope=scope, limit=limit)
         if known is not None:
             return known
         tuned = tune(
@@ -368,10 +369,10 @@ class Search:
             limit=limit,
             seed=derive(self._seed, text),
             deadline=work.deadline,
-            is_whole=is_whole,
+            is_whole=scope == PROGRAM,
             first=shelf.similar(text, writers, is_trusting=self._judges[writers].trusted),
         )
-        shelf.keep(tuned, text, writers, is_whole=is_whole, limit=limit)
+        shelf.keep(tuned, text, writers, scope=scope, limit=limit)
         return tuned
 
     def _without_time(self, work: _FormWork, calls: frozenset[int]) -> list[Tuned]:
