@@ -59,6 +59,7 @@ class FakeJudge:
     their own; without one they are refused."""
 
     on_gpu = True
+    trusted = True
 
     def __init__(self, answers, mode: str = "hybrid", compiled=()) -> None:
         self.rules = SimpleNamespace(mode=mode, precision="strict", device_name="fake")

@@ -8,8 +8,11 @@ searched in several forms (`search.forms`), and the fastest whole is kept.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
@@ -40,7 +43,9 @@ from kernelwright.search.target import Target, load_target
 from kernelwright.search.variant import Served, Whole
 from kernelwright.search.wholes import Wholes
 from kernelwright.timing.deadline import Budget
-from kernelwright.verify.judge import Judge
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judge import Judge, device_named
+from kernelwright.verify.judging import Rules
 from kernelwright.verify.room import Hold
 
 JUDGING_SHARE = 0.2
@@ -97,15 +102,18 @@ def optimize_target(
     check_folder(out)
     sources = Sources(policy)
     rules = {"device": device, "precision": precision, "mode": mode}
-    judging = judges(sources, budget_s, library, hold=hold, **rules)
-    with terminating(), judging as (judge, teacher_judge):
-        steps("loading and lowering", spec)
-        with hold():
-            target = load_target(spec, judge.rules.device)
-        shelf = Shelf(library, judge.rules, sources, steps)
-        known = shelf.known_module(target, budget_s)
+
+    shelf = Shelf(library, Rules(device_named(device), Precision(precision), mode), sources, steps)
+    load = partial(_load, spec, shelf.rules.device, steps, hold)
+    with terminating(), ExitStack() as judging:
+        target = load() if library is not None else None
+        known = shelf.known_module(target, budget_s) if target is not None else None
         if known is not None:
             return _write_known(known, out, budget)
+        judge, teacher_judge = judging.enter_context(
+            judges(sources, budget_s, library, hold=hold, **rules)
+        )
+        target = target or load()  # beside the start of the judge's processes
         search = Search(
             judge,
             sources,
@@ -131,6 +139,12 @@ def optimize_target(
     write_result(out, outcome.files, records)
     shelf.keep_module(target, outcome.whole.source, outcome.verdict, records)
     return outcome.result
+
+
+def _load(spec: str, device: torch.device, steps: Steps, hold: Hold) -> Target:
+    steps("loading and lowering", spec)
+    with hold():
+        return load_target(spec, device)
 
 
 def _write_known(known: Entry, out: Path, budget: Budget) -> Record:

@@ -38,7 +38,7 @@ class Shelf:
     def __init__(
         self, library: Library | None, rules: Rules, sources: Sources, steps: Steps
     ) -> None:
-        self._library, self._rules = library, rules
+        self._library, self.rules = library, rules
         self._sources, self._steps = sources, steps
         self._versions = _versions() if library else ""
         self.num_taken = 0
@@ -155,6 +155,8 @@ class Shelf:
             return None
 
     def _entry(self, text: str, writers: Writers, *, scope: str, limit: int) -> Entry | None:
+        if self._library is None:
+            return None
         entry = self._get(self._key(text, self._sources.names(writers), scope))
         is_enough = entry is not None and (entry.candidate is not None or entry.limit >= limit)
         return entry if is_enough else None
@@ -164,7 +166,7 @@ class Shelf:
         self._steps("going on without the library", str(error))
 
     def _key(self, text: str, names: Sequence[str], scope: str) -> Key:
-        rules = self._rules
+        rules = self.rules
         on_gpu = rules.device.type == "cuda"
         return Key(
             program=text,
