@@ -4,7 +4,8 @@ from kernelwright.core import record
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.search.forms import at_cpu_size, forms
+from kernelwright.programs.variants import largest, same_attributes
+from kernelwright.search.forms import CPU_ELEMENTS, MOST_EXCESS, at_cpu_size, forms
 from kernelwright.search.optimize import optimize_target
 from kernelwright.search.search import MAX_CANDIDATES, MIN_CANDIDATES, _candidates_each
 
@@ -51,6 +52,30 @@ def test_what_is_judged_at_other_sizes_too_is_not_searched_in_forms_that_fail_th
     (form,) = forms(program, on_gpu=False, at_other_sizes=True)
     assert form.program == program
     assert forms(summed(), on_gpu=False, at_other_sizes=True)[0].algebra == ("sum_of_product",)
+
+
+def rotated(rows: int, columns: int = 128, heads: int = 4) -> Program:
+    """The halves of each row exchanged, as rotary embeddings do."""
+    b = Builder()
+    x = b.input(TensorType((heads, rows, columns)))
+    halves = b.call("split", input=x, split_size_or_sections=columns // 2, dim=-1)
+    (y,) = b.call("cat", tensors=tuple(reversed(halves)), dim=-1)
+    return b.program(b.call("add", input=x, other=y))
+
+
+def test_where_a_tensor_is_split_stays_when_the_program_is_scaled_down():
+    """Kernels spell that place out, so they would be wrong at smaller sizes."""
+    form = forms(rotated(1024, heads=32), on_gpu=False)[-1]
+    original, program = at_cpu_size(form)
+    assert largest(original) <= MOST_EXCESS * CPU_ELEMENTS
+    assert same_attributes(original, form.original)
+    assert same_attributes(program, form.program)
+
+
+def test_where_that_is_too_large_all_sizes_shrink():
+    form = forms(rotated(2, columns=1 << 20, heads=2), on_gpu=False)[-1]
+    original, _ = at_cpu_size(form)
+    assert largest(original) <= CPU_ELEMENTS
 
 
 def test_forms_share_the_time_that_candidates_are_planned_by():

@@ -7,6 +7,7 @@ Records name both, apart.
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.algebra.simplify import Simplified, simplified
@@ -15,7 +16,7 @@ from kernelwright.programs.join_attention import join_attention
 from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
-from kernelwright.programs.variants import scaled_down
+from kernelwright.programs.variants import largest, scaled_down
 from kernelwright.verify.program_task import INTERPRETER_FLOPS
 
 CONTIGUOUS, CHANNELS_LAST, K_MAJOR = "contiguous", "channels_last", "k_major"
@@ -23,6 +24,8 @@ CONTIGUOUS, CHANNELS_LAST, K_MAJOR = "contiguous", "channels_last", "k_major"
 CPU_LIMIT_BYTES = 64 << 20
 """Traffic of a program above which it is judged scaled down where there is no GPU."""
 CPU_ELEMENTS = 1 << 16
+MOST_EXCESS = 4.0
+"""How many times as much work the interpreter does for a program whose attributes stay."""
 """Elements of the largest tensor of a scaled-down program."""
 
 _REWRITES = {CHANNELS_LAST: channels_last, K_MAJOR: k_major}
@@ -91,7 +94,7 @@ def at_cpu_size(form: Form) -> tuple[Program, Program] | None:
     where they would not compute the same types."""
     num_calls, num_outputs = len(form.original.calls), len(form.original.outputs)
     both = _side_by_side(form.original, form.program)
-    small = scaled_down(both, max_elements=CPU_ELEMENTS, max_flops=INTERPRETER_FLOPS)
+    small = _at_most(both, CPU_ELEMENTS, INTERPRETER_FLOPS)
     original, program = (
         canonical(Program(small.inputs, calls, outputs))
         for calls, outputs in (
@@ -101,6 +104,16 @@ def at_cpu_size(form: Form) -> tuple[Program, Program] | None:
     )
     types = [[each.type_of(name) for name in each.outputs] for each in (original, program)]
     return (original, program) if types[0] == types[1] else None
+
+
+def _at_most(program: Program, num_elements: int, num_flops: int) -> Program:
+    """The program scaled down. Kernels spell out attributes, for example where a tensor is split,
+    so sizes that attributes name stay as they are. Where the program is too large then, they
+    shrink too, and some kernels are wrong there."""
+    scaled = partial(scaled_down, program, num_elements, max_flops=num_flops)
+    small = scaled(fixed_attributes=True)
+    excess = max(largest(small) / num_elements, small.flops() / num_flops)
+    return small if excess <= MOST_EXCESS else scaled()
 
 
 def _side_by_side(first: Program, second: Program) -> Program:
