@@ -48,9 +48,7 @@ def test_an_entry_is_shown_by_how_its_name_begins(folder, capsys):
 
 
 def test_a_damaged_entry_is_listed_and_pruned(folder, capsys):
-    for path in (folder / SOURCES).glob("*.py"):
-        if path.read_text():
-            path.write_text("edited")
+    next((folder / SOURCES).glob("*.py")).write_text("edited")
     _, out, _ = answer(capsys, "list", "--library", folder)
     assert "it was damaged or edited" in out
     code, out, _ = answer(capsys, "prune", "--library", folder)

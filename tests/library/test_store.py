@@ -40,14 +40,14 @@ def entry(program="relu", source="# a kernel\n", **changes):
     )  # fmt: skip
     values = {
         "key": key(program), "candidate": Candidate(source=source, plan=(PLAN,)),
-        "verdict": verdict, "family": "pointwise", "reason": "2.00x", "saving": 0.5, "limit": 4,
-        "created_s": 1.0,
+        "wins": True, "verdict": verdict, "family": "pointwise", "reason": "2.00x",
+        "saving": 0.5, "limit": 4, "created_s": 1.0,
     }  # fmt: skip
     return Entry(**(values | changes))
 
 
 def stays(program="relu", **changes):
-    return entry(program, **({"candidate": None, "verdict": None, "saving": 0.0} | changes))
+    return entry(program, **({"wins": False, "saving": 0.0} | changes))
 
 
 def test_the_records_of_a_module_survive_too():
@@ -165,12 +165,27 @@ def test_kernels_of_other_machines_and_versions_are_worth_a_try(library):
     assert similar[0].plan == (PLAN,)
 
 
-def test_what_a_model_wrote_and_what_was_imported_is_for_a_judge_that_trusts_nobody(library):
-    assert not library.has_foreign()
-    library.put(entry(source="# a model's\n", key=key(writers="embedded")))
+def test_what_may_be_somebody_else_s_is_for_a_judge_that_trusts_nobody(library):
+    library.put(stays("gelu", is_foreign=True))
+    library.put(entry("all", key=key("all", scope="module"), is_foreign=True))
+    assert not library.has_foreign(), "there is no kernel to judge again"
+    library.put(entry(source="# somebody's\n", key=key(device="A"), is_foreign=True))
     assert library.has_foreign()
     assert library.similar(key(), with_foreign=False) == []
     assert len(library.similar(key(), with_foreign=True)) == 1
+
+
+def test_a_row_under_another_name_is_no_answer(library):
+    library.put(entry())
+    with sqlite3.connect(library.folder / DATABASE) as database:
+        database.execute("UPDATE entries SET digest = ?", (key("gelu").digest,))
+    assert library.get(key("gelu")) is None
+
+
+@pytest.mark.parametrize("source", ["def (", "import os\nos.remove('x')\n"])
+def test_text_that_no_module_can_take_over_is_no_candidate(library, source):
+    library.put(entry(source=source, key=key(device="A")))
+    assert library.similar(key(), with_foreign=True) == []
 
 
 def test_imported_kernels_are_candidates_and_no_verdicts(library, tmp_path):
@@ -184,6 +199,31 @@ def test_imported_kernels_are_candidates_and_no_verdicts(library, tmp_path):
     assert other.has_foreign()
     assert [c.source for c in other.similar(key(), with_foreign=True)] == ["# a kernel\n"]
     assert other.get(key("gelu")).source == "# known\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"source": 5},
+        {"created_s": "x"},
+        {"limit": True},
+        {"candidate": None},
+        {"verdict": []},
+        {"records": None},
+    ],
+    ids=str,
+)
+def test_values_of_another_type_are_no_entry(library, tmp_path, change):
+    library.put(entry())
+    library.export_to(tmp_path / "all.jsonl")
+    [line] = (tmp_path / "all.jsonl").read_text().splitlines()
+    good = json.loads(line) | {"key": json.loads(line)["key"] | {"program": "other"}}
+    lines = [json.dumps(good), json.dumps(json.loads(line) | change)]
+    (tmp_path / "bad.jsonl").write_text("\n".join(lines) + "\n")
+    other = Library(tmp_path / "other")
+    with pytest.raises(UsageError, match="no exported library"):
+        other.import_from(tmp_path / "bad.jsonl")
+    assert other.stored() == []
 
 
 @pytest.mark.parametrize(

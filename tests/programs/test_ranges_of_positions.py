@@ -46,6 +46,17 @@ WITHIN = {
     ),
 }
 BEYOND = {
+    "numbers that are no probabilities": (
+        lambda x, m, y: F.binary_cross_entropy(x * m, y),
+        FLOATS,
+        FLOATS,
+        torch.rand(40, 50),
+    ),
+    "in range but for large inputs": (
+        lambda x, t: F.embedding((x + 16).long(), t),
+        FLOATS,
+        TABLE,
+    ),
     "floats": (lambda x, t: F.embedding((x.abs() * 31).long(), t), FLOATS, TABLE),
     "logarithms of random numbers": (
         lambda x, t: F.embedding((x.log() * 3).long().clamp(max=31), t),
@@ -76,7 +87,9 @@ def test_inputs_that_decide_no_position_are_not_drawn(monkeypatch):
     drawn = []
     original = positions.make_input
     monkeypatch.setattr(
-        positions, "make_input", lambda value, seed: drawn.append(value) or original(value, seed)
+        positions,
+        "make_input",
+        lambda value, *draw, **how: drawn.append(value) or original(value, *draw, **how),
     )
     function, *given = WITHIN["clamped"]
     stay_in_range(program(lambda x, t, y: function(x, t) + y, *given, torch.randn(4)))

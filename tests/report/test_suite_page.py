@@ -103,11 +103,12 @@ def test_a_task_without_a_kernel_names_what_was_refused():
     ("contest", "is_named"),
     [
         (None, False),
-        ({"right": True, "median_ms": {"compiled": 1.0}}, False),
-        ({"right": False, "median_ms": {"compiled": 1.0}}, True),
-        ({"right": False, "median_ms": {}}, False),
+        ({"right": True, "moves_layouts": True, "median_ms": {"compiled": 1.0}}, False),
+        ({"right": True, "moves_layouts": False, "median_ms": {"compiled": 1.0}}, True),
+        ({"right": False, "moves_layouts": True, "median_ms": {"compiled": 1.0}}, True),
+        ({"right": False, "moves_layouts": True, "median_ms": {}}, False),
     ],
-    ids=["older record", "right", "rejected", "no contest"],
+    ids=["older record", "right", "right without layouts", "rejected", "no contest"],
 )
 def test_a_torch_compile_whose_values_are_rejected_is_named(contest, is_named):
     line = case(1, 1.0, 3.0, 2.0) | ({"contest": contest} if contest else {})

@@ -1,5 +1,6 @@
 """A search begins where an earlier one ended: fragments in the library are not tuned again."""
 
+import sys
 import time
 from dataclasses import replace
 
@@ -20,7 +21,7 @@ from kernelwright.search import search as search_module
 from kernelwright.search import shelf as shelf_module
 from kernelwright.search.optimize import judges, optimize_target
 from kernelwright.search.shelf import Shelf, open_library
-from kernelwright.search.sources import Sources, Writers
+from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.compare import Precision
@@ -68,7 +69,7 @@ def shelf(folder, said=None):
     return Shelf(Library(folder), RULES, Sources("teacher"), steps)
 
 
-def kept(folder, fragment, *, wins=True, limit=4, **changes):
+def kept(folder, fragment, *, wins=True, limit=4, is_trusting=True, **changes):
     """A fragment that an earlier search kept."""
     tuned = Tuned(
         fragment=fragment,
@@ -80,14 +81,14 @@ def kept(folder, fragment, *, wins=True, limit=4, **changes):
         saving=3.0 if wins else 0.0,
     )
     text = to_text(fragment.program)
-    where = {"scope": FRAGMENT, "limit": limit}
-    shelf(folder).keep(replace(tuned, **changes), text, Writers.TEACHER, **where)
+    where = {"scope": FRAGMENT, "limit": limit, "is_trusting": is_trusting}
+    shelf(folder).keep(replace(tuned, **changes), text, **where)
     return tuned
 
 
-def known(folder, fragment, *, limit=4, scope=FRAGMENT, writers=Writers.TEACHER):
+def known(folder, fragment, *, limit=4, scope=FRAGMENT):
     text = to_text(fragment.program)
-    return shelf(folder).known(fragment, text, writers, scope=scope, limit=limit)
+    return shelf(folder).known(fragment, text, scope=scope, limit=limit)
 
 
 def test_a_winner_is_known_with_its_verdict(folder, fragment):
@@ -106,7 +107,6 @@ def test_that_pytorch_stays_counts_only_after_as_many_candidates(folder, fragmen
 def test_another_question_has_no_answer(folder, fragment):
     kept(folder, fragment)
     assert known(folder, fragment, scope=PROGRAM) is None
-    assert known(folder, fragment, writers=Writers.MODELS) is None
 
 
 @pytest.mark.parametrize("changes", [{"num_cut_off": 1}, {"verdicts": (), "candidates": ()}])
@@ -122,24 +122,55 @@ def test_another_judge_or_teacher_has_the_kernel_as_its_first_candidate(
     monkeypatch.setattr(shelf_module, "_versions", lambda: "later")
     assert known(folder, fragment) is None
     text = to_text(fragment.program)
-    [similar] = shelf(folder).similar(text, Writers.TEACHER, is_trusting=True)
+    [similar] = shelf(folder).similar(text, is_trusting=True)
     assert similar.source == "# fast"
 
 
-def test_a_library_that_fails_is_left_alone(folder, fragment, monkeypatch):
+@pytest.mark.parametrize("name", ["get", "put", "similar", "has_foreign"])
+@pytest.mark.parametrize("error", [UsageError("the disk is full"), OSError("the disk is full")])
+def test_a_library_that_fails_is_left_alone(folder, fragment, monkeypatch, name, error):
     said = []
     broken = shelf(folder, said)
 
-    def fails(*_):
-        raise UsageError("the disk is full")
+    def fails(*_, **__):
+        raise error
 
-    for name in ("get", "put", "similar"):
-        monkeypatch.setattr(Library, name, fails)
+    monkeypatch.setattr(Library, name, fails)
     text = to_text(fragment.program)
-    where = {"scope": FRAGMENT, "limit": 4}
-    assert broken.known(fragment, text, Writers.TEACHER, **where) is None
-    assert broken.similar(text, Writers.TEACHER, is_trusting=True) == ()
+    tuned = Tuned(
+        fragment=fragment, family="", candidates=(Candidate(source=""),), verdicts=(VERDICT,),
+        winner=0, reason="",
+    )  # fmt: skip
+    for _ in range(2):
+        assert broken.known(fragment, text, scope=FRAGMENT, limit=4) is None
+        assert list(broken.similar(text, is_trusting=True)) == []
+        assert not broken.has_foreign()
+        broken.keep(tuned, text, scope=PROGRAM, limit=4, is_trusting=True)
     assert said == ["the disk is full"], "said once"
+    assert not broken.is_used
+
+
+@pytest.mark.parametrize("code", [Code.OUT_OF_MEMORY, Code.TIMEOUT, Code.CRASHED])
+def test_what_other_processes_may_have_caused_is_not_kept(folder, fragment, code):
+    lost = replace(VERDICT, accepted=False, stage=Stage.RUN, code=code)
+    kept(folder, fragment, wins=False, verdicts=(VERDICT, lost))
+    assert known(folder, fragment) is None
+    kept(folder, fragment, verdicts=(VERDICT, VERDICT))
+    assert known(folder, fragment) is not None
+
+
+def test_the_best_that_lost_is_known_with_its_verdict(folder, fragment):
+    wrong = replace(VERDICT, accepted=False, stage=Stage.COMPARE, code=Code.WRONG_VALUES)
+    kept(folder, fragment, wins=False, verdicts=(wrong, VERDICT))
+    found = known(folder, fragment)
+    assert (found.winner, found.candidates[0].source) == (None, "# fast")
+    assert found.verdicts[0].accepted
+
+
+def test_a_kernel_that_was_judged_beside_others_is_not_trusted_later(folder, fragment):
+    kept(folder, fragment, is_trusting=False)
+    assert shelf(folder).has_foreign()
+    assert known(folder, fragment).best.source == "# fast", "it was judged here"
 
 
 def test_the_folder_comes_from_the_call_or_from_the_environment(tmp_path, monkeypatch):
@@ -150,15 +181,12 @@ def test_the_folder_comes_from_the_call_or_from_the_environment(tmp_path, monkey
     assert open_library(tmp_path / "b", Steps()).folder == tmp_path / "b"
 
 
-def test_with_kernels_of_others_no_candidate_is_trusted(folder, fragment, tmp_path):
-    kept(folder, fragment)
-    with judges(Sources("teacher"), 10.0, Library(folder), device="cpu") as (judge, _):
-        assert judge.trusted
-    Library(folder).export_to(tmp_path / "all.jsonl")
-    other = Library(tmp_path / "other")
-    other.import_from(tmp_path / "all.jsonl")
-    with judges(Sources("teacher"), 10.0, other, device="cpu") as (judge, _):
-        assert not judge.trusted
+@pytest.mark.parametrize("policy", ["teacher", "teacher,embedded"])
+@pytest.mark.parametrize("has_foreign", [False, True])
+def test_with_kernels_of_others_the_teacher_s_candidates_are_not_trusted(policy, has_foreign):
+    with judges(Sources(policy), 10.0, has_foreign=has_foreign, device="cpu") as both:
+        assert both[1].trusted == (not has_foreign)
+        assert both[0].trusted == (policy == "teacher" and not has_foreign)
 
 
 @pytest.fixture
@@ -193,18 +221,42 @@ def test_a_module_is_searched_once(searched, folder, tmp_path, monkeypatch):
     assert "searched_s" not in searched("3"), "another size is another module"
 
 
-def test_a_larger_budget_searches_again_where_the_deadline_had_decided(searched, folder):
-    searched()
-    library = Library(folder)
-    [module] = [s.entry for s in library.stored() if s.entry.key.scope == MODULE]
-    assert module.limit == 240
-    *others, last = module.records
-    outcome = last["outcome"] | {"left_out": ["The budget of 240 s ended before one was tried."]}
-    library.put(replace(module, records=(*others, last | {"outcome": outcome})))
-    assert "searched_s" in searched(budget_s=240.0)
+def test_a_larger_budget_searches_again(searched):
+    searched(budget_s=239.5)
+    assert "searched_s" in searched(budget_s=239.5)
+    assert "searched_s" in searched(budget_s=60.0)
     again = searched(budget_s=300.0)
     assert "searched_s" not in again
     assert again["num_from_library"] == 1, "its fragments are not tuned again"
+
+
+FACTORY = """
+import torch
+from numbers_of_{name} import NUMBERS
+
+class Adds(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x + torch.tensor(NUMBERS))
+
+def adds():
+    return Adds().eval(), (torch.randn(8, 4),)
+"""
+
+
+def test_constants_of_another_file_make_another_module(tmp_path, monkeypatch, folder):
+    """The text of the program holds no values."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = {"device": "cpu", "budget_s": 120.0, "policy": "teacher", "library": Library(folder)}
+    texts = []
+    for name, numbers in (("one", [1.0, 2.0, 3.0, 4.0]), ("two", [4.0, 3.0, 2.0, 9.0])):
+        (tmp_path / f"numbers_of_{name}.py").write_text(f"NUMBERS = {numbers}\n")
+        (tmp_path / f"{name}.py").write_text(FACTORY.format(name=name))
+        (tmp_path / "factory_of_adds.py").write_text(f"from {name} import adds\n")
+        sys.modules.pop("factory_of_adds", None)
+        result = optimize_target("factory_of_adds:adds", out=tmp_path / f"out {name}", **options)
+        assert "searched_s" not in result
+        texts.append((tmp_path / f"out {name}" / "optimized.py").read_text())
+    assert texts[0] != texts[1]
 
 
 def test_an_interrupted_search_is_not_kept(searched, folder, monkeypatch):

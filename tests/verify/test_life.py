@@ -58,6 +58,55 @@ class ModelNew(nn.Module):
 """
 
 
+REFUSED = """
+import torch
+import torch.nn as nn
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return torch.linalg.cholesky(x) + 1.0
+
+
+def get_inputs():
+    x = torch.randn(4, 4)
+    return [x @ x.mT + 4 * torch.eye(4)]
+
+
+def get_init_inputs():
+    return []
+"""
+ADDS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def add_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, mask=i < n) + 1.0, mask=i < n)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        x = torch.linalg.cholesky(x).contiguous()
+        y = torch.empty_like(x)
+        add_kernel[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), BLOCK=64)
+        return y
+"""
+
+
+def test_an_order_of_values_that_the_reference_refuses_is_left_out(tmp_path):
+    """In another order a positive definite matrix is none."""
+    path = tmp_path / "refused.py"
+    path.write_text(REFUSED)
+    with Judge("cpu", times=False) as judge:
+        verdict = judge.verify(load_task(path), Candidate(source=ADDS))
+    assert verdict.accepted, verdict.message
+
+
 def test_positions_of_several_tables_are_not_mixed(tmp_path):
     """Another order of the values puts positions of the large table into the small table. There the
     reference has no result, and on a GPU its process would end."""

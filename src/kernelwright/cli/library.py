@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from kernelwright.cli import verbs
 from kernelwright.cli.console import note, out, print_json
 from kernelwright.cli.options import JsonOption
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.core.text import printable
 from kernelwright.library.entry import Entry
 from kernelwright.library.store import DATABASE, Library, Stored
 
@@ -67,9 +69,9 @@ def list_command(folder: FolderOption = None, json: JsonOption = False) -> None:
     for name in ("name", "kernel", "family", "device", "precision", "why"):
         table.add_column(name, overflow="fold")
     for stored in found:
-        table.add_row(stored.digest[:SHOWN_DIGITS], *_cells(stored))
+        table.add_row(stored.digest[:SHOWN_DIGITS], *map(_safe, _cells(stored)))
     out.print(table)
-    num_kernels = sum(s.entry is not None and s.entry.candidate is not None for s in found)
+    num_kernels = sum(s.entry is not None and s.entry.wins for s in found)
     out.print(f"{len(found)} entries, {num_kernels} with a kernel")
 
 
@@ -91,10 +93,10 @@ def show_command(name: NameArgument, folder: FolderOption = None, json: JsonOpti
         ("written by", entry.key.writers),
         ("result", entry.reason),
     ):
-        out.print(f"{label:11} {text}", markup=False, soft_wrap=True)
-    out.print(f"\n{entry.key.program}", markup=False, soft_wrap=True)
-    if entry.candidate is not None:
-        out.print(entry.source, markup=False, soft_wrap=True)
+        out.print(_safe(f"{label:11} {text}"), soft_wrap=True)
+    out.print(_safe(f"\n{entry.key.program}"), soft_wrap=True)
+    if entry.wins:
+        out.print(_safe(entry.source), soft_wrap=True)
 
 
 def export_command(
@@ -128,10 +130,15 @@ def prune_command(
         for stored in library.stored()
         if stored.entry is None
         or stored.entry.created_s < latest_s
-        or (without_kernel and stored.entry.candidate is None)
+        or (without_kernel and not stored.entry.wins)
     ]
     library.remove(removed)
     _tell(f"{len(removed)} entries were deleted", json, deleted=len(removed))
+
+
+def _safe(text: str) -> Text:
+    """Text of an entry, which somebody else may have written, without markup and control codes."""
+    return Text(printable(text, len(text)))
 
 
 def _tell(sentence: str, json: bool, **facts: int) -> None:
@@ -175,7 +182,7 @@ def _cells(stored: Stored) -> tuple[str, ...]:
 
 
 def _kernel(entry: Entry) -> str:
-    if entry.candidate is None:
+    if not entry.wins:
         return "none"
     return "not judged here" if entry.is_imported else "accepted"
 

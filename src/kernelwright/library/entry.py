@@ -8,7 +8,6 @@ from typing import Any, Self
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.policy.names import TEACHER
 
 FRAGMENT, PROGRAM, MODULE = "fragment", "fragment of all calls", "module"
 """What an entry belongs to. A fragment of all calls of a program may win by less: see
@@ -44,69 +43,78 @@ class Entry:
     module: what was delivered."""
 
     key: Key
-    candidate: Candidate | None
-    """The winner, None where PyTorch stays; of a module, the text of optimized.py."""
-    verdict: Verdict | None
-    """On the winner."""
+    wins: bool
+    """The candidate is used. False where PyTorch stays."""
+    candidate: Candidate
+    """The winner, or the best that lost; of a module, the text of optimized.py."""
+    verdict: Verdict
+    """On the candidate."""
     family: str
     reason: str
     """Why the winner won, or why PyTorch stays."""
     saving: float
     """Milliseconds where measured, else bytes."""
-    limit: int
+    limit: float
     """The number of candidates of each writer that the search would have tried. A search that would
     try more does not accept that PyTorch stays. Of a module: the budget in seconds."""
     created_s: float
     """Seconds since 1970."""
     is_imported: bool = False
     """The entry came from another machine: its kernel is tried first, and judged again."""
+    is_foreign: bool = False
+    """The kernel may be somebody else's: only a judge that trusts no candidate may judge it."""
     records: tuple[Record, ...] = ()
     """Of a module: the records of the search, the result last."""
 
     def payload(self) -> Record:
         """All but the source, for JSON."""
-        candidate = self.candidate and {
-            key: value for key, value in self.candidate.to_json().items() if key != "source"
-        }
+        candidate = self.candidate.to_json()
+        del candidate["source"]
         return {
             "key": asdict(self.key),
+            "wins": self.wins,
             "candidate": candidate,
-            "verdict": self.verdict and self.verdict.to_json(),
+            "verdict": self.verdict.to_json(),
             "family": self.family,
             "reason": self.reason,
             "saving": self.saving,
             "limit": self.limit,
             "created_s": self.created_s,
             "is_imported": self.is_imported,
+            "is_foreign": self.is_foreign,
             "records": list(self.records),
         }
 
     @property
-    def is_foreign(self) -> bool:
-        """The kernel is not by our own rules: the entry was imported, or a model wrote the
-        kernel."""
-        return self.is_imported or self.key.writers != TEACHER
-
-    @property
     def source(self) -> str:
-        """The winner's source text; empty where PyTorch stays."""
-        return self.candidate.source if self.candidate else ""
+        """The candidate's source text."""
+        return self.candidate.source
 
     @classmethod
     def of(cls, payload: Record, source: str) -> Self:
         """The entry with this `payload` and source.
 
         Raises:
-            KeyError, TypeError, ValueError: the payload is not of an entry.
+            ValueError: the payload is not of an entry.
         """
+        try:
+            return cls._of(payload, source)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"the payload is not of an entry: {error!r}") from error
+
+    @classmethod
+    def _of(cls, payload: Record, source: str) -> Self:
         values: dict[str, Any] = dict(payload)
         values["key"] = Key(**values["key"])
-        if values["candidate"] is not None:
-            values["candidate"] = Candidate.from_json(values["candidate"] | {"source": source})
-        if values["verdict"] is not None:
-            values["verdict"] = Verdict.from_json(values["verdict"])
+        values["candidate"] = Candidate.from_json(values["candidate"] | {"source": source})
+        values["verdict"] = Verdict.from_json(values["verdict"])
         values["records"] = tuple(values["records"])
-        return cls(**values)
+        entry = cls(**values)
+        texts = (source, entry.family, entry.reason, *asdict(entry.key).values())
+        numbers = (entry.saving, entry.limit, entry.created_s)
+        if not (all(type(text) is str for text in texts) and all(map(_is_number, numbers))):
+            raise TypeError("a value has another type")
+        return entry
 
 
 def fingerprint(payload: str, source: str) -> str:
@@ -116,6 +124,10 @@ def fingerprint(payload: str, source: str) -> str:
         payload: JSON text, as it is stored.
     """
     return _hash(f"{_hash(payload)}{_hash(source)}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _hash(text: str) -> str:

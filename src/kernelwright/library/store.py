@@ -10,7 +10,7 @@ import os
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,8 @@ from typing import TextIO
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
-from kernelwright.library.entry import Entry, Key, fingerprint
+from kernelwright.library.entry import MODULE, Entry, Key, fingerprint
+from kernelwright.programs.source_merge import unmergeable
 
 VARIABLE = "KERNELWRIGHT_LIBRARY"
 """The environment variable that names the folder of the library."""
@@ -87,11 +88,11 @@ class Library:
         """The entry of this key. None where there is none, where it is damaged, and where it was
         imported and not judged here yet."""
         entry = next(self._entries("WHERE digest = ?", (key.digest,)), None)
-        return entry if entry is not None and not entry.is_imported else None
+        is_usable = entry is not None and entry.key == key and not entry.is_imported
+        return entry if is_usable else None
 
     def has_foreign(self) -> bool:
-        """Whether some kernels are not by our own rules. Only a judge that trusts no candidate may
-        judge these."""
+        """Whether `similar` may give a kernel that somebody else wrote."""
         return bool(self._rows("WHERE is_foreign LIMIT 1", ()))
 
     def similar(self, key: Key, *, with_foreign: bool) -> list[Candidate]:
@@ -99,7 +100,7 @@ class Library:
         candidates that are worth judging first. The newest come first.
 
         Args:
-            with_foreign: imported kernels, and kernels that a model wrote, too.
+            with_foreign: imported kernels too, and what was judged beside them.
         """
         where = "WHERE program = ? AND precision = ? AND mode = ? ORDER BY created_s DESC"
         of_program = self._entries(where, (key.program, key.precision, key.mode))
@@ -107,25 +108,32 @@ class Library:
         for entry in of_program:
             is_other = entry.key != key or entry.is_imported
             may_be_judged = with_foreign or not entry.is_foreign
-            if entry.candidate is not None and is_other and may_be_judged:
+            if entry.wins and is_other and may_be_judged and _can_be_merged(entry.source):
                 kernels.setdefault(entry.source, entry.candidate)
         return list(kernels.values())[:MOST_SIMILAR]
 
     def put(self, entry: Entry) -> None:
         """Add an entry, in place of one with the same key."""
-        payload, source = json.dumps(entry.payload(), sort_keys=True), entry.source
-        mark = fingerprint(payload, source)
-        self._write_source(mark, source)
-        key = entry.key
-        row = (
-            key.digest, key.program, key.precision, key.mode, entry.is_foreign, entry.created_s,
-            payload, mark,
-        )  # fmt: skip
+        self._add([entry], "REPLACE")
+
+    def _add(self, entries: Sequence[Entry], on_conflict: str) -> None:
+        rows = []
+        for entry in entries:
+            payload, key = json.dumps(entry.payload(), sort_keys=True), entry.key
+            mark = fingerprint(payload, entry.source)
+            self._write_source(mark, entry.source)
+            may_be_given = entry.wins and entry.key.scope != MODULE
+            is_foreign = may_be_given and (entry.is_foreign or entry.is_imported)
+            rows.append(
+                (key.digest, key.program, key.precision, key.mode, is_foreign, entry.created_s,
+                 payload, mark)
+            )  # fmt: skip
         with self._database() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO entries (digest, program, precision, mode, is_foreign,"
-                " created_s, payload, source, fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?8, ?8)",
-                row,
+            database.executemany(
+                f"INSERT OR {on_conflict} INTO entries (digest, program, precision, mode,"
+                " is_foreign, created_s, payload, source, fingerprint)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?8, ?8)",
+                rows,
             )
 
     def stored(self, prefix: str = "") -> list[Stored]:
@@ -171,16 +179,16 @@ class Library:
             ]
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror}") from error
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, ValueError) as error:
             raise UsageError(
-                f"this is no exported library: {error!r}",
+                f"this is no exported library: {error}",
                 file=str(path),
                 remedy="export it again with kernelwright library export",
             ) from error
         known = {stored.digest for stored in self.stored()}
         new = [entry for entry in entries if entry.key.digest not in known]
-        for entry in new:
-            self.put(replace(entry, is_imported=True))
+        imported = [replace(entry, is_imported=True, is_foreign=True) for entry in new]
+        self._add(imported, "IGNORE")  # what a search judges meanwhile stays
         return len(new), len(entries) - len(new)
 
     def _entries(self, where: str, values: tuple[object, ...]) -> Iterator[Entry]:
@@ -205,7 +213,7 @@ class Library:
             return Stored(digest, None, "it was damaged or edited")
         try:
             entry = Entry.of(json.loads(payload), source)
-        except (KeyError, TypeError, ValueError):
+        except ValueError:
             return Stored(digest, None, "another version of kernelwright wrote it")
         return Stored(digest, entry)
 
@@ -216,7 +224,7 @@ class Library:
         try:
             with _complete(self._source(name)) as file:
                 file.write(source)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise UsageError(f"cannot write to the library {self.folder}: {error}") from error
 
     @contextmanager
@@ -231,6 +239,13 @@ class Library:
                 f"the library {path} cannot be used: {error}",
                 remedy="move the file away; the next search begins a new library",
             ) from error
+
+
+def _can_be_merged(source: str) -> bool:
+    """Whether a module can take the kernel over. Foreign text may be no Python."""
+    with suppress(SyntaxError, ValueError, RecursionError):
+        return not unmergeable(source)
+    return False
 
 
 @contextmanager

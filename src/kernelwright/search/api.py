@@ -41,6 +41,9 @@ from kernelwright.search.variant import Served
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Budget
 from kernelwright.timing.turns import take_turns
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judge import device_named
+from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import program_task
 
 REPLACED = "_forward_before_optimization"
@@ -121,15 +124,17 @@ def optimize(
         )
         sources = Sources(policy)
         options = {"device": device, "precision": precision, "mode": mode}
-        kernels = open_library(library, steps)
-        with judges(sources, budget_s, kernels, **options) as (judge, teacher_judge):
+        rules = Rules(device_named(device), Precision(precision), mode)
+        shelf = Shelf(open_library(library, steps), rules, sources, steps)
+        judging = judges(sources, budget_s, has_foreign=shelf.has_foreign(), **options)
+        with judging as (judge, teacher_judge):
             search = Search(
                 judge,
                 sources,
                 budget=budget,
                 steps=steps,
                 teacher_judge=teacher_judge,
-                shelf=Shelf(kernels, judge.rules, sources, steps),
+                shelf=shelf,
             )
             outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:

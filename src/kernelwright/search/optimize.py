@@ -111,7 +111,7 @@ def optimize_target(
         if known is not None:
             return _write_known(known, out, budget)
         judge, teacher_judge = judging.enter_context(
-            judges(sources, budget_s, library, hold=hold, **rules)
+            judges(sources, budget_s, has_foreign=shelf.has_foreign(), hold=hold, **rules)
         )
         target = target or load()  # beside the start of the judge's processes
         search = Search(
@@ -159,22 +159,24 @@ def _write_known(known: Entry, out: Path, budget: Budget) -> Record:
 
 @contextmanager
 def judges(
-    sources: Sources, budget_s: float, library: Library | None = None, **options: Any
+    sources: Sources, budget_s: float, *, has_foreign: bool = False, **options: Any
 ) -> Iterator[tuple[Judge, Judge]]:
     """The judge of everything, and the judge of the teacher's candidates: one judge where the
     teacher is alone, whose candidates are trusted.
 
     Args:
-        library: with kernels that are not the teacher's, no candidate is trusted.
+        has_foreign: the library may give kernels of somebody else in the teacher's pass: then no
+            candidate is trusted.
         options: as of `Judge`.
     """
-    has_others = sources.has_models or (library is not None and library.has_foreign())
     options["budget_s"] = JUDGING_SHARE * budget_s
     with ExitStack() as stack:
-        judge = stack.enter_context(Judge(**options, trusted=not has_others))
+        is_trusted = not (sources.has_models or has_foreign)
+        judge = stack.enter_context(Judge(**options, trusted=is_trusted))
         teacher_judge = judge
         if sources.has_models and sources.has_teacher:
-            teacher_judge = stack.enter_context(Judge(**options, seed=judge.seed))
+            options |= {"seed": judge.seed, "trusted": not has_foreign}
+            teacher_judge = stack.enter_context(Judge(**options))
         judge.start_ahead()  # beside loading and lowering
         yield judge, teacher_judge
 

@@ -207,6 +207,9 @@ class Search:
             if reason := stays(part, self._judge, tries_useless=self._tries_useless):
                 self._note(work, calls, self._left_alone(program, calls, reason))
                 continue
+            if (found_before := self._from_shelf(work, calls)) is not None:
+                self._note(work, calls, found_before)
+                continue
             if work.deadline.is_over or not self._ask(work, proposals[number - 1 :]):
                 for found in self._without_time(work, calls):
                     self._note(work, calls, found)
@@ -301,7 +304,7 @@ class Search:
             text = to_text(fragment)
             if text in known or self._is_settled(program, calls, work.tuned):
                 continue
-            if self._shelf.has(text, work.writers, limit=work.limit):
+            if self._shelf.has(text, limit=work.limit):
                 continue
             candidates, _ = self._sources.written(
                 fragment,
@@ -347,32 +350,47 @@ class Search:
         fragment = extract(work.form.program, calls)
         text = to_text(fragment.program)
         if (text, work.writers) not in self._known:
-            is_whole = len(calls) == len(work.form.program.calls)
-            scope = PROGRAM if is_whole else FRAGMENT
+            scope = self._scope(work, calls)
             self._known[text, work.writers] = self._tune_new(work, fragment, text, scope)
         found = self._known[text, work.writers]
         if found.winner is not None:
             self._winners.setdefault(kind(fragment.program), found)
         return replace(found, fragment=fragment)
 
+    def _scope(self, work: _FormWork, calls: frozenset[int]) -> str:
+        return PROGRAM if len(calls) == len(work.form.program.calls) else FRAGMENT
+
+    def _from_shelf(self, work: _FormWork, calls: frozenset[int]) -> Tuned | None:
+        """The fragment as an earlier search tuned it. The teacher's pass alone looks there."""
+        if work.writers is not Writers.TEACHER or not self._shelf.is_used:
+            return None
+        fragment = extract(work.form.program, calls)
+        text = to_text(fragment.program)
+        if (text, work.writers) not in self._known:
+            scope = self._scope(work, calls)
+            known = self._shelf.known(fragment, text, scope=scope, limit=work.limit)
+            if known is None:
+                return None
+            self._known[text, work.writers] = known
+        return self._tune(work, calls)
+
     def _tune_new(self, work: _FormWork, fragment: Fragment, text: str, scope: str) -> Tuned:
-        """The fragment as the library has it, or tuned and added to the library."""
-        shelf, writers, limit = self._shelf, work.writers, work.limit
-        known = shelf.known(fragment, text, writers, scope=scope, limit=limit)
-        if known is not None:
-            return known
+        """The fragment tuned, and added to the library where the teacher wrote."""
+        judge, writers = self._judges[work.writers], work.writers
+        uses_shelf = writers is Writers.TEACHER and self._shelf.is_used
         tuned = tune(
             fragment,
-            self._judges[writers],
+            judge,
             self._sources,
             writers=writers,
-            limit=limit,
+            limit=work.limit,
             seed=derive(self._seed, text),
             deadline=work.deadline,
             is_whole=scope == PROGRAM,
-            first=shelf.similar(text, writers, is_trusting=self._judges[writers].trusted),
+            first=self._shelf.similar(text, is_trusting=judge.trusted) if uses_shelf else (),
         )
-        shelf.keep(tuned, text, writers, scope=scope, limit=limit)
+        if uses_shelf and not work.deadline.is_over:
+            self._shelf.keep(tuned, text, scope=scope, limit=work.limit, is_trusting=judge.trusted)
         return tuned
 
     def _without_time(self, work: _FormWork, calls: frozenset[int]) -> list[Tuned]:

@@ -1,10 +1,12 @@
 """The library as one search uses it: what is known of a fragment, and what the search adds."""
 
+import hashlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -12,23 +14,34 @@ from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Code, Verdict
 from kernelwright.library.entry import FRAGMENT, MODULE, Entry, Key
 from kernelwright.library.store import VARIABLE, Library
+from kernelwright.policy.embedded import WEIGHTS
+from kernelwright.policy.names import EMBEDDED, TEACHER
+from kernelwright.programs.compose import compose
 from kernelwright.programs.fragment import Fragment
 from kernelwright.programs.text import to_text
-from kernelwright.search.sources import Sources, Writers
+from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 
-DECIDING = ("ops", "programs", "teacher", "sandbox", "verify", "timing", "search")
+DECIDING = (
+    "core", "library", "ops", "policy", "programs", "sandbox", "search", "teacher", "timing",
+    "verify",
+)  # fmt: skip
 """Our packages that decide which kernel wins."""
+BY_CHANCE = frozenset({Code.OUT_OF_MEMORY, Code.TIMEOUT, Code.CRASHED})
+"""What other processes on the machine may cause: such a verdict decides nothing for later."""
+
+T = TypeVar("T")
 
 
 class Shelf:
-    """What a search takes from the library and adds to it. A library that fails is left alone from
+    """What a search takes from the library and adds to it. Fragments are of the teacher alone: what
+    a model writes depends on its weights and on chance. A library that fails is left alone from
     then on: the search goes on without it.
 
     Args:
@@ -40,141 +53,160 @@ class Shelf:
     ) -> None:
         self._library, self.rules = library, rules
         self._sources, self._steps = sources, steps
-        self._versions = _versions() if library else ""
         self.num_taken = 0
         """Fragments that were taken from the library."""
 
-    def known(
-        self, fragment: Fragment, text: str, writers: Writers, *, scope: str, limit: int
-    ) -> Tuned | None:
+    @property
+    def is_used(self) -> bool:
+        return self._library is not None
+
+    def has_foreign(self) -> bool:
+        """Whether `similar` may give a kernel that somebody else wrote."""
+        return self._ask(Library.has_foreign, False)
+
+    def known(self, fragment: Fragment, text: str, *, scope: str, limit: int) -> Tuned | None:
         """The fragment as an earlier search on this machine left it; None where no search did, or
-        where PyTorch stayed after fewer than `limit` candidates of each writer.
+        where PyTorch stayed after fewer than `limit` candidates.
 
         Args:
             text: of the fragment's program.
+            scope: as of `Key`.
         """
-        entry = self._entry(text, writers, scope=scope, limit=limit)
+        entry = self._entry(text, scope, limit)
         if entry is None:
             return None
         self.num_taken += 1
-        has_winner = entry.candidate is not None
         return Tuned(
             fragment=fragment,
             family=entry.family,
-            candidates=(entry.candidate,) if entry.candidate else (),
-            verdicts=(entry.verdict,) if entry.verdict else (),
-            winner=0 if has_winner else None,
+            candidates=(entry.candidate,),
+            verdicts=(entry.verdict,),
+            winner=0 if entry.wins else None,
             reason=entry.reason,
             saving=entry.saving,
         )
 
-    def has(self, text: str, writers: Writers, *, limit: int) -> bool:
+    def has(self, text: str, *, limit: int) -> bool:
         """Whether `known` gives a fragment that is not the whole program."""
-        return self._entry(text, writers, scope=FRAGMENT, limit=limit) is not None
+        return self._entry(text, FRAGMENT, limit) is not None
 
-    def similar(self, text: str, writers: Writers, *, is_trusting: bool) -> Sequence[Candidate]:
-        """Kernels for the fragment that another GPU or other versions accepted."""
-        if self._library is None:
-            return ()
-        key = self._key(text, self._sources.names(writers), FRAGMENT)
-        try:
-            return self._library.similar(key, with_foreign=not is_trusting)
-        except UsageError as error:
-            self._give_up(error)
-            return ()
+    def similar(self, text: str, *, is_trusting: bool) -> Sequence[Candidate]:
+        """Kernels for the fragment that another GPU or other versions accepted.
 
-    def keep(self, tuned: Tuned, text: str, writers: Writers, *, scope: str, limit: int) -> None:
-        """Add what became of a fragment, unless the deadline decided."""
-        is_decided = tuned.winner is not None or (tuned.verdicts and not tuned.num_cut_off)
-        if self._library is None or not is_decided:
+        Args:
+            is_trusting: the judge trusts candidates, so none may be somebody else's.
+        """
+
+        def look(library: Library) -> Sequence[Candidate]:
+            return library.similar(self._key(text, FRAGMENT), with_foreign=not is_trusting)
+
+        return self._ask(look, ())
+
+    def keep(self, tuned: Tuned, text: str, *, scope: str, limit: int, is_trusting: bool) -> None:
+        """Add what became of a fragment, unless chance decided.
+
+        Args:
+            is_trusting: the judge trusts candidates. Else the winner may be somebody else's.
+        """
+        if not tuned.verdicts or tuned.num_cut_off:
+            return
+        wins = tuned.winner is not None
+        if not wins and any(verdict.code in BY_CHANCE for verdict in tuned.verdicts):
+            return
+        accepted = [i for i, verdict in enumerate(tuned.verdicts) if verdict.accepted]
+        best = tuned.winner if tuned.winner is not None else next(iter(accepted), 0)
+        if wins and self.rules.device.type == "cuda" and self._lacks_rival(tuned.verdicts[best]):
             return
         entry = Entry(
-            key=self._key(text, self._sources.names(writers), scope),
-            candidate=tuned.best,
-            verdict=None if tuned.winner is None else tuned.verdicts[tuned.winner],
+            key=self._key(text, scope),
+            wins=wins,
+            candidate=tuned.candidates[best],
+            verdict=tuned.verdicts[best],
             family=tuned.family,
             reason=tuned.reason,
             saving=tuned.saving,
             limit=limit,
             created_s=time.time(),
+            is_foreign=not is_trusting,
         )
-        self._put(entry)
+        self._ask(lambda library: library.put(entry), None)
 
     def known_module(self, target: Target, budget_s: float) -> Entry | None:
-        """What an earlier search of the same module delivered on this machine. None where the
-        deadline left something out of that search and the budget is larger now."""
-        entry = self._get(self._module_key(target))
-        if entry is None or not entry.records:
-            return None
-        has_all = not entry.records[-1]["outcome"]["left_out"]
-        return entry if has_all or entry.limit >= budget_s else None
+        """What an earlier search of the same module with as large a budget delivered on this
+        machine."""
+        entry = self._ask(lambda library: library.get(self._module_key(target)), None)
+        return entry if entry is not None and entry.limit >= budget_s else None
 
     def keep_module(
         self, target: Target, source: str, verdict: Verdict, records: Sequence[Record]
     ) -> None:
-        """Add what a search delivered, unless an interruption or a failed model decided.
+        """Add what a search delivered, unless an interruption, a failed model or a model that is
+        not of this package decided.
 
         Args:
             records: of the search, the result last.
         """
         result = records[-1]
-        if self._library is None or result["interrupted_by"] or result["failed_sources"]:
+        is_ours = {TEACHER, EMBEDDED}.issuperset(self._names())
+        if not is_ours or result["interrupted_by"] or result["failed_sources"]:
             return
         entry = Entry(
             key=self._module_key(target),
+            wins=True,
             candidate=Candidate(source=source, origin="search"),
             verdict=verdict,
             family=MODULE,
             reason=result["outcome"]["message"],
             saving=0.0,
-            limit=int(result["budget"]["budget_s"]),
+            limit=result["budget"]["budget_s"],
             created_s=time.time(),
             records=tuple(records),
         )
-        self._put(entry)
+        self._ask(lambda library: library.put(entry), None)
+
+    def _lacks_rival(self, verdict: Verdict) -> bool:
+        """Time was too short for torch.compile, or torch.compile failed."""
+        return "compiled" not in verdict.times
+
+    def _entry(self, text: str, scope: str, limit: int) -> Entry | None:
+        entry = self._ask(lambda library: library.get(self._key(text, scope)), None)
+        return entry if entry is not None and (entry.wins or entry.limit >= limit) else None
 
     def _module_key(self, target: Target) -> Key:
-        text = f"{target.original}\n{to_text(target.program)}"
-        names = [name for writers in self._sources.passes for name in self._sources.names(writers)]
-        return self._key(text, names, MODULE)
+        """A module is the original text and all that optimized.py says of it: names, constants,
+        the mode, checks of inputs, the structure of results."""
+        program = target.program
+        whole = target.write(compose(program, []).source)
+        text = "\n".join([target.original, whole, to_text(program)])
+        names = self._names()
+        if EMBEDDED in names:
+            names.append(_weights())
+        return self._key(text, MODULE, ",".join(names))
 
-    def _put(self, entry: Entry) -> None:
-        try:
-            assert self._library is not None
-            self._library.put(entry)
-        except UsageError as error:
-            self._give_up(error)
+    def _names(self) -> list[str]:
+        return [name for writers in self._sources.passes for name in self._sources.names(writers)]
 
-    def _get(self, key: Key) -> Entry | None:
+    def _ask(self, question: Callable[[Library], T], otherwise: T) -> T:
+        """What the library answers; `otherwise` where there is no library, or it fails."""
         if self._library is None:
-            return None
+            return otherwise
         try:
-            return self._library.get(key)
-        except UsageError as error:
-            self._give_up(error)
-            return None
+            return question(self._library)
+        except (UsageError, OSError, ValueError, TypeError) as error:
+            self._library = None
+            self._steps("going on without the library", str(error))
+            return otherwise
 
-    def _entry(self, text: str, writers: Writers, *, scope: str, limit: int) -> Entry | None:
-        if self._library is None:
-            return None
-        entry = self._get(self._key(text, self._sources.names(writers), scope))
-        is_enough = entry is not None and (entry.candidate is not None or entry.limit >= limit)
-        return entry if is_enough else None
-
-    def _give_up(self, error: UsageError) -> None:
-        self._library = None
-        self._steps("going on without the library", str(error))
-
-    def _key(self, text: str, names: Sequence[str], scope: str) -> Key:
+    def _key(self, text: str, scope: str, writers: str = TEACHER) -> Key:
         rules = self.rules
         on_gpu = rules.device.type == "cuda"
         return Key(
             program=text,
             device=torch.cuda.get_device_name(rules.device) if on_gpu else "cpu",
-            versions=self._versions,
+            versions=_versions(),
             precision=rules.precision.value,
             mode=rules.mode,
-            writers=",".join(names),
+            writers=writers,
             scope=scope,
         )
 
@@ -185,6 +217,15 @@ def _versions() -> str:
     teacher or judge only suggests kernels."""
     versions = [f"{name} {record.version_of(name)}" for name in ("torch", "triton")]
     return ", ".join([f"kernelwright {record.code_digest(DECIDING)}", *versions])
+
+
+@cache
+def _weights() -> str:
+    """The digest of the weights of the model in the package."""
+    digest = hashlib.sha256()
+    for path in sorted(WEIGHTS.glob("*.safetensors")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def open_library(folder: str | os.PathLike[str] | None, steps: Steps) -> Library | None:

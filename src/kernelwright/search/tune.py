@@ -120,7 +120,7 @@ def tune(
 
     Args:
         is_whole: the fragment has all calls of the program.
-        first: candidates that are judged before those of the writers.
+        first: candidates that are judged beside those of the writers.
     """
     program = fragment.program
     kind = family(program) or ""
@@ -128,9 +128,9 @@ def tune(
         candidates, unread = sources.written(
             program, judge.rules, writers=writers, limit=affordable(judge, limit), seed=seed
         )
+    candidates = list({candidate.source: candidate for candidate in (*first, *candidates)}.values())
     if not judge.on_gpu:
-        candidates = sorted(candidates, key=lambda candidate: moved_bytes(program, candidate))
-    candidates = [*first, *candidates]
+        candidates.sort(key=lambda candidate: moved_bytes(program, candidate))
     begin_s = time.monotonic()
     verdicts, num_cut_off = _screened(program, candidates, judge, deadline)
     judged = candidates[: len(verdicts)]

@@ -254,8 +254,7 @@ class Cases:
         names = self._operators_of_base()
         if not any(part in name for name in names for part in READERS):
             return True
-        tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
-        if sum(tensor.numel() for tensor in tensors) > MAX_ON_CPU:
+        if not fits_cpu(inputs):
             return False
         on_cpu = [value.cpu() if isinstance(value, torch.Tensor) else value for value in inputs]
         try:
@@ -316,6 +315,12 @@ class Cases:
         correct by chance in every second case."""
         for number in range(NUM_DOUBTS):
             yield replace(case_of(self.seed, 2000 + number), manner=WATCHED)
+
+
+def fits_cpu(inputs: list[Any]) -> bool:
+    """Whether the CPU may try these inputs first."""
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return sum(tensor.numel() for tensor in tensors) <= MAX_ON_CPU
 
 
 def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:

@@ -30,6 +30,7 @@ from kernelwright.verify.cases import (
     Case,
     Cases,
     Posed,
+    fits_cpu,
     generator_seed,
     manner_of,
     poison,
@@ -107,9 +108,17 @@ class _Life:
                 value if structure is not None else change(value)
                 for value, structure in zip(mixed, kept, strict=True)
             ]
-            if self._is_answered(changed):  # a position may be out of range in another place
-                yield changed
-                mixed = changed
+            if not self._is_answered(changed):  # a position may be out of range in another place
+                changed = [
+                    new if _is_float(value) else value
+                    for value, new in zip(mixed, changed, strict=True)
+                ]
+                # Where the CPU cannot try them, positions that are inputs are in range as before.
+                may_call = self._is_answered if fits_cpu(changed) else self._has_answer
+                if not may_call(changed):
+                    continue
+            yield changed
+            mixed = changed
         exchanged = swapped(mixed)
         if exchanged is not None and self._is_answered(exchanged):
             yield exchanged
@@ -128,9 +137,10 @@ class _Life:
 
     def _is_answered(self, inputs: list[Any]) -> bool:
         """The reference accepts these inputs, which no draw gave."""
+        return self.cases.may_run(self.cases.base, inputs, 0) and self._has_answer(inputs)
+
+    def _has_answer(self, inputs: list[Any]) -> bool:
         base = self.cases.base
-        if not self.cases.may_run(base, inputs, 0):
-            return False
         try:
             base.native_answer(inputs, 0, self.cases.rules.device)
         except UsageError:
@@ -302,3 +312,7 @@ class _Life:
                 session.guest.let_go()
                 if instance:
                     session.guest.drop(self.trial.name, instance)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
