@@ -203,6 +203,7 @@ def test_the_environment_is_scrubbed(monkeypatch: pytest.MonkeyPatch):
     assert not secret
     assert is_home_inside
     own = {"HOME", "TMPDIR", "TRITON_HOME", "TRITON_CACHE_DIR", "CUDA_CACHE_PATH"}
+    own.add("TORCHINDUCTOR_CACHE_DIR")
     known = {*_ENVIRONMENT, *_ONE_THREAD, *own, "TRITON_INTERPRET"}
     assert set(bytes(names.tolist()).decode().split()) <= known
 

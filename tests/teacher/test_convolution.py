@@ -9,9 +9,10 @@ from judging import compiled, faults
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs import reference
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
-from kernelwright.programs.tensors import torch_dtype
+from kernelwright.programs.tensors import memory_format, torch_dtype
 from kernelwright.programs.variants import shape_variants
 from kernelwright.sandbox.compile_check import compile_check
 from kernelwright.teacher import convolution
@@ -160,13 +161,35 @@ def one(program: Program, turn: int) -> Candidate:
 @pytest.mark.parametrize(("build", "turn"), in_turn(PLAIN))
 def test_a_convolution_is_right_at_every_edge(build, turn):
     program = build()
+    require_layout(program)
     assert faults(program, [one(program, turn)]) == []
+
+
+def require_layout(program: Program) -> None:
+    """Skip where PyTorch's library has no such convolution on this CPU: the result of another
+    kernel is laid out in another way."""
+    [name] = program.outputs
+    made = program.type_of(name)
+    [result] = reference.run(program, reference.make_inputs(program, 0))
+    if not result.is_contiguous(memory_format=memory_format(made.layout.value, made.rank)):
+        pytest.skip("PyTorch returns another layout on this CPU")
 
 
 @pytest.mark.parametrize(("build", "turn"), in_turn(TRANSPOSED))
 def test_a_transposed_convolution_gathers_what_it_should(build, turn):
     program = build()
+    require_layout(program)
     assert faults(program, [one(program, turn)]) == []
+
+
+def require_layout(program: Program) -> None:
+    """Skip where PyTorch's library has no such convolution on this CPU: the result of another
+    kernel is laid out in another way."""
+    [name] = program.outputs
+    made = program.type_of(name)
+    [result] = reference.run(program, reference.make_inputs(program, 0))
+    if not result.is_contiguous(memory_format=memory_format(made.layout.value, made.rank)):
+        pytest.skip("PyTorch returns another layout on this CPU")
 
 
 @pytest.mark.parametrize("layout", Layout, ids=str)

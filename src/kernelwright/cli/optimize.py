@@ -118,7 +118,7 @@ def _note_failures(result: Record) -> None:
     if searched_s := result.get("searched_s"):
         date = time.strftime("%Y-%m-%d", time.gmtime(searched_s))
         note(f"this is what a search of {date} delivered, from the library")
-    elif number := result["num_from_library"]:
+    elif number := result.get("num_from_library"):
         note(f"{number} fragments are as the library has them")
     if result["unknown_operators"]:
         names = ", ".join(result["unknown_operators"])
