@@ -182,16 +182,6 @@ def test_a_transposed_convolution_gathers_what_it_should(build, turn):
     assert faults(program, [one(program, turn)]) == []
 
 
-def require_layout(program: Program) -> None:
-    """Skip where PyTorch's library has no such convolution on this CPU: the result of another
-    kernel is laid out in another way."""
-    [name] = program.outputs
-    made = program.type_of(name)
-    [result] = reference.run(program, reference.make_inputs(program, 0))
-    if not result.is_contiguous(memory_format=memory_format(made.layout.value, made.rank)):
-        pytest.skip("PyTorch returns another layout on this CPU")
-
-
 @pytest.mark.parametrize("layout", Layout, ids=str)
 def test_every_order_and_slices_of_k_give_the_same(layout):
     program = conv(IMAGE, (7, 5, 3, 3), layout=layout, padding=(1, 1))
