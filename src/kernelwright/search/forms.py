@@ -24,9 +24,9 @@ CONTIGUOUS, CHANNELS_LAST, K_MAJOR = "contiguous", "channels_last", "k_major"
 CPU_LIMIT_BYTES = 64 << 20
 """Traffic of a program above which it is judged scaled down where there is no GPU."""
 CPU_ELEMENTS = 1 << 16
+"""Elements of the largest tensor of a scaled-down program."""
 MOST_EXCESS = 4.0
 """How many times as much work the interpreter does for a program whose attributes stay."""
-"""Elements of the largest tensor of a scaled-down program."""
 
 _REWRITES = {CHANNELS_LAST: channels_last, K_MAJOR: k_major}
 """Layout -> what brings a program there; where it changes nothing, there is no such form."""
