@@ -61,18 +61,18 @@ app = verbs.group(
 
 def list_command(folder: FolderOption = None, json: JsonOption = False) -> None:
     """List all entries, the newest first."""
-    found = _open(folder).stored()
+    entries = _open(folder).stored()
     if json:
-        print_json([_facts(stored) for stored in found])
+        print_json([_facts(stored) for stored in entries])
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("name", "kernel", "family", "device", "precision", "why"):
         table.add_column(name, overflow="fold")
-    for stored in found:
+    for stored in entries:
         table.add_row(stored.digest[:SHOWN_DIGITS], *map(_safe, _cells(stored)))
     out.print(table)
-    num_kernels = sum(s.entry is not None and s.entry.wins for s in found)
-    out.print(f"{len(found)} entries, {num_kernels} with a kernel")
+    num_kernels = sum(s.entry is not None and s.entry.wins for s in entries)
+    out.print(f"{len(entries)} entries, {num_kernels} with a kernel")
 
 
 def show_command(name: NameArgument, folder: FolderOption = None, json: JsonOption = False) -> None:
@@ -166,13 +166,13 @@ def _open(folder: Path | None) -> Library:
 
 
 def _one(library: Library, name: str) -> Stored:
-    found = library.stored(name)
-    if len(found) != 1:
+    matches = library.stored(name)
+    if len(matches) != 1:
         raise UsageError(
-            f"{len(found)} entries have a name that begins with {name!r}",
+            f"{len(matches)} entries have a name that begins with {name!r}",
             remedy="see the names with kernelwright library list",
         )
-    return found[0]
+    return matches[0]
 
 
 def _cells(stored: Stored) -> tuple[str, ...]:

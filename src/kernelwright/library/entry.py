@@ -24,7 +24,7 @@ class Key:
     device: str
     """The name of the GPU, or "cpu"."""
     versions: str
-    """Of kernelwright, PyTorch and Triton."""
+    """The versions of PyTorch and Triton, and a digest of our code."""
     precision: str
     mode: str
     writers: str
@@ -60,11 +60,11 @@ class Entry:
     created_s: float
     """Seconds since 1970."""
     is_imported: bool = False
-    """The entry came from another machine: its kernel is tried first, and judged again."""
+    """The entry came from another machine: its kernel is a candidate, and is judged again."""
     is_foreign: bool = False
     """The kernel may be somebody else's: only a judge that trusts no candidate may judge it."""
     records: tuple[Record, ...] = ()
-    """Of a module: the records of the search, the result last."""
+    """The records of a module's search, the result last; none where the entry is of a fragment."""
 
     def payload(self) -> Record:
         """All but the source, for JSON."""

@@ -42,7 +42,6 @@ CREATE TABLE IF NOT EXISTS entries (
     is_foreign INTEGER NOT NULL,
     created_s REAL NOT NULL,
     payload TEXT NOT NULL,
-    source TEXT NOT NULL,
     fingerprint TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_program ON entries (program, precision, mode);
@@ -54,7 +53,7 @@ class Stored:
     """An entry as the library holds it."""
 
     digest: str
-    """Of its key: the name of the entry."""
+    """The digest of the entry's key, which is the name of the entry."""
     entry: Entry | None
     """None where the entry is damaged."""
     problem: str = ""
@@ -97,7 +96,7 @@ class Library:
 
     def similar(self, key: Key, *, with_foreign: bool) -> list[Candidate]:
         """Kernels for the same program that were accepted on another GPU or with other versions:
-        candidates that are worth judging first. The newest come first.
+        candidates that are worth judging. The newest come first.
 
         Args:
             with_foreign: imported kernels too, and what was judged beside them.
@@ -123,16 +122,14 @@ class Library:
             mark = fingerprint(payload, entry.source)
             self._write_source(mark, entry.source)
             may_be_given = entry.wins and entry.key.scope != MODULE
-            is_foreign = may_be_given and (entry.is_foreign or entry.is_imported)
             rows.append(
-                (key.digest, key.program, key.precision, key.mode, is_foreign, entry.created_s,
-                 payload, mark)
+                (key.digest, key.program, key.precision, key.mode,
+                 may_be_given and entry.is_foreign, entry.created_s, payload, mark)
             )  # fmt: skip
         with self._database() as database:
             database.executemany(
                 f"INSERT OR {on_conflict} INTO entries (digest, program, precision, mode,"
-                " is_foreign, created_s, payload, source, fingerprint)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?8, ?8)",
+                " is_foreign, created_s, payload, fingerprint) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 rows,
             )
 
@@ -146,7 +143,7 @@ class Library:
         """Delete entries, and source files that no entry names."""
         with self._database() as database:
             database.executemany("DELETE FROM entries WHERE digest = ?", [(d,) for d in digests])
-            named = {name for (name,) in database.execute("SELECT source FROM entries")}
+            named = {name for (name,) in database.execute("SELECT fingerprint FROM entries")}
         stale_s = time.time() - STALE_S
         for path in (self.folder / SOURCES).iterdir():
             with suppress(OSError):
@@ -199,14 +196,14 @@ class Library:
             else:
                 yield stored.entry
 
-    def _rows(self, where: str, values: tuple[object, ...]) -> list[tuple[str, str, str, str]]:
+    def _rows(self, where: str, values: tuple[object, ...]) -> list[tuple[str, str, str]]:
         with self._database() as database:
-            fields = "digest, payload, source, fingerprint"
+            fields = "digest, payload, fingerprint"
             return database.execute(f"SELECT {fields} FROM entries {where}", values).fetchall()
 
-    def _read(self, digest: str, payload: str, name: str, mark: str) -> Stored:
+    def _read(self, digest: str, payload: str, mark: str) -> Stored:
         try:
-            source = self._source(name).read_bytes().decode()
+            source = self._source(mark).read_bytes().decode()
         except (OSError, ValueError):
             return Stored(digest, None, "its source file is missing")
         if fingerprint(payload, source) != mark:
@@ -217,12 +214,12 @@ class Library:
             return Stored(digest, None, "another version of kernelwright wrote it")
         return Stored(digest, entry)
 
-    def _source(self, name: str) -> Path:
-        return self.folder / SOURCES / f"{name}.py"
+    def _source(self, mark: str) -> Path:
+        return self.folder / SOURCES / f"{mark}.py"
 
-    def _write_source(self, name: str, source: str) -> None:
+    def _write_source(self, mark: str, source: str) -> None:
         try:
-            with _complete(self._source(name)) as file:
+            with _complete(self._source(mark)) as file:
                 file.write(source)
         except (OSError, UnicodeError) as error:
             raise UsageError(f"cannot write to the library {self.folder}: {error}") from error

@@ -31,17 +31,19 @@ MAX_ELEMENTS, MAX_FLOPS = 1 << 26, 10**10
 
 def stay_in_range(program: Program) -> bool:
     """Every position that the program computes lies in its table, for several draws of the inputs,
-    and so do probabilities that an operator checks.
-    Positions that are inputs are drawn from their range (`programs.initial`). False too where the
-    computation is too large for the CPU."""
+    and probabilities that an operator checks lie between 0 and 1. Positions that are inputs are
+    drawn from their range (`programs.initial`). False too where the computation is too large for
+    the CPU."""
     readers = [i for i, call in enumerate(program.calls) if any(r in call.op for r in READERS)]
+    if not readers:
+        return True
     positions = {name for i in readers for name in _positions(program, program.calls[i])}
     needed = _what_computes(program, positions)
     calls = [program.calls[i] for i in needed]
     if all(call.op in RELABELLING for call in calls):
         return True
     run = [program.calls[i] for i in needed.union(readers)]
-    num_elements = sum(math.prod(made.shape) for call in run for made in call.types)
+    num_elements = sum(math.prod(result.shape) for call in run for result in call.types)
     if num_elements > MAX_ELEMENTS or sum(map(program.flops_of, calls)) > MAX_FLOPS:
         return False
     return all(_is_in_range(program, needed, readers, *draw) for draw in DRAWS)
@@ -91,5 +93,5 @@ def _is_in_range(
 
 
 def _zeros(program: Program, name: str) -> torch.Tensor:
-    made = program.type_of(name)
-    return torch.zeros((), dtype=torch_dtype(made.dtype)).expand(made.shape)
+    value_type = program.type_of(name)
+    return torch.zeros((), dtype=torch_dtype(value_type.dtype)).expand(value_type.shape)

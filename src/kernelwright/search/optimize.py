@@ -102,7 +102,6 @@ def optimize_target(
     check_folder(out)
     sources = Sources(policy)
     rules = {"device": device, "precision": precision, "mode": mode}
-
     shelf = Shelf(library, Rules(device_named(device), Precision(precision), mode), sources, steps)
     load = partial(_load, spec, shelf.rules.device, steps, hold)
     with terminating(), ExitStack() as judging:

@@ -207,8 +207,8 @@ class Search:
             if reason := stays(part, self._judge, tries_useless=self._tries_useless):
                 self._note(work, calls, self._left_alone(program, calls, reason))
                 continue
-            if (found_before := self._from_shelf(work, calls)) is not None:
-                self._note(work, calls, found_before)
+            if (known := self._from_shelf(work, calls)) is not None:
+                self._note(work, calls, known)
                 continue
             if work.deadline.is_over or not self._ask(work, proposals[number - 1 :]):
                 for found in self._without_time(work, calls):

@@ -113,10 +113,11 @@ class Shelf:
         wins = tuned.winner is not None
         if not wins and any(verdict.code in BY_CHANCE for verdict in tuned.verdicts):
             return
-        accepted = [i for i, verdict in enumerate(tuned.verdicts) if verdict.accepted]
-        best = tuned.winner if tuned.winner is not None else next(iter(accepted), 0)
-        if wins and self.rules.device.type == "cuda" and self._lacks_rival(tuned.verdicts[best]):
-            return
+        accepted = (i for i, verdict in enumerate(tuned.verdicts) if verdict.accepted)
+        best = tuned.winner if tuned.winner is not None else next(accepted, 0)
+        has_rival = "compiled" in tuned.verdicts[best].times
+        if wins and self.rules.device.type == "cuda" and not has_rival:
+            return  # time was too short for torch.compile, or torch.compile failed
         entry = Entry(
             key=self._key(text, scope),
             wins=wins,
@@ -163,10 +164,6 @@ class Shelf:
             records=tuple(records),
         )
         self._ask(lambda library: library.put(entry), None)
-
-    def _lacks_rival(self, verdict: Verdict) -> bool:
-        """Time was too short for torch.compile, or torch.compile failed."""
-        return "compiled" not in verdict.times
 
     def _entry(self, text: str, scope: str, limit: int) -> Entry | None:
         entry = self._ask(lambda library: library.get(self._key(text, scope)), None)

@@ -89,7 +89,7 @@ class Sources:
         return tuple(writers for writers, is_named in has.items() if is_named)
 
     def names(self, writers: Writers) -> Sequence[str]:
-        """Of the policies that write in a pass."""
+        """The names of the policies that write in a pass."""
         return [TEACHER] if writers is Writers.TEACHER else self._model_names
 
     def ask(
