@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from test_store import entry, stays
+from entries_of_a_library import entry, stays
 
 from kernelwright.cli.main import run
 from kernelwright.library.store import SOURCES, Library

@@ -12,42 +12,13 @@ from dataclasses import replace
 from multiprocessing import get_context
 
 import pytest
+from entries_of_a_library import PLAN, entry, key, stays
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, Stage, Timing, Verdict
-from kernelwright.library.entry import Entry, Key
+from kernelwright.library.entry import Entry
 from kernelwright.library.store import DATABASE, SOURCES, STALE_S, Library
-
-PLAN = KernelPlan(kernel="k", fuses=("relu",), loop="pointwise", tiles={"BLOCK": 128})
-TIMES = {"candidate": Timing(median_ms=1.0, low_ms=0.9, high_ms=1.1, num_samples=9)}
-
-
-def key(program="relu", **changes):
-    values = {
-        "program": program, "device": "H", "versions": "1", "precision": "strict",
-        "mode": "hybrid", "writers": "teacher",
-    }  # fmt: skip
-    return Key(**(values | changes))
-
-
-def entry(program="relu", source="# a kernel\n", **changes):
-    verdict = Verdict(
-        accepted=True, stage=Stage.ACCEPTED, code=Code.OK, message="right", mode="hybrid",
-        precision="strict", device="H", times=TIMES, speedup_interval=(1.0, 2.0),
-    )  # fmt: skip
-    values = {
-        "key": key(program), "candidate": Candidate(source=source, plan=(PLAN,)),
-        "wins": True, "verdict": verdict, "family": "pointwise", "reason": "2.00x",
-        "saving": 0.5, "limit": 4, "created_s": 1.0,
-    }  # fmt: skip
-    return Entry(**(values | changes))
-
-
-def stays(program="relu", **changes):
-    return entry(program, **({"wins": False, "saving": 0.0} | changes))
 
 
 def test_the_records_of_a_module_survive_too():
@@ -273,7 +244,7 @@ ENDLESS = """
 import itertools, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from test_store import entry
+from entries_of_a_library import entry
 from kernelwright.library.store import Library
 library = Library(Path(sys.argv[1]))
 for number in itertools.count():

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from functions_as_modules import lowered
 
 from kernelwright.programs import reference
 from kernelwright.programs.lowering import lower
@@ -32,19 +33,6 @@ WHOLE = {
     "aten.i0.default": lambda x, _: torch.i0(x),
 }
 """Their decompositions end in calls that have no record."""
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *given):
-        return self.function(*given)
-
-
-def lowered(function, *given):
-    return lower(Calls(function), given).program
 
 
 def operands(name: str) -> list[torch.Tensor]:

@@ -3,24 +3,10 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from functions_as_modules import lowered
 
 from kernelwright.programs import positions
-from kernelwright.programs.lowering import lower
 from kernelwright.programs.positions import stay_in_range
-
-
-class Calls(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *given):
-        return self.function(*given)
-
-
-def program(function, *given):
-    return lower(Calls(function), given).program
-
 
 TABLE = torch.randn(32, 4)
 FLOATS = torch.randn(40, 50)
@@ -75,12 +61,12 @@ BEYOND = {
 
 @pytest.mark.parametrize("name", WITHIN)
 def test_positions_that_random_inputs_keep_in_range(name):
-    assert stay_in_range(program(*WITHIN[name]))
+    assert stay_in_range(lowered(*WITHIN[name]))
 
 
 @pytest.mark.parametrize("name", BEYOND)
 def test_positions_that_random_inputs_move_out_of_range(name):
-    assert not stay_in_range(program(*BEYOND[name]))
+    assert not stay_in_range(lowered(*BEYOND[name]))
 
 
 def test_inputs_that_decide_no_position_are_not_drawn(monkeypatch):
@@ -92,11 +78,11 @@ def test_inputs_that_decide_no_position_are_not_drawn(monkeypatch):
         lambda value, *draw, **how: drawn.append(value) or original(value, *draw, **how),
     )
     function, *given = WITHIN["clamped"]
-    stay_in_range(program(lambda x, t, y: function(x, t) + y, *given, torch.randn(4)))
+    stay_in_range(lowered(lambda x, t, y: function(x, t) + y, *given, torch.randn(4)))
     assert {value.type.shape for value in drawn} == {(40, 50)}
 
 
 def test_a_computation_that_is_too_large_for_the_cpu_is_not_tried(monkeypatch):
     monkeypatch.setattr(positions, "MAX_ELEMENTS", 100)
-    assert not stay_in_range(program(*WITHIN["clamped"]))
-    assert stay_in_range(program(*WITHIN["an input"])), "nothing is computed"
+    assert not stay_in_range(lowered(*WITHIN["clamped"]))
+    assert stay_in_range(lowered(*WITHIN["an input"])), "nothing is computed"

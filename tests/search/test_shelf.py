@@ -5,10 +5,11 @@ import time
 from dataclasses import replace
 
 import pytest
+from test_settle import verdict
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
-from kernelwright.core.verdict import Code, Stage, Verdict
+from kernelwright.core.verdict import Code, Stage
 from kernelwright.library.entry import FRAGMENT, MODULE, PROGRAM
 from kernelwright.library.store import Library
 from kernelwright.ops.operator import TensorType
@@ -40,15 +41,7 @@ def fused_operator(x0, x1):
     return [t1]
 """
 RULES = Rules(CPU, Precision.STRICT, "hybrid")
-VERDICT = Verdict(
-    accepted=True,
-    stage=Stage.ACCEPTED,
-    code=Code.OK,
-    message="",
-    mode="hybrid",
-    precision="strict",
-    device="cpu",
-)
+VERDICT = verdict(1.0)
 
 
 @pytest.fixture
