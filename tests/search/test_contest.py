@@ -11,7 +11,6 @@ import torch
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.lowering import lower
 from kernelwright.programs.text import to_text
 from kernelwright.search import contest_child, side_by_side
 from kernelwright.search.contest import LEAST_S, Contest, hold_contest
@@ -19,7 +18,6 @@ from kernelwright.search.contest_process import ContestProcess
 from kernelwright.search.warming import GuestTurns
 from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import Rejected
-from kernelwright.verify.task import CPU
 
 MODEL = """
 import torch
@@ -210,31 +208,6 @@ def test_the_child_times_the_original_as_the_user_calls_it(task, kind, on_cpu):
         "compiled": 30,
     }
     assert (answer["failed"], answer["right"], answer["moves_layouts"]) == ({}, ["compiled"], True)
-
-
-def test_the_child_leaves_recurrent_layers_whole():
-    class Model(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = torch.nn.LSTM(4, 4)
-
-        def forward(self, x):
-            return self.layer(x)[0].relu() + 1.0
-
-    x, sizes = torch.randn(60, 2, 4), []
-
-    def backend(graph, _):
-        sizes.append(len(graph.graph.nodes))
-        return graph.forward
-
-    model = Model().eval()
-    lowered = lower(model, (x,))
-    function = contest_child.reference(program_task(lowered.program), CPU)
-    compiled = torch.compile(function, backend=backend)
-    with torch.no_grad():
-        [result] = compiled(*lowered.gather(model, (x,), {}))
-        torch.testing.assert_close(result, model(x))
-    assert sum(sizes) < 60, "no copy of each step"
 
 
 def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):

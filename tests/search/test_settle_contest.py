@@ -66,18 +66,19 @@ def test_one_fragment_of_all_calls_leaves_nothing_to_inductor():
     assert [entry.served for entry in found] == [Served.KERNELS]
 
 
-def test_a_recurrent_layer_that_no_kernel_has_is_not_compiled():
-    """Inductor would compile a copy of each step. Inside a fragment of ours there is none left."""
-    whole = variant("contiguous", (1.0, 0.0))
-    calls = list(whole.program.calls)
-    calls[1] = SimpleNamespace(op="aten.lstm.input")
+def test_a_recurrent_layer_that_no_kernel_has_is_not_compiled(monkeypatch):
+    """Inductor would compile a copy of each step."""
+    whole = variant("contiguous", (3.0, 1.0))
+    ops = [call.op for call in whole.program.calls]
 
-    def unrolls(*chosen):
-        program = SimpleNamespace(calls=calls)
-        return entries_module._unrolls(replace(whole, program=program, chosen=chosen))
+    def ways(recurrent):
+        monkeypatch.setattr(entries_module, "RECURRENT", {recurrent: 1})
+        return [_short(entry) for entry in entries([whole], target(**GRAPHED))]
 
-    assert unrolls(0)
-    assert not unrolls(0, 1)
+    assert ways("aten.lstm.input") == ["compiled_kernels", "kernels", "fewer", "graph"]
+    assert ways(ops[0]) == ["compiled_kernels", "kernels", "fewer", "graph"], "in both"
+    assert ways(ops[1]) == ["compiled_kernels", "kernels", "graph"], "the second fragment has it"
+    assert ways(ops[-1]) == ["kernels", "graph"], "no fragment has it"
 
 
 def test_the_fastest_right_entry_is_kept():

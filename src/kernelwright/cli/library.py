@@ -11,7 +11,7 @@ from rich.text import Text
 
 from kernelwright.cli import verbs
 from kernelwright.cli.console import note, out, print_json
-from kernelwright.cli.options import JsonOption
+from kernelwright.cli.options import JsonOption, LibraryOption
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.text import printable
@@ -21,16 +21,6 @@ from kernelwright.library.store import DATABASE, Library, Stored
 SHOWN_DIGITS = 12
 DAY_S = 24 * 3600
 
-FolderOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--library",
-        metavar="FOLDER",
-        envvar="KERNELWRIGHT_LIBRARY",
-        help="The folder of the library.",
-        show_default="KERNELWRIGHT_LIBRARY",
-    ),
-]
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The name of an entry, or how the name begins.")
 ]
@@ -59,7 +49,7 @@ app = verbs.group(
 )
 
 
-def list_command(folder: FolderOption = None, json: JsonOption = False) -> None:
+def list_command(folder: LibraryOption = None, json: JsonOption = False) -> None:
     """List all entries, the newest first."""
     entries = _open(folder).stored()
     if json:
@@ -75,7 +65,9 @@ def list_command(folder: FolderOption = None, json: JsonOption = False) -> None:
     out.print(f"{len(entries)} entries, {num_kernels} with a kernel")
 
 
-def show_command(name: NameArgument, folder: FolderOption = None, json: JsonOption = False) -> None:
+def show_command(
+    name: NameArgument, folder: LibraryOption = None, json: JsonOption = False
+) -> None:
     """Print one entry: the program, the reason, and the source of the kernel."""
     stored = _one(_open(folder), name)
     if json:
@@ -100,7 +92,7 @@ def show_command(name: NameArgument, folder: FolderOption = None, json: JsonOpti
 
 
 def export_command(
-    file: FileArgument, folder: FolderOption = None, json: JsonOption = False
+    file: FileArgument, folder: LibraryOption = None, json: JsonOption = False
 ) -> None:
     """Write all entries to a file, for another machine."""
     number = _open(folder).export_to(file)
@@ -108,7 +100,7 @@ def export_command(
 
 
 def import_command(
-    file: FileArgument, folder: FolderOption = None, json: JsonOption = False
+    file: FileArgument, folder: LibraryOption = None, json: JsonOption = False
 ) -> None:
     """Add the entries of a file. Their kernels are judged again before they are used."""
     num_new, num_known = Library(_named(folder)).import_from(file)
@@ -117,7 +109,7 @@ def import_command(
 
 
 def prune_command(
-    folder: FolderOption = None,
+    folder: LibraryOption = None,
     older_than: DaysOption = None,
     without_kernel: OthersOption = False,
     json: JsonOption = False,

@@ -18,6 +18,7 @@ from kernelwright.cli.options import (
     Device,
     DeviceOption,
     JsonOption,
+    LibraryOption,
     ModeOption,
     PoliciesOption,
     Precision,
@@ -46,15 +47,6 @@ OutOption = Annotated[
     Path | None,
     typer.Option(
         *OUT_NAMES, help="The folder for optimized.py and report.html.", show_default="out/NAME"
-    ),
-]
-LibraryOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        envvar="KERNELWRIGHT_LIBRARY",
-        help="A library of kernels: fragments in it are not tuned again, new ones are added.",
-        show_default="none",
     ),
 ]
 

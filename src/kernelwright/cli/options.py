@@ -2,6 +2,7 @@
 
 import os
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -145,6 +146,16 @@ ForOption = Annotated[
         metavar="SECONDS",
         help="The seconds after which no further case begins.",
         show_default="no limit",
+    ),
+]
+LibraryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--library",
+        metavar="FOLDER",
+        envvar="KERNELWRIGHT_LIBRARY",
+        help="A library of kernels that earlier searches kept.",
+        show_default="none",
     ),
 ]
 JsonOption = Annotated[

@@ -23,7 +23,6 @@ from torch.utils._pytree import tree_map
 from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.policy.names import DEFAULT_MODE
-from kernelwright.programs.extern import RECURRENT, overload
 from kernelwright.sandbox import kernel
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.own_folders import own_folder
@@ -236,13 +235,10 @@ def _passes(task: Task, call: Call, number: int, rules: Rules) -> bool:
 
 
 def reference(task: Task, device: torch.device) -> Call:
-    """The original as the user calls it: a flat program's function is called without our loop.
-    torch.compile leaves recurrent layers of a module to cuDNN, and does so here."""
+    """The original as the user calls it: a flat program's function is called without our loop."""
     if isinstance(task, ModuleTask):
         return task.reference(device)
     assert isinstance(task, ProgramTask), "contests are for modules and programs"
-    for op in RECURRENT:  # apart, Inductor would compile a copy of each step
-        torch._dynamo.disallow_in_graph(overload(op))
     return program_function(task.program)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from kernelwright.programs.compose import compose
-from kernelwright.programs.extern import RECURRENT
+from kernelwright.programs.extern import RECURRENT, overload
 from kernelwright.programs.program import Program
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
@@ -24,12 +24,19 @@ def program_function(program: Program) -> Callable[..., object]:
     """The program's source text as a function, without our loop over its calls. Constants are made
     on the device of the inputs.
 
+    Recurrent layers stay out of the graph, as torch.compile leaves those of a module to cuDNN:
+    Inductor would compile a copy of each step.
+
     Dynamo needs the text in `linecache`. All functions without source share one wrapper of
     Dynamo's, which reaches the recompile limit after eight programs.
     """
     source = compose(program, []).source
     name = f"<kernelwright program {next(_numbers)}>"
     namespace: dict[str, Any] = {}
+    for number, op in enumerate(sorted({call.op for call in program.calls} & RECURRENT.keys())):
+        source = source.replace(f"torch.ops.{op}(", f"recurrent_{number}(")
+        whole: Any = torch.compiler.disable(overload(op))  # type: ignore[no-untyped-call]
+        namespace[f"recurrent_{number}"] = whole
     exec(compile(source, name, "exec"), namespace)
     function: Callable[..., object] = namespace["fused_operator"]
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
@@ -41,14 +48,12 @@ def program_function(program: Program) -> Callable[..., object]:
 def compiled_reference(task: Task, inputs: list[Any], rules: Rules) -> Callable[..., object] | None:
     """The program of the task inside torch.compile, compiled for these inputs. None where there is
     no such competitor: the task has no program, torch.compile fails, or the program has a recurrent
-    layer. torch.compile leaves the layers of a module to cuDNN, but would compile each step here.
+    layer, which is no part of a full graph.
 
     Args:
         inputs: on the GPU. A call may change them.
     """
     if not isinstance(task, ProgramTask):
-        return None
-    if any(call.op in RECURRENT for call in task.program.calls):
         return None
     function = program_function(task.program)
     compiled: Callable[..., object] = torch.compile(function, fullgraph=True, dynamic=False)
