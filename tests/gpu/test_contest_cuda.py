@@ -13,6 +13,7 @@ from kernelwright.sandbox.forkserver import shared
 from kernelwright.search import emit
 from kernelwright.search.graph_trees import replayed, waits_for_launches
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.target import load_target
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -108,6 +109,41 @@ def test_values_that_differ_inside_torch_compile_alone_are_found():
         verdict = judge.verify(program_task(b.program([y])), Candidate(source=source))
     assert verdict.code is Code.WRONG_VALUES, verdict.message
     assert "inside torch.compile" in verdict.message
+
+
+MODULE = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(torch.sin(x)) * 2.0
+
+
+def get_inputs():
+    return [torch.randn(1000, 513)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize(
+    ("factor", "code"),
+    [("2.0", Code.OK), ("(2.0 + torch.compiler.is_compiling())", Code.WRONG_VALUES)],
+)
+def test_a_cuda_graph_of_a_whole_inside_torch_compile_is_judged(tmp_path, factor, code):
+    """The instance of uncompiled calls has a graph of its own, which compiled calls must not
+    replay."""
+    path = tmp_path / "module.py"
+    path.write_text(MODULE)
+    target = load_target(str(path), torch.device("cuda"))
+    source = target.write_graphed(emit.compiled(INSIDE.replace("FACTOR", factor)))
+    is_honest = code is Code.OK
+    with Judge("cuda", mode="hybrid", times=is_honest, reads_source=is_honest) as judge:
+        verdict = judge.verify(target.task, Candidate(source=source))
+    assert verdict.code is code, verdict.message
 
 
 def test_a_search_without_time_left_says_so(tmp_path, program, monkeypatch):

@@ -22,6 +22,8 @@ from kernelwright.timing.deadline import Budget
 from kernelwright.verify.compare import Precision
 
 SAVINGS = (3.0, 1.0)
+CALLED = ("compiled_kernels", "kernels", "fewer")
+GRAPHS = ("compiled_kernels graph", "kernels graph")
 GRAPHED = {"write_graphed": lambda text: f"# graphed\n{text}"}
 
 
@@ -37,7 +39,7 @@ def held(times_ms, *, right=("compiled",), **options):
 def _short(entry):
     if len(entry.variant.chosen) < len(SAVINGS):
         return "fewer"
-    return "graph" if entry.is_graph else entry.served.value
+    return f"{entry.served.value} graph" if entry.is_graph else entry.served.value
 
 
 def settled(times_ms, answers=(), compiled=(), *, right=("compiled",), **options):
@@ -49,8 +51,8 @@ def settled(times_ms, answers=(), compiled=(), *, right=("compiled",), **options
 
 def test_each_way_to_call_a_whole_takes_part_and_fewer_kernels_too():
     wholes = entries([variant("contiguous", SAVINGS)], target(**GRAPHED))
-    assert [_short(entry) for entry in wholes] == ["compiled_kernels", "kernels", "fewer", "graph"]
-    assert len({entry.name for entry in wholes}) == 4
+    assert [_short(entry) for entry in wholes] == [*CALLED, *GRAPHS]
+    assert len({entry.name for entry in wholes}) == 5
     assert "torch.compile(" in wholes[0].source
     assert "layout_optimization" in wholes[0].exact
     least = wholes[2].variant
@@ -75,10 +77,10 @@ def test_a_recurrent_layer_that_no_kernel_has_is_not_compiled(monkeypatch):
         monkeypatch.setattr(entries_module, "RECURRENT", {recurrent: 1})
         return [_short(entry) for entry in entries([whole], target(**GRAPHED))]
 
-    assert ways("aten.lstm.input") == ["compiled_kernels", "kernels", "fewer", "graph"]
-    assert ways(ops[0]) == ["compiled_kernels", "kernels", "fewer", "graph"], "in both"
-    assert ways(ops[1]) == ["compiled_kernels", "kernels", "graph"], "the second fragment has it"
-    assert ways(ops[-1]) == ["kernels", "graph"], "no fragment has it"
+    assert ways("aten.lstm.input") == [*CALLED, *GRAPHS]
+    assert ways(ops[0]) == [*CALLED, *GRAPHS], "in both"
+    assert ways(ops[1]) == [*CALLED[:2], *GRAPHS], "the second fragment has it"
+    assert ways(ops[-1]) == ["kernels", "kernels graph"], "no fragment has it"
 
 
 def test_the_fastest_right_entry_is_kept():
@@ -119,12 +121,25 @@ def test_a_torch_compile_of_wrong_values_beats_nothing():
     assert whole.served is Served.KERNELS
 
 
-def test_a_graph_says_what_its_kernels_take_without_it():
-    times = {"eager": 4.0, "compiled": 3.0, "kernels": 2.0, "graph": 1.0}
-    whole, _, settling = settled(times, answers=[1.0], **GRAPHED)
+@pytest.mark.parametrize("served", [Served.KERNELS, Served.COMPILED_KERNELS])
+def test_a_graph_says_what_its_kernels_take_without_it(served):
+    times = {"eager": 4.0, "compiled": 3.0, served.value: 2.0, f"{served.value} graph": 1.0}
+    accepted = {"answers": [1.0], "compiled": [verdict(1.0)]}
+    whole, _, settling = settled(times, **accepted, **GRAPHED)
     assert whole.source.startswith("# graphed")
+    assert whole.served is served
     assert whole.launched_ms == 2.0
     assert settling.judged[0]["is_graph"]
+
+
+def test_a_graph_that_is_inexact_is_judged_without_layout_optimization():
+    times = {"eager": 4.0, "compiled": 3.0, "compiled_kernels graph": 1.0}
+    inexact = verdict(None)
+    whole, judge, settling = settled(times, compiled=[inexact, verdict(1.0)], **GRAPHED)
+    assert whole.source.startswith("# graphed")
+    assert "layout_optimization" in whole.source
+    assert [entry["is_graph"] for entry in settling.judged] == [True, True]
+    assert len(judge.asked_compiled) == 2
 
 
 def test_where_all_are_rejected_fewer_kernels_must_still_reach_torch_compile():

@@ -1,7 +1,7 @@
 """The wholes that take part in a contest: each form of the program in each way to call it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from kernelwright.programs.compose import compose
 from kernelwright.programs.extern import RECURRENT
@@ -29,31 +29,34 @@ class Entry:
     @property
     def name(self) -> str:
         """For example "channels_last, 3 fragments, compiled_kernels"."""
-        how = "graph" if self.is_graph else self.served.value
-        return f"{self.variant.name}, {len(self.variant.chosen)} fragments, {how}"
+        return f"{self.launched_name}, graph" if self.is_graph else self.launched_name
+
+    @property
+    def launched_name(self) -> str:
+        """The name of the entry with the same source, launched call by call."""
+        return f"{self.variant.name}, {len(self.variant.chosen)} fragments, {self.served.value}"
 
 
 def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
-    """The most promising first: each variant inside torch.compile and with eager calls around, then
-    as a CUDA graph. The first variant takes part with half of its fragments too: Inductor may
-    compute faster what the other half saves least on."""
+    """The most promising first: each variant inside torch.compile and with eager calls around. The
+    first variant takes part with half of its fragments too: Inductor may compute faster what the
+    other half saves least on. CUDA graphs come last: of the first variant inside torch.compile,
+    and of each variant with eager calls around."""
     won = [variant for variant in variants if variant.chosen][:MAX_VARIANTS]
     texts = [_composed(variant) for variant in won]
     wholes: list[Entry] = []
     for variant, text in zip(won, texts, strict=True):
-        if not (_is_one_fragment(variant) or _unrolls(variant)):
-            wholes.append(_compiled(variant, text, target))
-        source = target.write(text)
-        wholes.append(Entry(variant=variant, source=source, served=Served.KERNELS))
+        if _leaves_work(variant):
+            wholes.append(_compiled(variant, text, target.write))
+        wholes.append(_launched(variant, text, target.write))
     for variant in map(_with_half, won[:1]):
         if variant.chosen and not _unrolls(variant):
-            wholes.append(_compiled(variant, _composed(variant), target))
+            wholes.append(_compiled(variant, _composed(variant), target.write))
     if target.write_graphed is not None:
-        for variant, text in zip(won, texts, strict=True):
-            source = target.write_graphed(text)
-            wholes.append(
-                Entry(variant=variant, source=source, served=Served.KERNELS, is_graph=True)
-            )
+        write = target.write_graphed
+        graphs = [_compiled(won[0], texts[0], write)] if won and _leaves_work(won[0]) else []
+        graphs += [_launched(*whole, write) for whole in zip(won, texts, strict=True)]
+        wholes += [replace(entry, is_graph=True) for entry in graphs]
     return wholes
 
 
@@ -61,13 +64,22 @@ def _composed(variant: Variant) -> str:
     return compose(variant.program, variant.replacements()).source
 
 
-def _compiled(variant: Variant, text: str, target: Target) -> Entry:
+def _launched(variant: Variant, text: str, write: Callable[[str], str]) -> Entry:
+    return Entry(variant=variant, source=write(text), served=Served.KERNELS)
+
+
+def _compiled(variant: Variant, text: str, write: Callable[[str], str]) -> Entry:
     return Entry(
         variant=variant,
-        source=target.write(emit.compiled(text)),
-        exact=target.write(emit.compiled(text, moves_layouts=False)),
+        source=write(emit.compiled(text)),
+        exact=write(emit.compiled(text, moves_layouts=False)),
         served=Served.COMPILED_KERNELS,
     )
+
+
+def _leaves_work(variant: Variant) -> bool:
+    """Inductor has calls to compile, and none of them is a recurrent layer."""
+    return not (_is_one_fragment(variant) or _unrolls(variant))
 
 
 def _with_half(variant: Variant) -> Variant:

@@ -242,10 +242,15 @@ class Wholes:
             is_graph=entry.is_graph,
         )
         if entry.exact is not None and whole.verdict.code is Code.WRONG_VALUES:
-            exact = self._judged_as(entry.exact, entry.variant, target, served=entry.served)
+            exact = self._judged_as(
+                entry.exact,
+                entry.variant,
+                target,
+                served=entry.served,
+                is_graph=entry.is_graph,
+            )
             return exact if self.wins(exact) else whole  # it took no part in the contest
-        launched = f"{entry.variant.name}, {len(entry.variant.chosen)} fragments, kernels"
-        launched_ms = contest.median_ms(launched) if entry.is_graph else None
+        launched_ms = contest.median_ms(entry.launched_name) if entry.is_graph else None
         return replace(whole, contender=entry.name, launched_ms=launched_ms)
 
     def _judged_as(

@@ -55,6 +55,8 @@ class _Loaded:
     """The instance whose call was captured as a graph."""
     compiles: bool = False
     """The source wraps a function in `torch.compile`."""
+    is_compiled: bool | None = None
+    """How the instance at hand is called: compiled or not; None before the first call."""
 
 
 @dataclass(slots=True)
@@ -138,7 +140,7 @@ class Session:
             like: as of `Guest.run`.
         """
         with faults():
-            self._restart(name, task)
+            self._restart(name, task, is_compiled=manner.compiles)
             return self.call_on(
                 name,
                 self._loaded[name].instance,
@@ -255,13 +257,16 @@ class Session:
             with faults():
                 self.guest.load_state(name, values, instance, how)
 
-    def _restart(self, name: str, task: Task) -> None:
+    def _restart(self, name: str, task: Task, *, is_compiled: bool) -> None:
         """Have an instance in the state at the start of `task`: the one at hand, unless it was made
-        from other arguments, or calls change attributes."""
+        from other arguments, or calls change attributes. A candidate that uses `torch.compile` has
+        an instance for compiled calls: a CUDA graph of uncompiled calls would replay those."""
         if not isinstance(task, ModuleTask):
             return
         loaded = self._loaded[name]
         is_other = loaded.arguments != task.arguments or self._has_hidden_state
+        is_other |= loaded.compiles and loaded.is_compiled not in (None, is_compiled)
+        loaded.is_compiled = is_compiled
         if is_other or self.guest.attributes(name, loaded.instance) != loaded.attributes:
             self._construct(name, task)
         self.set_weights(name, loaded.instance, task.state(self.device))
@@ -278,9 +283,10 @@ class Session:
     # -- timed calls
 
     def restart(self, name: str) -> None:
-        """Parameters, buffers and attributes as at the start, before calls are timed."""
+        """Parameters, buffers and attributes as at the start, before calls are timed. Timed calls
+        are compiled where the candidate uses `torch.compile`."""
         with faults():
-            self._restart(name, self.task)
+            self._restart(name, self.task, is_compiled=True)
 
     def prepare(
         self,
@@ -298,7 +304,7 @@ class Session:
         with faults():
             if isinstance(task, ModuleTask):
                 if self._has_hidden_state and not is_replay:
-                    self._restart(name, task)
+                    self._restart(name, task, is_compiled=True)
                 buffers = dict(task.module(self.device).named_buffers())
                 instance = loaded.captured if is_replay else loaded.instance
                 self.set_weights(name, instance, {n: b.detach() for n, b in buffers.items()})
