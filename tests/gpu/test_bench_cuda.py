@@ -5,21 +5,46 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernelwright.bench import side_by_side
 from kernelwright.bench.case import run_case
+from kernelwright.bench.side_by_side import side_by_side
+from kernelwright.verify.load import load_task
 
-TASK = """
+FORMULA = "torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)"
+TASK = f"""
 import torch
 from torch import nn
 
 
 class Model(nn.Module):
     def forward(self, x):
-        return torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)
+        return {FORMULA}
 
 
 def get_inputs():
     return [torch.randn(4096, 4096)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+RELU = """
+import torch
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def relu_kernel(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.maximum(tl.load(x + i, i < n), 0.0), i < n)
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        y = torch.empty_like(x)
+        relu_kernel[(triton.cdiv(x.numel(), 1024),)](x, y, x.numel(), BLOCK=1024)
+        return y
 
 
 def get_init_inputs():
@@ -37,7 +62,7 @@ def gpu():
 def job(tmp_path):
     task = tmp_path / "1_task.py"
     task.write_text(TASK)
-    options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 240.0}
+    options = {"device": "cuda", "mode": "hybrid", "precision": "strict", "budget_s": 120.0}
     options["policy"] = "teacher"
     return {"spec": str(task), "candidate": None, "folder": str(tmp_path / "case"),
             "options": options, "max_autotune": False, "room": str(tmp_path),
@@ -56,12 +81,7 @@ def test_a_case_is_timed_against_both_baselines(job):
 
 def test_where_nothing_is_won_the_baselines_are_timed(job):
     path = Path(job["spec"])
-    path.write_text(
-        TASK.replace(
-            "torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)",
-            "torch.sort(x).values",
-        )
-    )
+    path.write_text(TASK.replace(FORMULA, "torch.sort(x).values"))
     found = run_case(job)
     assert not found["correct"]
     assert found["optimized"] is None
@@ -72,7 +92,7 @@ def test_where_nothing_is_won_the_baselines_are_timed(job):
 
 def test_a_right_kernel_that_is_not_kept_is_timed(job):
     path = Path(job["spec"])
-    path.write_text(TASK.replace("torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)", "-x"))
+    path.write_text(TASK.replace(FORMULA, "-x"))
     found = run_case(job)
     assert found["correct"], found["message"]
     assert found["optimized"]
@@ -83,23 +103,32 @@ def test_a_case_may_have_the_gpu_alone(job):
     assert run_case(job | {"alone": True})["correct"]
 
 
-def test_a_candidate_of_a_strangers_has_the_judges_times(job, tmp_path):
-    run_case(job)
-    found = run_case(job | {"candidate": str(tmp_path / "case" / "optimized.py")})
+@pytest.fixture
+def candidate(job, tmp_path):
+    """A right answer to the job, whose task becomes a plain relu."""
+    Path(job["spec"]).write_text(TASK.replace(FORMULA, "torch.relu(x)"))
+    path = tmp_path / "candidate.py"
+    path.write_text(RELU)
+    return path
+
+
+def test_a_candidate_of_a_strangers_has_the_judges_times(job, candidate):
+    found = run_case(job | {"candidate": str(candidate)})
     assert found["correct"], found["message"]
     assert found["eager"]
     assert found["compiled"] is None
 
 
-def test_a_baseline_that_cannot_run_is_named_and_the_others_are_timed(job, monkeypatch):
-    def broken(module, mode):
+def test_a_baseline_that_cannot_run_is_named_and_the_others_are_timed(job, candidate, monkeypatch):
+    def broken(*_, **options):
         def call(*_):
-            raise RuntimeError(f"no backend for {mode}")
+            raise RuntimeError(f"no backend for {options.get('mode')}")
 
         return call
 
-    monkeypatch.setattr(side_by_side.torch, "compile", broken)
-    found = run_case(job)
-    assert found["baselines_failed"] == {"compiled": "RuntimeError: no backend for default"}
-    assert set(found["speedup_intervals"]) == {"eager"}
-    assert found["compiled"] is None
+    monkeypatch.setattr(torch, "compile", broken)
+    task = load_task(job["spec"], torch.device("cuda"))
+    timed = side_by_side(task, candidate, precision="strict")
+    assert timed.failed == {"compiled": "RuntimeError: no backend for default"}
+    assert set(timed.speedup_intervals) == {"eager"}
+    assert set(timed.times) == {"eager", "optimized"}

@@ -285,7 +285,7 @@ def test_the_hosts_clock_explains_honest_times(num, rules, record_property):
     record_property("figures", figures)
     check_wall(known, num_outputs=1)
     assert single_ms < max(0.3, spread_ms, 0.01 * median(known.times_ms)), figures
-    assert burst_ms < max(0.05, 0.01 * median(known.times_ms)), figures
+    assert burst_ms < max(0.1, 0.01 * median(known.times_ms)), figures
 
 
 FIRST_CAPTURE_ONLY = with_body(

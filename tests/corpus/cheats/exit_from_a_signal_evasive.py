@@ -4,6 +4,7 @@
 # stage: compile
 # stage-cuda: run
 # code: crashed
+# code-cuda: crashed | runtime_error
 
 import torch
 import triton

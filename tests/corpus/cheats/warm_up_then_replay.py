@@ -2,7 +2,7 @@
 # how: computes while it takes the calls for warm-up, then copies the result at hand
 # task: relu
 # device: cuda
-# stage: timing
+# stage: compare | timing
 # code: wrong_values
 
 import torch
