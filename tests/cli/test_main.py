@@ -205,7 +205,34 @@ def test_verify_is_hybrid_by_default_and_passes_options_on(run, fake):
         "timeout_s": 7.0,
         "adviser": None,
         "large": False,
+        "training": None,
     }
+
+
+def test_modules_are_optimized_in_eval_mode_unless_the_user_says_otherwise(run, fake):
+    modes = []
+
+    def optimize(*args, training, **options):
+        modes.append(training)
+        return optimizes(*args, **options)
+
+    fake("kernelwright.search.optimize", optimize_target=optimize)
+    for option in ([], ["--eval"], ["--train"]):
+        assert run("optimize", "model.py", *option).code == 0
+    assert modes == [False, False, True]
+
+
+def test_verify_leaves_the_mode_to_the_reference_unless_the_user_chooses(run, fake):
+    modes = []
+
+    def verify(*args, training, **options):
+        modes.append(training)
+        return verdict(True)
+
+    fake("kernelwright.verify.api", verify=verify)
+    for option in ([], ["--eval"], ["--train"]):
+        run("verify", "ref.py", "cand.py", *option)
+    assert modes == [None, False, True]
 
 
 def test_verify_names_the_candidates_line_and_says_what_it_does(run, fake):

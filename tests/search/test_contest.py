@@ -195,7 +195,8 @@ def on_cpu(monkeypatch):
 
 
 def child(text, wholes=None):
-    job = {"text": text, "wholes": wholes or {}, "precision": "strict", "for_s": 600.0}
+    job = {"text": text, "training": None, "wholes": wholes or {}}
+    job |= {"precision": "strict", "for_s": 600.0}
     *_, answer = contest_child.contest(job, torch.device("cpu"), time.monotonic())
     return answer
 

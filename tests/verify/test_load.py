@@ -171,3 +171,14 @@ def test_a_reference_that_returns_no_tensor_is_refused(load):
 def test_a_name_that_leads_nowhere_is_refused(spec):
     with pytest.raises(UsageError):
         load_task(spec)
+
+
+@pytest.mark.parametrize("training", [True, False, None])
+def test_the_caller_may_choose_the_mode_of_a_module(tmp_path, training):
+    path = tmp_path / "reference.py"
+    path.write_text(MODEL)
+    task = load_task(path, training=training)
+    is_training = training is not False  # None: as the constructor leaves the module
+    assert task.training is is_training
+    assert task.with_arguments(([7], {})).training is is_training
+    assert task.in_other_mode().training is not is_training

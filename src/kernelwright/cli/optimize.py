@@ -17,6 +17,7 @@ from kernelwright.cli.options import (
     BudgetOption,
     Device,
     DeviceOption,
+    EvalOption,
     JsonOption,
     LibraryOption,
     ModeOption,
@@ -57,6 +58,7 @@ def command(
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
+    is_eval: EvalOption = True,
     budget_s: BudgetOption = 600,
     policy: PoliciesOption = DEFAULT,
     library: LibraryOption = None,
@@ -84,6 +86,7 @@ def command(
             policy=policy,
             progress=show,
             begin_s=begin_s,
+            training=not is_eval,
             library=Library(library, partial(note, style="yellow")) if library else None,
         )
     render(folder / "records.jsonl", folder / "report.html")

@@ -76,6 +76,13 @@ ContractOption = Annotated[
         " reference's own inputs, `drop-in` wherever the reference works."
     ),
 ]
+EvalOption = Annotated[
+    bool,
+    typer.Option(
+        "--eval/--train",
+        help="The mode of the module: `--eval` as in use, `--train` as in training.",
+    ),
+]
 PolicyOption = Annotated[
     str,
     typer.Option("--policy", metavar="POLICY", help=f"The writer of the kernels: {FORMS}."),

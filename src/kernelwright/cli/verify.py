@@ -49,6 +49,14 @@ TimeoutOption = Annotated[
 LargeOption = Annotated[
     bool, typer.Option("--large", help="Also judge a case of more than 2^31 elements, on a GPU.")
 ]
+EvalModeOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--eval/--train",
+        help="The mode of the module.",
+        show_default="as the reference leaves it",
+    ),
+]
 AdviseOption = Annotated[
     str | None,
     typer.Option(
@@ -69,6 +77,7 @@ def command(
     precision: PrecisionOption = Precision.STRICT,
     mode: ModeOption = DEFAULT_MODE,
     contract: ContractOption = Contract.FIXED,
+    is_eval: EvalModeOption = None,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
     advise: AdviseOption = None,
@@ -95,6 +104,7 @@ def command(
             contract=contract.value,
             timeout_s=timeout,
             large=large,
+            training=None if is_eval is None else not is_eval,
             adviser=_adviser(advise, advise_key),
             progress=say,
         )

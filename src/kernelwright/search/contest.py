@@ -155,7 +155,14 @@ def hold_contest(
             f" and it needs at least {LEAST_S:.0f} s."
         )
     begin_s = time.monotonic()
-    job = {"text": text, "wholes": wholes, "precision": precision, "for_s": for_s}
+    training = task.training if isinstance(task, ModuleTask) else None
+    job = {
+        "text": text,
+        "training": training,
+        "wholes": wholes,
+        "precision": precision,
+        "for_s": for_s,
+    }
     answer = process.answer(job, for_s)
     seconds = time.monotonic() - begin_s
     if isinstance(answer, str):

@@ -2,7 +2,8 @@
 
     python -m kernelwright.search.contest_child
 
-reads one JSON object, {"text", "wholes", "precision", "for_s"}, and answers with one line of JSON.
+reads one JSON object, {"text", "training", "wholes", "precision", "for_s"}, and answers with lines
+of JSON.
 """
 
 import json
@@ -111,7 +112,7 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         folder = open_things.enter_context(own_folder("reference"))
         path = folder / "reference.py"
         path.write_text(job["text"], encoding="utf-8")
-        task = load_task(path, device)
+        task = load_task(path, device, training=job["training"])
         rules = Rules(device, Precision(job["precision"]), DEFAULT_MODE)
         make = partial(reference, task, device)
         open_things.enter_context(torch.no_grad())

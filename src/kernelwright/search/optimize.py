@@ -68,6 +68,7 @@ def optimize_target(
     for_s: float | None = None,
     begin_s: float | None = None,
     library: Library | None = None,
+    training: bool | None = None,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
@@ -88,6 +89,8 @@ def optimize_target(
             is no part of `budget_s`.
         begin_s: on `time.monotonic`, when the user's call began; now if not given.
         library: where fragments that an earlier search tuned are looked up, and new ones are kept.
+        training: optimize in train mode (True) or eval mode (False). None: as the target's code
+            leaves its module.
 
     Returns:
         The result record, the last of the records.
@@ -103,7 +106,7 @@ def optimize_target(
     sources = Sources(policy)
     rules = {"device": device, "precision": precision, "mode": mode}
     shelf = Shelf(library, Rules(device_named(device), Precision(precision), mode), sources, steps)
-    load = partial(_load, spec, shelf.rules.device, steps, hold)
+    load = partial(_load, spec, shelf.rules.device, training, steps, hold)
     with terminating(), ExitStack() as judging:
         target = load() if library is not None else None
         known = shelf.known_module(target, budget_s) if target is not None else None
@@ -131,7 +134,7 @@ def optimize_target(
             with_slower=with_slower,
             beside_compile=beside_compile,
         )
-    options: Record = rules | {"budget_s": budget_s, "policy": policy}
+    options: Record = rules | {"budget_s": budget_s, "policy": policy, "training": training}
     run = run_record(target.name, options, outcome.verdict, outcome.spent)
     steps("writing the result", str(out))
     records = [run, *outcome.records]
@@ -140,10 +143,12 @@ def optimize_target(
     return outcome.result
 
 
-def _load(spec: str, device: torch.device, steps: Steps, hold: Hold) -> Target:
+def _load(
+    spec: str, device: torch.device, training: bool | None, steps: Steps, hold: Hold
+) -> Target:
     steps("loading and lowering", spec)
     with hold():
-        return load_target(spec, device)
+        return load_target(spec, device, training=training)
 
 
 def _write_known(known: Entry, out: Path, budget: Budget) -> Record:

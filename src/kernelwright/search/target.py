@@ -50,16 +50,19 @@ class Target:
 
 
 @stage("load and lower")
-def load_target(spec: str, device: torch.device) -> Target:
+def load_target(spec: str, device: torch.device, *, training: bool | None = None) -> Target:
     """A KernelBench-format file, a flat program file, or "package.module:factory".
+
+    Args:
+        training: as of `load_task`.
 
     Raises:
         UsageError: it cannot be loaded or captured.
     """
     path = Path(spec)
     if ":" in spec and path.suffix != ".py":
-        return _factory(spec)
-    task = load_task(spec, device)
+        return _factory(spec, training)
+    task = load_task(spec, device, training=training)
     if isinstance(task, ModuleTask):
         return _model(path, task, device)
     if isinstance(task, ProgramTask):
@@ -104,8 +107,8 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
     )
 
 
-def _factory(spec: str) -> Target:
-    module, args, kwargs = load_factory(spec)
+def _factory(spec: str, training: bool | None) -> Target:
+    module, args, kwargs = load_factory(spec, training=training)
     warn_of_weights(module)
     lowered = lower(module, args, kwargs)
     is_for_one_mode = depends_on_mode(

@@ -26,6 +26,7 @@ def verify(
     contract: str = Contract.FIXED,
     timeout_s: float | None = None,
     large: bool = False,
+    training: bool | None = None,
     adviser: Adviser | None = None,
     progress: Say | None = None,
 ) -> Verdict:
@@ -45,6 +46,8 @@ def verify(
             wherever the reference is).
         timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
         large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
+        training: judge in train mode (True) or eval mode (False). None: as the reference's code
+            leaves its module, which is train mode unless that code says otherwise.
         adviser: a language model that may add flags to the verdict; it never decides.
         progress: is told what is done next.
 
@@ -58,12 +61,14 @@ def verify(
     options: Record = {"device": device, "precision": precision, "mode": mode, "contract": contract}
     if not isinstance(ref, Task) and not supervised.is_child() and adviser is None:
         request: Record = {"ref": str(ref), "candidate": f"{candidate.source}\n", **options}
-        request |= {"timeout_s": timeout_s, "large": large}
+        request |= {"timeout_s": timeout_s, "large": large, "training": training}
         return verify_apart(request, progress or (lambda _: None))
     with Judge(**options, large=large, progress=progress, trusted=False) as judge:
         if timeout_s is not None:
             judge.limits = replace(judge.limits, wall_s=timeout_s)
-        task = ref if isinstance(ref, Task) else load_task(ref, judge.rules.device)
+        task = ref
+        if not isinstance(task, Task):
+            task = load_task(task, judge.rules.device, training=training)
         verdict = judge.verify(task, candidate)
     if adviser is None:
         return verdict

@@ -33,7 +33,9 @@ the guest's copies (2). Results come on top."""
 _numbers = itertools.count()
 
 
-def load_task(spec: str | Path, device: torch.device = CPU) -> Task:
+def load_task(
+    spec: str | Path, device: torch.device = CPU, *, training: bool | None = None
+) -> Task:
     """The task that a file or `package.module:factory` describes.
 
     A file with `Model` gives a `ModuleTask`; one with `fused_operator` a `ProgramTask`, or a
@@ -42,14 +44,18 @@ def load_task(spec: str | Path, device: torch.device = CPU) -> Task:
 
     On the meta device nothing is allocated and any size fits: such a task can be lowered, not run.
 
+    Args:
+        training: put modules into train mode (True) or eval mode (False). None: modules stay as
+            their code leaves them.
+
     Raises:
         UsageError: it cannot be loaded or built, or does not fit into the device's memory.
     """
     path = Path(spec)
     if path.is_file():
-        return _from_file(path, device)
+        return _from_file(path, device, training)
     if ":" in str(spec) and path.suffix != ".py":
-        return _from_factory(str(spec))
+        return _from_factory(str(spec), training)
     raise UsageError(
         "no such file" if not path.exists() else "not a file",
         file=str(spec),
@@ -57,10 +63,10 @@ def load_task(spec: str | Path, device: torch.device = CPU) -> Task:
     )
 
 
-def _from_file(path: Path, device: torch.device) -> Task:
+def _from_file(path: Path, device: torch.device, training: bool | None) -> Task:
     file = _File(path)
     if file.has("Model"):
-        return _module_task(file, device)
+        return _module_task(file, device, training)
     if not file.has("fused_operator"):
         file.fail(
             "defines neither Model nor fused_operator",
@@ -78,7 +84,7 @@ def _from_file(path: Path, device: torch.device) -> Task:
     return program_task(program, name=path.name)
 
 
-def _module_task(file: "_File", device: torch.device) -> ModuleTask:
+def _module_task(file: "_File", device: torch.device, training: bool | None) -> ModuleTask:
     file.need("get_inputs")
     model = vars(file.module)["Model"]
     if not (isinstance(model, type) and issubclass(model, torch.nn.Module)):
@@ -92,7 +98,7 @@ def _module_task(file: "_File", device: torch.device) -> ModuleTask:
 
     def build_with(args: list[Any], kwargs: dict[str, Any]) -> torch.nn.Module:
         with file.errors("Model cannot be constructed from get_init_inputs()"):
-            return model(*args, **kwargs)
+            return in_mode(model(*args, **kwargs), training)
 
     def build() -> torch.nn.Module:
         return build_with(*arguments())
@@ -111,11 +117,23 @@ def _module_task(file: "_File", device: torch.device) -> ModuleTask:
     return task
 
 
-def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+def in_mode(module: torch.nn.Module, training: bool | None) -> torch.nn.Module:
+    """The module in train mode, in eval mode, or as it is (None)."""
+    if training is not None:
+        module.train(training)
+    return module
+
+
+def load_factory(
+    spec: str, *, training: bool | None = None
+) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
     """The module that "package.module:factory" makes, with the arguments of an example call.
 
     The factory returns (module, inputs) or (module, inputs, keyword inputs). A dict as the inputs
     stands for keyword inputs.
+
+    Args:
+        training: as of `load_task`.
 
     Raises:
         UsageError: it cannot be imported, fails, or returns something else.
@@ -141,6 +159,7 @@ def load_factory(spec: str) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str,
     built, inputs, *rest = made
     if not isinstance(built, torch.nn.Module):
         raise UsageError(f"{spec} returns a {type(built).__name__} where a module is wanted")
+    built = in_mode(built, training)
     if isinstance(inputs, dict) and not rest:
         return built, (), inputs
     args = tuple(inputs) if isinstance(inputs, list | tuple) else (inputs,)
@@ -155,8 +174,8 @@ def factory_task(spec: str, module: torch.nn.Module, lowered: Lowered) -> Progra
     return replace(program_task(lowered.program, name=spec), text=imports)
 
 
-def _from_factory(spec: str) -> ProgramTask:
-    module, args, kwargs = load_factory(spec)
+def _from_factory(spec: str, training: bool | None) -> ProgramTask:
+    module, args, kwargs = load_factory(spec, training=training)
     return factory_task(spec, module, lower(module, args, kwargs))
 
 
