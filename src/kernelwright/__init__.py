@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kernelwright.core.errors import InfraError, SearchInterrupted, UsageError
 
 if TYPE_CHECKING:
+    from kernelwright.compile.explain import explain as explain
     from kernelwright.search.api import optimize as optimize
     from kernelwright.verify.api import verify as verify
     from kernelwright.verify.testing import assert_kernel as assert_kernel
@@ -20,6 +21,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "assert_kernel",
+    "explain",
     "optimize",
     "verify",
 ]
@@ -30,6 +32,10 @@ def __getattr__(name: str) -> Any:
         from kernelwright.search.api import optimize
 
         return optimize
+    if name == "explain":
+        from kernelwright.compile.explain import explain
+
+        return explain
     if name == "assert_kernel":
         from kernelwright.verify.testing import assert_kernel
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from kernelwright.sandbox import own_folders
+from kernelwright.sandbox import kernel, own_folders
 
 _POLL_S = 0.01
 
@@ -52,6 +52,17 @@ def is_gone(parent: int, within_s: float) -> bool:
             return False
         time.sleep(_POLL_S)
     return True
+
+
+def end_with_parent(parent: int) -> None:
+    """Have Linux kill this process when the thread that started this process ends.
+
+    Args:
+        parent: as of `is_gone`.
+    """
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # the parent ended before the call above
+        os._exit(1)
 
 
 @contextmanager

@@ -1,15 +1,10 @@
 """`kernelwright.optimize`: a drop-in module that computes with verified kernels."""
 
 import copy
-import itertools
 import os
-import shutil
-import tempfile
 import warnings
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -28,7 +23,7 @@ from kernelwright.search.captured import replay
 from kernelwright.search.describe import graph_record
 from kernelwright.search.display import displayed
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
-from kernelwright.search.importing import import_file
+from kernelwright.search.importing import imported_function
 from kernelwright.search.optimize import judges, search_target
 from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
@@ -50,7 +45,6 @@ REPLACED = "_forward_before_optimization"
 """Attribute of an optimized module: the `forward` that was replaced on the original instance."""
 GRAPH_ROUNDS = 5
 """Turns in which calls with and without a CUDA graph are timed."""
-_numbers = itertools.count()
 
 
 def optimize(
@@ -140,7 +134,7 @@ def optimize(
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
     is_original = outcome.whole.served is Served.ORIGINAL
-    compute = None if is_original else _imported(outcome.files["optimized.py"])
+    compute = None if is_original else imported_function(outcome.files["optimized.py"])
     attached = partial(_attach, module, lowered, (args, kwargs), compute, outcome.result)
     optimized = attached(graph=None)
     may_wait = search.interruption is None and outcome.verdict.accepted
@@ -152,17 +146,6 @@ def optimize(
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None
     return optimized
-
-
-def _imported(source: str) -> Callable[..., list[torch.Tensor]]:
-    """The `fused_operator` of a source; Triton reads kernels from a file, so the source gets a
-    folder that lives as long as the function."""
-    folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
-    path = folder / f"optimized_{next(_numbers)}.py"
-    path.write_text(source, encoding="utf-8")
-    found: Callable[..., list[torch.Tensor]] = import_file(path).fused_operator
-    weakref.finalize(found, shutil.rmtree, folder, ignore_errors=True)  # at exit at the latest
-    return found
 
 
 def _faster(

@@ -1,8 +1,17 @@
 """Importing an `optimized.py` of our own."""
 
 import importlib.util
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+
+import torch
+
+_numbers = itertools.count()
 
 
 def import_file(path: Path) -> ModuleType:
@@ -13,3 +22,14 @@ def import_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def imported_function(source: str) -> Callable[..., list[torch.Tensor]]:
+    """The `fused_operator` of a source. Triton reads kernels from a file, so the source gets a
+    folder that lives as long as the function."""
+    folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
+    path = folder / f"optimized_{next(_numbers)}.py"
+    path.write_text(source, encoding="utf-8")
+    function: Callable[..., list[torch.Tensor]] = import_file(path).fused_operator
+    weakref.finalize(function, shutil.rmtree, folder, ignore_errors=True)  # at exit at the latest
+    return function

@@ -1,0 +1,2 @@
+"""`torch.compile(model, backend="kernelwright")`: verified kernels behind the line that users write
+already (docs/compile.md)."""

@@ -1,0 +1,160 @@
+"""The backend of torch.compile: Inductor's code at once, verified kernels where they are faster."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, cast
+
+import torch
+
+from kernelwright.compile.graph import (
+    Compute,
+    GraphProgram,
+    StaysWithInductor,
+    read_graph,
+    why_not,
+)
+from kernelwright.compile.reports import RUNS, GraphReport
+from kernelwright.compile.searching import Finder, LibraryFinder, background
+from kernelwright.compile.served import Call, Served
+from kernelwright.compile.settings import BACKGROUND, OFF, Settings
+from kernelwright.core.record import Record
+from kernelwright.programs.program import Program
+from kernelwright.programs.reference import make_inputs
+from kernelwright.search.importing import imported_function
+
+Inductor = Callable[[torch.fx.GraphModule, Sequence[Any]], Call]
+logger = logging.getLogger("kernelwright")
+
+
+def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
+    from torch._inductor.compile_fx import compile_fx  # seconds
+
+    compiled: Any = compile_fx(graph, list(inputs))
+    return cast(Call, compiled)
+
+
+class Compiler:
+    """Compiles Dynamo's graphs, and keeps a report of each.
+
+    Args:
+        finder: finds kernels for programs.
+        inductor: compiles what has no kernels yet, or never.
+        device_types: devices on which kernels of ours run.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        finder: Finder | None = None,
+        inductor: Inductor = _inductor,
+        device_types: Sequence[str] = ("cuda",),
+    ) -> None:
+        self._settings, self._finder = settings, finder or LibraryFinder()
+        self._inductor, self._device_types = inductor, device_types
+        self.reports: list[GraphReport] = []
+
+    def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
+        """A function of the graph's inputs. A fault of ours leaves the graph to Inductor."""
+        calls = [node for node in graph.graph.nodes if node.op.startswith("call_")]
+        report = GraphReport(number=len(self.reports), num_calls=len(calls))
+        self.reports.append(report)
+        if reason := why_not(inputs, self._device_types):
+            report.keeps_inductor(reason)
+            return self._inductor(graph, inputs)
+        # Inductor changes the graph that it compiles.
+        original = torch.fx.GraphModule(graph, deepcopy(graph.graph))
+        try:
+            program = read_graph(original, inputs)
+            records = self._finder.known(program.program, self._settings)
+            if records is not None:
+                return self._known(program, records, report, graph, inputs)
+        except StaysWithInductor as reason_to_stay:
+            report.keeps_inductor(str(reason_to_stay))
+            return self._inductor(graph, inputs)
+        except Exception as error:
+            report.keeps_inductor(_fault(error))
+            return self._inductor(graph, inputs)
+        return self._searched(program, report, graph, inputs)
+
+    def _known(
+        self,
+        program: GraphProgram,
+        records: Sequence[Record],
+        report: GraphReport,
+        graph: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+    ) -> Call:
+        """What an earlier search found out: kernels, which need no code of Inductor's beside them,
+        or that Inductor's code is the fastest."""
+        report.read(records)
+        if records[-1]["form"] not in RUNS:
+            return self._inductor(graph, inputs)
+        kernels = program.caller(imported_function(records[-1]["source"]))
+        served = Served(graph.forward, lambda error: report.keeps_inductor(_fault(error)))
+        served.exchange(kernels)
+        return served
+
+    def _searched(
+        self,
+        program: GraphProgram,
+        report: GraphReport,
+        graph: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+    ) -> Call:
+        served = Served(
+            self._inductor(graph, inputs), lambda error: report.keeps_inductor(_fault(error))
+        )
+        if self._settings.search == OFF:
+            report.keeps_inductor("the library has no search of this graph")
+            return served
+        report.keeps_inductor("the search goes on")
+        device = inputs[0].device
+
+        def search(warm_device: torch.device | None = None) -> None:
+            try:
+                records = self._finder.search(program.program, self._settings)
+                report.read(records)
+                if records[-1]["form"] in RUNS:
+                    compute = imported_function(records[-1]["source"])
+                    if warm_device is not None:
+                        _warm(compute, program.program, warm_device)
+                    served.exchange(program.caller(compute))
+            except Exception as error:
+                report.keeps_inductor(_fault(error))
+
+        if self._settings.search == BACKGROUND:
+            background.submit(lambda: search(device))
+        else:
+            search()  # the first call warms: Dynamo compiles one thing at a time
+        return served
+
+
+def _warm(compute: Compute, program: Program, device: torch.device) -> None:
+    """Call a function once, which compiles kernels: the user's calls do not wait for that, and a
+    source that fails is never served."""
+    with torch.no_grad():
+        compute(*make_inputs(program, seed=0, device=device))
+
+
+def _fault(error: Exception) -> str:
+    logger.warning("kernelwright leaves a graph to Inductor: %s", error)
+    return f"kernelwright failed: {type(error).__name__}: {error}"
+
+
+def backend(
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> Call:
+    """`torch.compile(model, backend="kernelwright", options={...})`.
+
+    Args:
+        options: as of `Settings`: "budget_s", "search", "precision", "library".
+
+    Raises:
+        UsageError: an option cannot be used. All else that fails leaves the graph to Inductor.
+    """
+    return Compiler(Settings.of(options))(graph, inputs)

@@ -1,0 +1,40 @@
+"""The process that searches one graph's program, so that no search stops or slows the user's
+process.
+
+    python -m kernelwright.compile.child
+
+reads one JSON object and writes the files of a search into the folder "out". The object has
+"parent" (the process id of the parent), "program" (a file), "out", "device", "precision",
+"budget_s" and "library".
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from kernelwright.core.errors import KernelwrightError
+from kernelwright.library.store import Library
+from kernelwright.policy.names import TEACHER
+from kernelwright.sandbox import orphaned
+from kernelwright.search.optimize import optimize_target
+
+
+def main() -> None:
+    job = json.loads(sys.stdin.read())
+    orphaned.end_with_parent(job["parent"])
+    try:
+        optimize_target(
+            job["program"],
+            out=Path(job["out"]),
+            device=job["device"],
+            precision=job["precision"],
+            budget_s=job["budget_s"],
+            policy=TEACHER,
+            library=Library(Path(job["library"])),
+        )
+    except KernelwrightError as error:
+        sys.exit(" ".join(str(error).split()))  # the parent reads the last line
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""`kernelwright.explain`: what the backend runs for a module, graph by graph, and why."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelwright.compile.backend import Compiler
+from kernelwright.compile.reports import GraphReport
+from kernelwright.compile.searching import background
+from kernelwright.compile.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What runs for a module behind `torch.compile(module, backend="kernelwright")`."""
+
+    graphs: Sequence[GraphReport]
+    breaks: Sequence[str]
+    """Why Dynamo ended a graph and began another, as Dynamo says."""
+
+    def __str__(self) -> str:
+        lines = [str(graph) for graph in self.graphs] or ["Dynamo made no graph"]
+        lines += [f"graph break: {reason}" for reason in self.breaks]
+        return "\n".join(lines)
+
+
+def explain(
+    model: torch.nn.Module,
+    *inputs: Any,
+    options: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> Explanation:
+    """What the backend runs for a call of the module, once all searches have ended.
+
+    The module is called twice. Whether gradients are wanted is as in the caller: under
+    `torch.no_grad()` the explanation is of inference.
+
+    Args:
+        inputs: positional arguments of the call.
+        options: of the backend.
+        kwargs: keyword arguments of the call.
+
+    Raises:
+        UsageError: an option cannot be used.
+        Exception: whatever the module raises.
+    """
+    compiler = Compiler(Settings.of(options))
+    torch._dynamo.reset()
+    torch.compile(model, backend=compiler)(*inputs, **kwargs)
+    background.wait()
+    dynamo = torch._dynamo.explain(model)(*inputs, **kwargs)
+    breaks = [str(reason.reason) for reason in dynamo.break_reasons]
+    return Explanation(compiler.reports, breaks)

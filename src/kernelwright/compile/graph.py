@@ -1,0 +1,239 @@
+"""A graph of Dynamo as a program, and why some graphs stay with Inductor."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from kernelwright.core.errors import KernelwrightError
+from kernelwright.programs.capture.carriers import is_carried
+from kernelwright.programs.lowering import Lowered, Source, lower
+from kernelwright.programs.program import Program
+
+Compute = Callable[..., list[torch.Tensor]]
+Outputs = list[torch.Tensor | int | float | bool | str | None]
+PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor that a graph returns is in memory."""
+
+    strides: tuple[int, ...]
+    """As PyTorch lays the tensor out."""
+    input: int | None
+    """The position of the graph's input that the tensor is itself; None for a new tensor."""
+
+
+class StaysWithInductor(Exception):
+    """A graph has no program of ours; the message says why."""
+
+
+class _Whole(torch.nn.Module):
+    """A graph whose inputs are one list: lowering knows lists whose tensors change in place."""
+
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def forward(self, inputs: list[torch.Tensor]) -> Any:
+        return self.graph(*inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphProgram:
+    """A graph as a program, and what ties the program to the graph's inputs and outputs."""
+
+    lowered: Lowered
+    constants: tuple[torch.Tensor | None, ...]
+    """For each input of the program: a tensor that the graph holds, or None."""
+    places: tuple["Place", ...]
+    """One for each tensor that the graph returns."""
+    autocast: "Autocast"
+
+    @property
+    def program(self) -> Program:
+        return self.lowered.program
+
+    def caller(self, compute: Compute) -> Callable[..., Outputs]:
+        """A function of the graph's inputs that returns the graph's outputs.
+
+        Args:
+            compute: of the program's inputs, the program's outputs.
+        """
+        lowered, surroundings = self.lowered, self.autocast.switched_off
+        sources = [
+            (source.position if constant is None else -1, constant)
+            for source, constant in zip(lowered.sources, self.constants, strict=True)
+        ]
+        changed = [position for _, position in lowered.input_mutations]
+
+        def call(*inputs: torch.Tensor) -> Outputs:
+            if changed and _share_memory(inputs, changed):
+                raise StaysWithInductor("an input that changes shares memory with another input")
+            arguments = [inputs[at] if at >= 0 else constant for at, constant in sources]
+            with surroundings():
+                results = compute(*arguments)
+                for output, position in lowered.input_mutations:
+                    inputs[position].copy_(results[output])
+                return self._returned(results, inputs)
+
+        return call
+
+    def _returned(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Outputs:
+        places = iter(self.places)
+        outputs: Outputs = []
+        for kind, value in self.lowered.user_outputs:
+            if kind == "value":
+                outputs.append(value)
+                continue
+            place = next(places)
+            if place.input is not None:
+                outputs.append(inputs[place.input])
+            else:
+                outputs.append(_with_strides(results[value], place.strides))
+        return outputs
+
+
+def read_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphProgram:
+    """The program that a graph of Dynamo computes at the shapes of these inputs.
+
+    The graph is read in a thread of its own: PyTorch keeps the state of the compilation that goes
+    on by thread.
+
+    Raises:
+        StaysWithInductor: the graph has no such program.
+    """
+    autocast = Autocast.now(inputs)
+    inputs = list(map(_outside_inference_mode, inputs))
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(_read, graph, inputs, autocast).result()
+
+
+def _read(
+    graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor], autocast: "Autocast"
+) -> GraphProgram:
+    module = _Whole(graph)
+    try:
+        with autocast.as_there(), torch.no_grad():
+            places = tuple(_places(graph, inputs))
+            lowered = lower(module, (list(inputs),))
+    except KernelwrightError as error:
+        raise StaysWithInductor(str(error)) from error
+    except StaysWithInductor:
+        raise
+    except Exception as error:  # a graph may hold anything, and PyTorch raises anything
+        raise StaysWithInductor(f"{type(error).__name__}: {error}") from error
+    if lowered.changed_parts or lowered.mutations or lowered.plain_inputs:
+        raise StaysWithInductor("the graph changes tensors that it holds itself")
+    carried = [source.dtype for source in lowered.sources if is_carried(source.dtype)]
+    if carried or lowered.carried_outputs:
+        raise StaysWithInductor("inputs or outputs are complex or of another dtype without kernels")
+    if not lowered.program.calls:
+        raise StaysWithInductor("the graph computes nothing")
+    constants = tuple(_constant(module, source) for source in lowered.sources)
+    return GraphProgram(lowered, constants, places, autocast)
+
+
+def _constant(module: _Whole, source: Source) -> torch.Tensor | None:
+    if source.kind == "user":
+        return None
+    tensor: torch.Tensor | None = source.tensor
+    if tensor is not None:
+        return tensor
+    is_parameter = source.kind == "parameter"
+    return module.get_parameter(source.name) if is_parameter else module.get_buffer(source.name)
+
+
+def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
+    """Why Inductor compiles a graph with these inputs alone; "" where nothing speaks against
+    kernels.
+
+    Args:
+        device_types: devices that kernels run on.
+    """
+    if any(not isinstance(value, torch.Tensor) for value in inputs):
+        return "sizes or numbers among its inputs vary from call to call"
+    if any(type(value) not in PLAIN_TENSORS for value in inputs):
+        return "an input is of a subclass of torch.Tensor"
+    if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
+        return "gradients are wanted"
+    devices = {value.device for value in inputs}
+    if len(devices) != 1:
+        return "its inputs are on several devices" if devices else "it has no inputs"
+    if devices.pop().type not in device_types:
+        return "Triton kernels need a GPU"
+    return ""
+
+
+def _places(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Iterator[Place]:
+    """Where the tensors are that the graph returns, without running its kernels.
+
+    Raises:
+        StaysWithInductor: two of them, or one of them and an input, share memory.
+    """
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fakes = [mode.from_tensor(tensor) for tensor in inputs]
+        returned = torch.utils._pytree.tree_leaves(graph(*fakes))
+    taken = {tensor.untyped_storage()._cdata for tensor in fakes}
+    for tensor in returned:
+        if not isinstance(tensor, torch.Tensor):
+            continue
+        position = next((i for i, fake in enumerate(fakes) if fake is tensor), None)
+        storage = tensor.untyped_storage()._cdata
+        if position is None and storage in taken:
+            raise StaysWithInductor("an output is a view of an input or of another output")
+        taken.add(storage)
+        yield Place(tensor.stride(), position)
+
+
+def _outside_inference_mode(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor on the same memory that a capture may change: captures leave inference mode."""
+    if not tensor.is_inference():
+        return tensor
+    with torch.inference_mode(False):
+        ordinary = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        storage, offset = tensor.untyped_storage(), tensor.storage_offset()
+        return ordinary.set_(storage, offset, tensor.shape, tensor.stride())
+
+
+def _share_memory(inputs: Sequence[torch.Tensor], changed: Sequence[int]) -> bool:
+    places = [tensor.untyped_storage().data_ptr() for tensor in inputs]
+    return any(places.count(places[position]) > 1 for position in changed)
+
+
+def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
+    """The tensor as PyTorch would lay it out: Dynamo's later graphs rely on strides."""
+    if tensor.stride() == strides:
+        return tensor
+    laid_out = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return laid_out.copy_(tensor)
+
+
+@dataclass(frozen=True, slots=True)
+class Autocast:
+    """The autocast around a compilation. Dynamo compiles anew where that changes."""
+
+    device: str
+    dtype: torch.dtype | None
+    """None: autocast is off."""
+
+    @classmethod
+    def now(cls, inputs: Sequence[torch.Tensor]) -> "Autocast":
+        device = inputs[0].device.type
+        is_on = torch.is_autocast_enabled(device)
+        return cls(device, torch.get_autocast_dtype(device) if is_on else None)
+
+    def as_there(self) -> AbstractContextManager[object]:
+        """The autocast of the compilation, in another thread."""
+        return torch.autocast(self.device, self.dtype, enabled=self.dtype is not None)
+
+    def switched_off(self) -> AbstractContextManager[object]:
+        """The program has all casts itself."""
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device, enabled=False)

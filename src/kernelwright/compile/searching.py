@@ -1,0 +1,197 @@
+"""Searches of programs behind the backend: what the library knows, and searches in a process of
+their own."""
+
+import atexit
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from kernelwright.compile.settings import Settings
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.record import Record
+from kernelwright.library.store import Library
+from kernelwright.policy.names import DEFAULT_MODE, TEACHER
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import to_text
+from kernelwright.search.shelf import Shelf
+from kernelwright.search.sources import Sources
+from kernelwright.search.steps import Steps
+from kernelwright.search.target import load_target
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judge import device_named
+from kernelwright.verify.judging import Rules
+
+COMMAND = (sys.executable, "-P", "-m", "kernelwright.compile.child")
+GRACE_S = 60.0
+"""A search process that goes on so long after its budget is ended."""
+PROGRAM_NAME = "graph.py"
+
+
+class Finder(Protocol):
+    """Finds kernels for programs. Both functions return records of a search, the result last."""
+
+    def known(self, program: Program, settings: Settings) -> Sequence[Record] | None:
+        """The records of an earlier search with these settings; None where there was none."""
+
+    def search(self, program: Program, settings: Settings) -> Sequence[Record]:
+        """The records of a new search.
+
+        Raises:
+            InfraError: the search ended without a result.
+        """
+
+
+class LibraryFinder:
+    """Kernels from the library, and from searches whose results the library keeps.
+
+    Args:
+        device: "cuda"; "cpu" judges in Triton's interpreter.
+    """
+
+    def __init__(self, device: str = "cuda") -> None:
+        self._device = device
+
+    def known(self, program: Program, settings: Settings) -> Sequence[Record] | None:
+        with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
+            path = _write_program(program, Path(folder))
+            device = device_named(self._device)
+            rules = Rules(device, Precision(settings.precision), DEFAULT_MODE)
+            try:
+                library = Library(settings.library)
+            except UsageError:  # the search says so
+                return None
+            shelf = Shelf(library, rules, Sources(TEACHER), Steps())
+            entry = shelf.known_module(load_target(str(path), device), settings.budget_s)
+        return None if entry is None else entry.records
+
+    def search(self, program: Program, settings: Settings) -> Sequence[Record]:
+        with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
+            out = Path(folder) / "out"
+            job = {
+                "parent": os.getpid(),
+                "program": str(_write_program(program, Path(folder))),
+                "out": str(out),
+                "device": self._device,
+                "precision": settings.precision,
+                "budget_s": settings.budget_s,
+                "library": str(settings.library),
+            }
+            _run(job)
+            return list(record.read(out / "records.jsonl"))
+
+
+def _write_program(program: Program, folder: Path) -> Path:
+    """The file has the same name for all programs: the name is part of the library's key."""
+    path = folder / PROGRAM_NAME
+    path.write_text(to_text(program), encoding="utf-8")
+    return path
+
+
+_running: set["subprocess.Popen[str]"] = set()
+
+
+def _run(job: Record) -> None:
+    """Search in a process of its own.
+
+    Raises:
+        InfraError: the process failed, or did not end in time.
+    """
+    process = subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,  # all that the search started is ended with it
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+    )
+    _running.add(process)
+    try:
+        _, log = process.communicate(json.dumps(job), timeout=job["budget_s"] + GRACE_S)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        process.communicate()
+        raise InfraError("the search did not end in time") from None
+    finally:
+        _end(process)
+        _running.discard(process)
+    if process.returncode:
+        lines = log.strip().splitlines() or [f"exit code {process.returncode}"]
+        raise InfraError(f"the search failed: {lines[-1]}")
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in list(_running):
+        _end(process)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    work: Callable[[], None]
+    done: "Future[None]"
+
+
+class Background:
+    """Runs searches one after the other beside the program of the user. A daemon thread: the end of
+    the user's program does not wait for searches."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.Queue[_Job] = queue.Queue()
+        self._waiting: list[Future[None]] = []
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Have the work done after all that was submitted before. The work handles its errors."""
+        job = _Job(work, Future())
+        with self._lock:
+            self._waiting = [future for future in self._waiting if not future.done()]
+            self._waiting.append(job.done)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._go_on, daemon=True)
+                self._thread.start()
+        self._jobs.put(job)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until all work is done that was submitted until now.
+
+        Args:
+            timeout_s: seconds to wait at most; None: as long as it takes.
+
+        Returns:
+            Whether all of it is done.
+        """
+        with self._lock:
+            futures = list(self._waiting)
+        return not wait(futures, timeout_s).not_done
+
+    def _go_on(self) -> None:
+        while True:
+            job = self._jobs.get()
+            try:
+                job.work()
+            finally:
+                job.done.set_result(None)
+
+
+background = Background()
+"""One for the process: searches at the same time would spoil each other's times."""

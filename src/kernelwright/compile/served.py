@@ -1,0 +1,40 @@
+"""What Dynamo calls for a graph: Inductor's code at first, our kernels once they are verified."""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+Call = Callable[..., Any]
+logger = logging.getLogger("kernelwright")
+
+
+class Served:
+    """A graph's function, whose implementation another thread may exchange.
+
+    Args:
+        inductor: Inductor's code for the graph.
+        on_failure: gets the error of an exchanged implementation, which is given up then.
+    """
+
+    def __init__(self, inductor: Call, on_failure: Callable[[Exception], None]) -> None:
+        self._inductor, self._on_failure = inductor, on_failure
+        self._call = inductor
+
+    def __call__(self, *inputs: Any) -> Any:
+        return self._call(*inputs)
+
+    def exchange(self, kernels: Call) -> None:
+        """Serve our kernels from the next call on. One assignment: calls in other threads run
+        either implementation to its end."""
+
+        def guarded(*inputs: Any) -> Any:
+            try:
+                return kernels(*inputs)
+            except Exception as error:
+                # Results are computed before an input changes, so Inductor's code can begin anew.
+                self._call = self._inductor
+                self._on_failure(error)
+                logger.warning("Inductor's code runs again: kernels failed: %s", error)
+                return self._inductor(*inputs)
+
+        self._call = guarded

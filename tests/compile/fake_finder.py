@@ -1,0 +1,61 @@
+"""Searches that have ended, and a stand-in for Inductor: eager calls."""
+
+from kernelwright.compile.backend import Compiler
+from kernelwright.compile.settings import Settings
+from kernelwright.programs.compose import compose
+
+
+def result(form, source="", *, speedup=2.0):
+    """The records of a search that delivers this form."""
+    return [
+        {
+            "record": "result",
+            "form": form,
+            "source": source,
+            "outcome": {"message": "all of it won"},
+            "speedups": {"over_compile": [speedup, 1.9, 2.1]},
+        }
+    ]
+
+
+class FakeFinder:
+    """Delivers PyTorch's own calls as if they were kernels, and counts calls of the functions.
+
+    Args:
+        knows: the library has every program.
+        form: the form that searches deliver.
+        change: of the source of a program.
+    """
+
+    def __init__(self, *, knows=False, form="kernels", change=lambda source: source):
+        self.knows, self.form, self.change = knows, form, change
+        self.searched = []
+
+    def known(self, program, _settings):
+        return self._records(program) if self.knows else None
+
+    def search(self, program, _settings):
+        self.searched.append(program)
+        return self._records(program)
+
+    def _records(self, program):
+        source = self.change(compose(program, []).source)
+        return result(self.form, source)
+
+
+def compiler(finder=None, **options):
+    """The backend on a CPU, with eager calls in the place of Inductor's code."""
+    calls = []
+
+    def eager(graph, _inputs):
+        calls.append(graph)
+        return graph.forward
+
+    made = Compiler(
+        Settings.of({"search": "now"} | options),
+        finder=finder or FakeFinder(),
+        inductor=eager,
+        device_types=("cpu",),
+    )
+    made.left_to_inductor = calls
+    return made

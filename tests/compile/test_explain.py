@@ -1,0 +1,85 @@
+"""What a user reads of graphs, and the backend by its name."""
+
+import shutil
+from importlib.metadata import entry_points
+
+import pytest
+import torch
+from torch import nn
+
+import kernelwright
+from kernelwright.compile.backend import backend
+from kernelwright.compile.reports import GraphReport
+
+RECORDS = [
+    {
+        "record": "program",
+        "calls": [
+            {"op": "conv2d", "fragment": None},
+            {"op": "relu", "fragment": 0},
+            {"op": "topk", "fragment": None},
+            {"op": "conv2d", "fragment": None},
+        ],
+    },
+    {
+        "record": "fragment",
+        "ops": ["relu"],
+        "source": "text",
+        "reason": "2.00x of torch.compile",
+        "eager": {"median_ms": 0.5},
+        "best": {"median_ms": 0.2},
+    },
+    {
+        "record": "fragment",
+        "ops": ["relu", "add"],
+        "source": None,
+        "reason": "stays PyTorch: slower",
+        "eager": None,
+        "best": None,
+    },
+    {
+        "record": "result",
+        "form": "compiled_kernels",
+        "outcome": {"message": "1 of 4 operators in Triton"},
+        "speedups": {"over_compile": [1.5, 1.4, 1.6]},
+    },
+]
+
+
+def test_a_report_says_what_runs_why_and_what_that_saves():
+    report = GraphReport(number=1, num_calls=4)
+    report.read(RECORDS)
+    lines = str(report).splitlines()
+    assert lines[0] == "graph 1 (4 calls): our kernels and Inductor's code, 1.50x of torch.compile"
+    assert "why: 1 of 4 operators in Triton" in lines[1]
+    assert "kernel, saves 0.300 ms: relu (2.00x of torch.compile)" in lines[2]
+    assert "Inductor: relu, add (stays PyTorch: slower)" in lines[3]
+    assert "without a kernel: conv2d, topk" in lines[4]
+    report.keeps_inductor("a call failed")
+    assert str(report).startswith("graph 1 (4 calls): Inductor's code\n  why: a call failed")
+
+
+def test_the_backend_is_registered_with_pytorch():
+    [entry] = entry_points(group="torch_dynamo_backends", name="kernelwright")
+    assert entry.load() is backend
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs a C++ compiler")
+def test_a_module_on_a_cpu_is_inductors_and_explained(tmp_path):
+    class Broken(nn.Module):
+        def forward(self, x):
+            x = torch.tanh(x) * 2
+            torch._dynamo.graph_break()
+            return x + 1
+
+    torch._dynamo.reset()
+    options = {"library": str(tmp_path)}
+    x = torch.randn(5)
+    with torch.no_grad():
+        fast = torch.compile(Broken(), backend="kernelwright", options=options)
+        torch.testing.assert_close(fast(x), Broken()(x))
+        explanation = kernelwright.explain(Broken(), x, options=options)
+    assert [graph.why for graph in explanation.graphs] == ["Triton kernels need a GPU"] * 2
+    text = str(explanation)
+    assert text.count("Inductor's code") == 2
+    assert "graph break" in text

@@ -1,0 +1,102 @@
+"""Searches behind the backend: the library, the process of a search, what is left of it."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from kernelwright.compile import searching
+from kernelwright.compile.searching import Background, LibraryFinder
+from kernelwright.compile.settings import Settings, default_library, default_precision
+from kernelwright.core.errors import InfraError
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+
+
+def program(*ops):
+    b = Builder()
+    x = b.input(TensorType((64, 32)))
+    for op in ops:
+        [x] = b.call(op, input=x)
+    return b.program([x])
+
+
+def test_a_search_leaves_its_result_in_the_library(tmp_path):
+    finder = LibraryFinder("cpu")
+    settings = Settings.of({"budget_s": 60, "library": tmp_path / "library"})
+    graph = program("relu", "tanh")
+    assert finder.known(graph, settings) is None
+    records = finder.search(graph, settings)
+    assert records[-1]["record"] == "result"
+    assert "tl.store" in records[-1]["source"]
+    begin_s = time.monotonic()
+    known = finder.known(graph, settings)
+    assert time.monotonic() - begin_s < 5.0
+    assert known[-1]["source"] == records[-1]["source"]
+    assert finder.known(program("relu"), settings) is None
+    longer = Settings.of({"budget_s": 120, "library": tmp_path / "library"})
+    assert finder.known(graph, longer) is None, "a longer search may find more"
+
+
+def test_a_search_that_fails_says_why(tmp_path):
+    (tmp_path / "library").write_text("a file in the place of the folder")
+    settings = Settings.of({"budget_s": 20, "library": tmp_path / "library"})
+    with pytest.raises(InfraError, match="cannot be made"):
+        LibraryFinder("cpu").search(program("relu"), settings)
+    assert LibraryFinder("cpu").known(program("relu"), settings) is None
+
+
+def test_a_search_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    endless = (sys.executable, "-c", "import time; time.sleep(600)")
+    monkeypatch.setattr(searching, "COMMAND", endless)
+    monkeypatch.setattr(searching, "GRACE_S", 0.5)
+    settings = Settings.of({"budget_s": 0.5, "library": tmp_path / "library"})
+    with pytest.raises(InfraError, match="did not end in time"):
+        LibraryFinder("cpu").search(program("relu"), settings)
+
+
+SEARCHING = """
+import sys, threading, time
+from kernelwright.compile import searching
+
+searching.COMMAND = (sys.executable, "-c", "import time; time.sleep(600)", "{marker}")
+job = {{"budget_s": 600.0}}
+threading.Thread(target=searching._run, args=(job,), daemon=True).start()
+while not searching._running:
+    time.sleep(0.01)
+"""
+
+
+def test_the_end_of_the_users_program_ends_a_search(tmp_path):
+    marker = f"search of {tmp_path.name}"
+    subprocess.run([sys.executable, "-c", SEARCHING.format(marker=marker)], check=True, timeout=120)
+    listing = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert marker not in listing.stdout
+
+
+def test_work_in_the_background_is_done_in_turn_and_waited_for():
+    background, order, may_end = Background(), [], threading.Event()
+    background.submit(lambda: may_end.wait(60) and order.append(1))
+    background.submit(lambda: order.append(2))
+    assert not background.wait(0.05)
+    may_end.set()
+    assert background.wait(60)
+    assert order == [1, 2]
+
+
+def test_defaults_follow_the_environment_and_pytorch(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERNELWRIGHT_LIBRARY", str(tmp_path))
+    assert default_library() == tmp_path
+    monkeypatch.delenv("KERNELWRIGHT_LIBRARY")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert default_library() == tmp_path / "cache" / "kernelwright" / "library"
+    import torch
+
+    assert default_precision() == "strict"
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert default_precision() == "tf32"
+    finally:
+        torch.set_float32_matmul_precision("highest")

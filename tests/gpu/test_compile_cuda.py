@@ -1,0 +1,76 @@
+"""The backend of torch.compile on a GPU: real searches, real kernels, real wholes."""
+
+import pytest
+import torch
+from torch import nn
+
+import kernelwright
+from kernelwright.compile.backend import Compiler
+from kernelwright.compile.searching import LibraryFinder, background
+from kernelwright.compile.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def _gpu():
+    if not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Scores(nn.Module):
+    """Large enough that a kernel wins: launches take no part of the time."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.randn(4096))
+        self.register_buffer("cache", torch.zeros(8192, 4096))
+
+    def forward(self, x):
+        self.cache.mul_(0.5)
+        return torch.softmax(x * 0.125 + self.shift, -1) * torch.tanh(x)
+
+
+class NeverSearches(LibraryFinder):
+    def search(self, program, settings):
+        raise AssertionError("the library has the graph")
+
+
+def agree(module, fast, num=3):
+    other = Scores().cuda()
+    other.load_state_dict(module.state_dict())
+    for _ in range(num):
+        x = torch.randn(8192, 4096, device="cuda")
+        torch.testing.assert_close(fast(x), other(x), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(module.cache, other.cache)
+
+
+@pytest.mark.parametrize("search", ["now", "background"])
+def test_kernels_serve_a_module_and_a_second_process_takes_them_from_the_library(tmp_path, search):
+    settings = Settings.of({"library": tmp_path, "budget_s": 200.0, "search": search})
+    compiler = Compiler(settings)
+    module = Scores().cuda()
+    with torch.no_grad():
+        module.cache.normal_()
+        fast = torch.compile(module, backend=compiler)
+        agree(module, fast)
+        background.wait()
+        agree(module, fast)
+        [report] = compiler.reports
+        assert report.fragments, report.why
+        torch._dynamo.reset()
+        again = Compiler(settings, finder=NeverSearches())
+        agree(module, torch.compile(module, backend=again))
+    assert again.reports[0].runs == report.runs
+    assert again.reports[0].why == report.why
+
+
+def test_a_module_is_explained(tmp_path):
+    options = {"library": str(tmp_path), "budget_s": 100.0}
+    with torch.no_grad():
+        explanation = kernelwright.explain(
+            Scores().cuda(), torch.randn(8192, 4096, device="cuda"), options=options
+        )
+    assert len(explanation.graphs) == 1
+    assert "softmax" in str(explanation)
