@@ -48,7 +48,7 @@ def agree(module, fast, num=3):
 
 @pytest.mark.parametrize("search", ["now", "background"])
 def test_kernels_serve_a_module_and_a_second_process_takes_them_from_the_library(tmp_path, search):
-    settings = Settings.of({"library": tmp_path, "budget_s": 200.0, "search": search})
+    settings = Settings.of({"library": tmp_path, "budget_s": 100.0, "search": search})
     compiler = Compiler(settings)
     module = Scores().cuda()
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_kernels_serve_a_module_and_a_second_process_takes_them_from_the_library
 
 
 def test_a_module_is_explained(tmp_path):
-    options = {"library": str(tmp_path), "budget_s": 100.0}
+    options = {"library": str(tmp_path), "budget_s": 60.0}
     with torch.no_grad():
         explanation = kernelwright.explain(
             Scores().cuda(), torch.randn(8192, 4096, device="cuda"), options=options
