@@ -84,10 +84,12 @@ def test_where_nothing_is_won_the_baselines_are_timed(job):
     path.write_text(TASK.replace(FORMULA, "torch.sort(x).values"))
     found = run_case(job)
     assert not found["correct"]
-    assert found["optimized"] is None
+    assert not found["kept"]
+    assert found["form"] in ("compiled", "original")
     assert found["eager"]
     assert found["compiled"]
-    assert found["speedup_intervals"] == {}
+    # What is timed as "optimized" is torch.compile, where the user gets that.
+    assert (found["optimized"] is not None) == (found["form"] == "compiled")
 
 
 def test_a_right_kernel_that_is_not_kept_is_timed(job):

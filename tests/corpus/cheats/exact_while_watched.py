@@ -1,7 +1,7 @@
 # exploit: E50
 # how: exact while a dispatch mode watches, half the work in timed calls
 # task: relu
-# stage: timing
+# stage: compare | timing
 # code: wrong_values
 # device: cuda
 
