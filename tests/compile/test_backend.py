@@ -7,7 +7,7 @@ import torch
 from fake_finder import FakeFinder, compiler
 from torch import nn
 
-from kernelwright.compile.searching import background
+from kernelwright.compile import wait
 from kernelwright.core.errors import UsageError
 
 
@@ -214,9 +214,9 @@ def test_kernels_replace_inductors_code_when_the_search_has_ended():
     x = torch.zeros(4)
     assert fast(x)[0] == 1.0, "PyTorch's own calls, while the search goes on"
     assert ours.reports[0].why == "the search goes on"
-    assert not background.wait(0.0)
+    assert not wait(0.0)
     may_end.set()
-    assert background.wait(60)
+    assert wait(60)
     assert fast(x)[0] == 2.0, "the source of the search, which adds 2"
     assert ours.reports[0].runs == "our kernels"
 
@@ -256,7 +256,7 @@ def test_kernels_that_fail_in_a_call_are_given_up(search):
     finder = FakeFinder(change=lambda source: source.replace("    return [", "    return [1 / 0, "))
     with torch.no_grad():
         ours = both(Block(), Block, finder=finder, search=search)
-    background.wait()
+    wait()
     assert "division by zero" in ours.reports[0].why
     assert ours.reports[0].runs == "Inductor's code"
 
