@@ -11,6 +11,10 @@ from kernelwright.core.errors import InfraError, SearchInterrupted, UsageError
 if TYPE_CHECKING:
     from kernelwright.compile.explain import explain as explain
     from kernelwright.search.api import optimize as optimize
+    from kernelwright.search.optimized import source as source
+    from kernelwright.search.optimized import summary as summary
+    from kernelwright.search.saving import load as load
+    from kernelwright.search.saving import save as save
     from kernelwright.verify.api import verify as verify
     from kernelwright.verify.testing import assert_kernel as assert_kernel
 
@@ -22,24 +26,28 @@ __all__ = [
     "__version__",
     "assert_kernel",
     "explain",
+    "load",
     "optimize",
+    "save",
+    "source",
+    "summary",
     "verify",
 ]
+_HOMES = {
+    "assert_kernel": "verify.testing",
+    "explain": "compile.explain",
+    "load": "search.saving",
+    "optimize": "search.api",
+    "save": "search.saving",
+    "source": "search.optimized",
+    "summary": "search.optimized",
+}
+"""The module of each function: importing these modules loads torch."""
 
 
 def __getattr__(name: str) -> Any:
-    if name == "optimize":
-        from kernelwright.search.api import optimize
-
-        return optimize
-    if name == "explain":
-        from kernelwright.compile.explain import explain
-
-        return explain
-    if name == "assert_kernel":
-        from kernelwright.verify.testing import assert_kernel
-
-        return assert_kernel
+    if name in _HOMES:
+        return getattr(import_module(f"kernelwright.{_HOMES[name]}"), name)
     if name == "verify":  # the package, which can be called
         return import_module("kernelwright.verify")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -52,8 +52,8 @@ def test_a_report_says_what_runs_why_and_what_that_saves():
     lines = str(report).splitlines()
     assert lines[0] == "graph 1 (4 calls): our kernels and Inductor's code, 1.50x of torch.compile"
     assert "why: 1 of 4 operators in Triton" in lines[1]
-    assert "kernel, saves 0.300 ms: relu (2.00x of torch.compile)" in lines[2]
-    assert "Inductor: relu, add (stays PyTorch: slower)" in lines[3]
+    assert lines[2] == "  kernel, saves 0.300 ms: relu (2.00x of torch.compile)"
+    assert lines[3] == "  no kernel: relu, add (stays PyTorch: slower)"
     assert "without a kernel: conv2d, topk" in lines[4]
     report.keeps_inductor("a call failed")
     assert str(report).startswith("graph 1 (4 calls): Inductor's code\n  why: a call failed")

@@ -8,20 +8,20 @@ from typing import Any, cast
 import torch
 
 from kernelwright.compile.graph import (
-    Compute,
     GraphProgram,
     StaysWithInductor,
     read_graph,
     why_not,
 )
-from kernelwright.compile.reports import RUNS, GraphReport
+from kernelwright.compile.reports import GraphReport
 from kernelwright.compile.searching import Finder, LibraryFinder, background
 from kernelwright.compile.served import Call, Served
 from kernelwright.compile.settings import BACKGROUND, OFF, Settings
+from kernelwright.core.delivered import OURS
 from kernelwright.core.record import Record
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs
-from kernelwright.search.importing import imported_function
+from kernelwright.search.importing import Compute, imported_function
 
 Inductor = Callable[[torch.fx.GraphModule, Sequence[Any]], Call]
 logger = logging.getLogger("kernelwright")
@@ -89,7 +89,7 @@ class Compiler:
         """What an earlier search found out: kernels, which need no code of Inductor's beside them,
         or that Inductor's code is the fastest."""
         report.read(records)
-        if records[-1]["form"] not in RUNS:
+        if records[-1]["form"] not in OURS:
             return self._inductor(graph, inputs)
         kernels = program.caller(imported_function(records[-1]["source"]))
         served = Served(graph.forward, lambda error: report.keeps_inductor(_fault(error)))
@@ -116,7 +116,7 @@ class Compiler:
             try:
                 records = self._finder.search(program.program, self._settings)
                 report.read(records)
-                if records[-1]["form"] in RUNS:
+                if records[-1]["form"] in OURS:
                     compute = imported_function(records[-1]["source"])
                     if warm_device is not None:
                         _warm(compute, program.program, warm_device)

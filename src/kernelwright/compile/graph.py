@@ -13,8 +13,8 @@ from kernelwright.core.errors import KernelwrightError
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import Lowered, Source, lower
 from kernelwright.programs.program import Program
+from kernelwright.search.importing import Compute
 
-Compute = Callable[..., list[torch.Tensor]]
 Outputs = list[torch.Tensor | int | float | bool | str | None]
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
 

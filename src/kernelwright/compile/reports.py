@@ -3,23 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.core.delivered import COMPILED_KERNELS, KERNELS
+from kernelwright.core.delivered import OURS
 from kernelwright.core.record import Record
+from kernelwright.search.summary import RUNS, FragmentReport, fragments_of
 
-RUNS = {KERNELS: "our kernels", COMPILED_KERNELS: "our kernels and Inductor's code"}
 INDUCTOR = "Inductor's code"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FragmentReport:
-    """A part of a graph that was searched."""
-
-    operators: tuple[str, ...]
-    runs: str
-    """"kernel" or "Inductor"."""
-    why: str
-    saving_ms: float | None
-    """Milliseconds that a call saves against eager PyTorch; None where nothing was timed."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -44,13 +32,13 @@ class GraphReport:
     def read(self, records: Sequence[Record]) -> None:
         """Take over what the records of a search say, of which the last is the result."""
         result = records[-1]
-        self.fragments = [_fragment(r) for r in records if r["record"] == "fragment"]
+        self.fragments = fragments_of(records)
         programs = [record for record in records if record["record"] == "program"]
         calls = programs[0]["calls"] if programs else []
         self.outside = list(dict.fromkeys(c["op"] for c in calls if c["fragment"] is None))
         self.why = result["outcome"]["message"]
         over_compile = result.get("speedups", {}).get("over_compile")
-        if result["form"] in RUNS:
+        if result["form"] in OURS:
             self.runs = RUNS[result["form"]]
             self.speedup = over_compile[0] if over_compile else None
 
@@ -59,22 +47,7 @@ class GraphReport:
         lines = [f"graph {self.number} ({self.num_calls} calls): {self.runs}{speedup}"]
         if self.why:
             lines.append(f"  why: {self.why}")
-        for fragment in self.fragments:
-            saving = f", saves {fragment.saving_ms:.3f} ms" if fragment.saving_ms else ""
-            operators = ", ".join(fragment.operators)
-            lines.append(f"  {fragment.runs}{saving}: {operators} ({fragment.why})")
+        lines += [f"  {fragment}" for fragment in self.fragments]
         if self.outside:
             lines.append(f"  without a kernel: {', '.join(self.outside)}")
         return "\n".join(lines)
-
-
-def _fragment(record: Record) -> FragmentReport:
-    eager, best = record["eager"], record["best"]
-    has_kernel = record["source"] is not None
-    is_timed = has_kernel and eager is not None and best is not None
-    return FragmentReport(
-        operators=tuple(record["ops"]),
-        runs="kernel" if has_kernel else "Inductor",
-        why=record["reason"],
-        saving_ms=eager["median_ms"] - best["median_ms"] if is_timed else None,
-    )

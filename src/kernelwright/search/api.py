@@ -1,36 +1,35 @@
 """`kernelwright.optimize`: a drop-in module that computes with verified kernels."""
 
-import copy
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import SearchInterrupted
 from kernelwright.core.progress import OnProgress
-from kernelwright.core.record import Record
+from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.programs.lowering import lower
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
-from kernelwright.search.captured import replay
 from kernelwright.search.describe import graph_record
 from kernelwright.search.display import displayed
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
-from kernelwright.search.importing import imported_function
 from kernelwright.search.optimize import judges, search_target
+from kernelwright.search.optimized import Delivery, attach, call_signature
 from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
 from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.side_by_side import Called
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
+from kernelwright.search.summary import fragments_of
 from kernelwright.search.target import Target
 from kernelwright.search.variant import Served
 from kernelwright.timing.clock import gpu_lock
@@ -41,8 +40,6 @@ from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.program_task import program_task
 
-REPLACED = "_forward_before_optimization"
-"""Attribute of an optimized module: the `forward` that was replaced on the original instance."""
 GRAPH_ROUNDS = 5
 """Turns in which calls with and without a CUDA graph are timed."""
 
@@ -134,13 +131,23 @@ def optimize(
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
     is_original = outcome.whole.served is Served.ORIGINAL
-    compute = None if is_original else imported_function(outcome.files["optimized.py"])
-    attached = partial(_attach, module, lowered, (args, kwargs), compute, outcome.result)
-    optimized = attached(graph=None)
+    signature, on_gpu = call_signature((args, kwargs))
+    delivery = Delivery(
+        kind=type(module),
+        lowered=lowered,
+        source=None if is_original else outcome.files["optimized.py"],
+        signature=signature,
+        is_training=module.training,
+        on_gpu=on_gpu,
+        result=outcome.result | {"graph": None},
+        fragments=fragments_of(outcome.records),
+        environment=environment(),
+    )
+    optimized = attach(module, delivery)
     may_wait = search.interruption is None and outcome.verdict.accepted
     if may_wait and can_be_graphed(lowered):
         try:
-            optimized = _faster(optimized, attached, lowered, outcome.verdict, (args, kwargs))
+            optimized = _faster(module, delivery, outcome.verdict, (args, kwargs))
         except KeyboardInterrupt:
             raise SearchInterrupted(optimized) from None
     if search.interruption is not None:
@@ -149,20 +156,17 @@ def optimize(
 
 
 def _faster(
-    plain: torch.nn.Module,
-    attached: Callable[..., torch.nn.Module],
-    lowered: Lowered,
-    verdict: Verdict,
-    example: Call,
+    module: torch.nn.Module, delivery: Delivery, verdict: Verdict, example: Call
 ) -> torch.nn.Module:
-    """The module, or the one that replays a CUDA graph, whichever is faster. A graph copies inputs
-    and results, which can take more time than launches. A module that changes its buffers or inputs
-    is not called for this."""
+    """The module that launches its calls, or the one that replays a CUDA graph, whichever is
+    faster. A graph copies inputs and results, which can take more time than launches. A module that
+    changes its buffers or inputs is not called for this."""
+    plain, lowered = attach(module, delivery), delivery.lowered
     changes = lowered.mutations or lowered.input_mutations
     if changes or not waits_for_launches(verdict):
         return plain
     args, kwargs = example
-    replaying = attached(graph={})
+    replaying = attach(module, _with_graph(delivery, {}))
     contenders = {
         "launched": Called(partial(plain, **kwargs)),
         "replayed": Called(partial(replaying, **kwargs)),
@@ -175,71 +179,9 @@ def _faster(
     launched_ms, replayed_ms = median(samples["launched"]), median(samples["replayed"])
     if replayed_ms >= launched_ms:
         return plain
-    return attached(graph=graph_record(replayed_ms, launched_ms))
+    return attach(module, _with_graph(delivery, graph_record(replayed_ms, launched_ms)))
 
 
-def _attach(
-    module: torch.nn.Module,
-    lowered: Lowered,
-    example: Call,
-    compute: Callable[..., list[torch.Tensor]] | None,
-    result: Record,
-    *,
-    graph: Record | None,
-) -> torch.nn.Module:
-    """A shallow copy of the module, its own class's subclass, whose forward uses `compute`.
-
-    Args:
-        result: the result record.
-        graph: what a CUDA graph of the call saves, as `graph_record`; None: there is no graph.
-    """
-    kind = type(module)
-    expected, mode = _signature(*pytree.tree_flatten(example)), module.training
-    on_gpu = all(tensor.is_cuda for tensor in _tensors(pytree.tree_leaves(example)))
-
-    def forward(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        leaves, spec = pytree.tree_flatten((args, kwargs))
-        tensors = _tensors(leaves)
-        if torch.is_grad_enabled() and any(
-            tensor.requires_grad for tensor in (*tensors, *self.parameters())
-        ):
-            raise RuntimeError(
-                f"{kind.__name__} was optimized for inference only: call it under "
-                "torch.no_grad(), or keep the original module for training"
-            )
-        is_other = self.training != mode or _signature(leaves, spec) != expected
-        if compute is None or not on_gpu or is_other:
-            replaced = vars(self).get(REPLACED)
-            if replaced is not None:
-                return replaced(*args, **kwargs)
-            return kind.forward(self, *args, **kwargs)
-
-        def run(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
-            left = iter(tensors)
-            given = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            results = compute(*lowered.gather(module, *pytree.tree_unflatten(given, spec)))
-            lowered.store(module, results)
-            return results
-
-        results = run(self, tensors) if graph is None else replay(self, tensors, run)
-        return lowered.rebuild(results, args, kwargs)
-
-    optimized = copy.copy(module)
-    optimized.__class__ = type(f"Optimized{kind.__name__}", (kind,), {"forward": forward})
-    if "forward" in vars(module):  # would hide the class's forward
-        vars(optimized)[REPLACED] = vars(optimized).pop("forward")
-    vars(optimized)["optimization"] = result | {"graph": graph}
-    return optimized
-
-
-def _tensors(leaves: Sequence[Any]) -> tuple[torch.Tensor, ...]:
-    return tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
-
-
-def _signature(leaves: Sequence[Any], spec: pytree.TreeSpec) -> tuple[Any, ...]:
-    """What the program was specialised to: structure, shapes, dtypes, devices, plain values."""
-    described = [
-        (tuple(leaf.shape), leaf.dtype, leaf.device) if isinstance(leaf, torch.Tensor) else leaf
-        for leaf in leaves
-    ]
-    return spec, tuple(described)
+def _with_graph(delivery: Delivery, graph: Record) -> Delivery:
+    """A delivery whose calls replay a CUDA graph."""
+    return replace(delivery, result=delivery.result | {"graph": graph})

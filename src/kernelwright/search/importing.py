@@ -11,6 +11,8 @@ from types import ModuleType
 
 import torch
 
+Compute = Callable[..., list[torch.Tensor]]
+"""A `fused_operator`: inputs of a program -> its outputs."""
 _numbers = itertools.count()
 
 
@@ -24,12 +26,12 @@ def import_file(path: Path) -> ModuleType:
     return module
 
 
-def imported_function(source: str) -> Callable[..., list[torch.Tensor]]:
+def imported_function(source: str) -> Compute:
     """The `fused_operator` of a source. Triton reads kernels from a file, so the source gets a
     folder that lives as long as the function."""
     folder = Path(tempfile.mkdtemp(prefix="kernelwright-optimized-"))
     path = folder / f"optimized_{next(_numbers)}.py"
     path.write_text(source, encoding="utf-8")
-    function: Callable[..., list[torch.Tensor]] = import_file(path).fused_operator
+    function: Compute = import_file(path).fused_operator
     weakref.finalize(function, shutil.rmtree, folder, ignore_errors=True)  # at exit at the latest
     return function

@@ -63,7 +63,7 @@ def register(tree: Any) -> None:
             if isinstance(leaf, enum.Enum):
                 _register_constant(type(leaf))
             elif not isinstance(leaf, PLAIN):
-                _register_type(leaf)
+                _register_kind(type(leaf))
                 register(leaf)
     except RecursionError as error:
         raise TypeError("an object that holds itself") from error
@@ -72,6 +72,19 @@ def register(tree: Any) -> None:
 def is_taken_apart(kind: type) -> bool:
     """Objects of this class are nodes by their attributes; `register` made them so."""
     return kind in _taken_apart
+
+
+def register_kinds(*specs: pytree.TreeSpec) -> None:
+    """Make objects of the classes in trees nodes by their attributes, as `register` does. For trees
+    that another process made.
+
+    Raises:
+        TypeError: as `register`.
+    """
+    for spec in specs:
+        if isinstance(spec.type, type):
+            _register_kind(spec.type)
+        register_kinds(*spec.children())
 
 
 def class_modules(*specs: pytree.TreeSpec) -> set[str]:
@@ -84,13 +97,12 @@ def class_modules(*specs: pytree.TreeSpec) -> set[str]:
     return modules - {"builtins"}
 
 
-def _register_type(value: Any) -> None:
-    kind = type(value)
+def _register_kind(kind: type) -> None:
     if kind in pytree.SUPPORTED_NODES:
         return
     maker: Any = kind.__new__
     is_object = bool(kind.__flags__ & _HEAP_TYPE) and maker is object.__new__
-    if not is_object or isinstance(value, torch.nn.Module) or hasattr(value, "__next__"):
+    if not is_object or issubclass(kind, torch.nn.Module) or hasattr(kind, "__next__"):
         raise TypeError(f"a {kind.__name__}")
     pytree.register_pytree_node(
         kind,
@@ -165,7 +177,7 @@ def _boxed(value: Any) -> Any:
         return value
     if isinstance(value, set) and not any(isinstance(item, torch.Tensor) for item in value):
         return Fixed(frozenset(value))
-    _register_type(value)
+    _register_kind(type(value))
     return value
 
 
