@@ -43,7 +43,7 @@ class FakeFinder:
         return result(self.form, source)
 
 
-def compiler(finder=None, **options):
+def compiler(finder=None, copied_share=float("inf"), **options):
     """The backend on a CPU, with eager calls in the place of Inductor's code."""
     calls = []
 
@@ -56,6 +56,7 @@ def compiler(finder=None, **options):
         finder=finder or FakeFinder(),
         inductor=eager,
         device_types=("cpu",),
+        copied_share=copied_share,
     )
     made.left_to_inductor = calls
     return made

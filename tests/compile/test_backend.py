@@ -293,3 +293,42 @@ def test_options_that_cannot_be_used_are_named(options, said):
     with pytest.raises(UsageError) as caught:
         compiler(**options)
     assert said in f"{caught.value} {caught.value.remedy}"
+
+
+@torch.library.custom_op("kernelwright_tests::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@twice.register_fake
+def _(x):
+    return torch.empty_like(x)
+
+
+STAYS = {
+    "custom operator": (lambda x: twice(x) + 1, (torch.ones(3),)),
+    "complex": (torch.fft.fft, (torch.ones(8),)),
+    "no inputs": (lambda: torch.ones(3) + 1, ()),
+    "sparse": (lambda x: x * 2, (torch.eye(3).to_sparse(),)),
+    "changes inputs in place": (lambda x, y: (y.add_(1), x * 2)[1], (torch.ones(8), torch.ones(8))),
+    "reads strided inputs": (torch.exp, (torch.ones(8, 6).t(),)),
+}
+
+
+@pytest.mark.parametrize("reason", STAYS)
+def test_what_is_better_left_to_inductor(reason):
+    function, inputs = STAYS[reason]
+    ours = compiler(copied_share=0.02)
+    with torch.no_grad():
+        agree(torch.compile(function, backend=ours)(*inputs), function(*inputs))
+    assert any(reason in report.why for report in ours.reports) or not ours.reports
+
+
+def test_deterministic_algorithms_are_left_to_inductor():
+    ours = compiler()
+    torch.use_deterministic_algorithms(True)
+    try:
+        torch.compile(torch.tanh, backend=ours)(torch.ones(3))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert "deterministic" in ours.reports[0].why

@@ -8,11 +8,12 @@ from typing import Any, cast
 import torch
 
 from kernelwright.compile.graph import (
+    COPIED_SHARE,
     GraphProgram,
-    StaysWithInductor,
     read_graph,
     why_not,
 )
+from kernelwright.compile.memory import StaysWithInductor
 from kernelwright.compile.reports import GraphReport
 from kernelwright.compile.searching import Finder, LibraryFinder, background
 from kernelwright.compile.served import Call, Served
@@ -27,10 +28,12 @@ Inductor = Callable[[torch.fx.GraphModule, Sequence[Any]], Call]
 logger = logging.getLogger("kernelwright")
 
 
-def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
-    from torch._inductor.compile_fx import compile_fx  # seconds
+def _inductor(graph: torch.fx.GraphModule, inputs: Sequence[Any], mode: str | None = None) -> Call:
+    from torch._inductor import list_mode_options  # seconds
+    from torch._inductor.compile_fx import compile_fx
 
-    compiled: Any = compile_fx(graph, list(inputs))
+    patches = list_mode_options(mode) if mode else None
+    compiled: Any = compile_fx(graph, list(inputs), config_patches=patches)
     return cast(Call, compiled)
 
 
@@ -41,6 +44,7 @@ class Compiler:
         finder: finds kernels for programs.
         inductor: compiles what has no kernels yet, or never.
         device_types: devices on which kernels of ours run.
+        copied_share: as of `graph.COPIED_SHARE`.
     """
 
     def __init__(
@@ -50,9 +54,11 @@ class Compiler:
         finder: Finder | None = None,
         inductor: Inductor = _inductor,
         device_types: Sequence[str] = ("cuda",),
+        copied_share: float = COPIED_SHARE,
     ) -> None:
         self._settings, self._finder = settings, finder or LibraryFinder()
         self._inductor, self._device_types = inductor, device_types
+        self._copied_share = copied_share
         self.reports: list[GraphReport] = []
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
@@ -66,7 +72,7 @@ class Compiler:
         # Inductor changes the graph that it compiles.
         original = torch.fx.GraphModule(graph, deepcopy(graph.graph))
         try:
-            program = read_graph(original, inputs)
+            program = read_graph(original, inputs, self._copied_share)
             records = self._finder.known(program.program, self._settings)
             if records is not None:
                 return self._known(program, records, report, graph, inputs)
@@ -148,13 +154,17 @@ def backend(
     inputs: Sequence[Any],
     *,
     options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Call:
     """`torch.compile(model, backend="kernelwright", options={...})`.
 
     Args:
         options: as of `Settings`: "budget_s", "search", "precision", "library".
+        mode: as of torch.compile. Kernels are compared with the default mode, so graphs in other
+            modes are left to Inductor.
 
     Raises:
         UsageError: an option cannot be used. All else that fails leaves the graph to Inductor.
     """
-    return Compiler(Settings.of(options))(graph, inputs)
+    compiler = Compiler(Settings.of(options))
+    return compiler(graph, inputs) if mode is None else _inductor(graph, inputs, mode)

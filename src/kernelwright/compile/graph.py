@@ -1,14 +1,23 @@
 """A graph of Dynamo as a program, and why some graphs stay with Inductor."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
+from kernelwright.compile.memory import (
+    Place,
+    StaysWithInductor,
+    copied_bytes,
+    is_strided,
+    places,
+    share_memory,
+    shared_outputs,
+    with_strides,
+)
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import Lowered, Source, lower
@@ -16,21 +25,11 @@ from kernelwright.programs.program import Program
 from kernelwright.search.importing import Compute
 
 Outputs = list[torch.Tensor | int | float | bool | str | None]
+COPIED_SHARE = 0.02
+"""What copies around a program may cost, as a share of the program's least memory traffic."""
+OF_PYTORCH = ("aten.", "prims.")
+"""How the names of operators begin that every process has."""
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor that a graph returns is in memory."""
-
-    strides: tuple[int, ...]
-    """As PyTorch lays the tensor out."""
-    input: int | None
-    """The position of the graph's input that the tensor is itself; None for a new tensor."""
-
-
-class StaysWithInductor(Exception):
-    """A graph has no program of ours; the message says why."""
 
 
 class _Whole(torch.nn.Module):
@@ -51,7 +50,7 @@ class GraphProgram:
     lowered: Lowered
     constants: tuple[torch.Tensor | None, ...]
     """For each input of the program: a tensor that the graph holds, or None."""
-    places: tuple["Place", ...]
+    places: tuple[Place, ...]
     """One for each tensor that the graph returns."""
     autocast: "Autocast"
 
@@ -71,18 +70,25 @@ class GraphProgram:
             for source, constant in zip(lowered.sources, self.constants, strict=True)
         ]
         changed = [position for _, position in lowered.input_mutations]
+        shared = shared_outputs(lowered.program)
 
         def call(*inputs: torch.Tensor) -> Outputs:
-            if changed and _share_memory(inputs, changed):
+            if changed and share_memory(inputs, changed):
                 raise StaysWithInductor("an input that changes shares memory with another input")
             arguments = [inputs[at] if at >= 0 else constant for at, constant in sources]
             with surroundings():
-                results = compute(*arguments)
+                results = list(compute(*arguments))
+                for position in shared:
+                    results[position] = results[position].clone()
                 for output, position in lowered.input_mutations:
                     inputs[position].copy_(results[output])
                 return self._returned(results, inputs)
 
-        return call
+        def call_on_device(*inputs: torch.Tensor) -> Outputs:
+            with torch.cuda.device(inputs[0].device):  # Triton launches on the current device
+                return call(*inputs)
+
+        return call_on_device if torch.cuda.device_count() > 1 else call
 
     def _returned(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Outputs:
         places = iter(self.places)
@@ -95,15 +101,20 @@ class GraphProgram:
             if place.input is not None:
                 outputs.append(inputs[place.input])
             else:
-                outputs.append(_with_strides(results[value], place.strides))
+                outputs.append(with_strides(results[value], place.strides))
         return outputs
 
 
-def read_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphProgram:
+def read_graph(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], copied_share: float = COPIED_SHARE
+) -> GraphProgram:
     """The program that a graph of Dynamo computes at the shapes of these inputs.
 
     The graph is read in a thread of its own: PyTorch keeps the state of the compilation that goes
     on by thread.
+
+    Args:
+        copied_share: as of COPIED_SHARE.
 
     Raises:
         StaysWithInductor: the graph has no such program.
@@ -111,7 +122,9 @@ def read_graph(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> GraphProgr
     autocast = Autocast.now(inputs)
     inputs = list(map(_outside_inference_mode, inputs))
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(_read, graph, inputs, autocast).result()
+        program = thread.submit(_read, graph, inputs, autocast).result()
+    _check_copies(program.lowered, inputs, copied_share)
+    return program
 
 
 def _read(
@@ -120,7 +133,7 @@ def _read(
     module = _Whole(graph)
     try:
         with autocast.as_there(), torch.no_grad():
-            places = tuple(_places(graph, inputs))
+            outputs = tuple(places(graph, inputs))
             lowered = lower(module, (list(inputs),))
     except KernelwrightError as error:
         raise StaysWithInductor(str(error)) from error
@@ -133,10 +146,27 @@ def _read(
     carried = [source.dtype for source in lowered.sources if is_carried(source.dtype)]
     if carried or lowered.carried_outputs:
         raise StaysWithInductor("inputs or outputs are complex or of another dtype without kernels")
+    externs = [call.op for call in lowered.program.calls if call.is_extern]
+    custom = [op for op in externs if not op.startswith(OF_PYTORCH)]
+    if custom:
+        raise StaysWithInductor(f"the graph calls the custom operator {custom[0]}")
     if not lowered.program.calls:
         raise StaysWithInductor("the graph computes nothing")
     constants = tuple(_constant(module, source) for source in lowered.sources)
-    return GraphProgram(lowered, constants, places, autocast)
+    return GraphProgram(lowered, constants, outputs, autocast)
+
+
+def _check_copies(lowered: Lowered, inputs: Sequence[torch.Tensor], copied_share: float) -> None:
+    """
+    Raises:
+        StaysWithInductor: copies would take longer than kernels save.
+    """
+    changed = [inputs[position] for _, position in lowered.input_mutations]
+    read = [inputs[source.position] for source in lowered.sources if source.kind == "user"]
+    strided = [tensor for tensor in read if is_strided(tensor)]
+    if copied_bytes([*changed, *strided]) > copied_share * lowered.program.bytes_fused():
+        how = "changes inputs in place" if changed else "reads strided inputs"
+        raise StaysWithInductor(f"the graph {how}: copies would take longer than kernels save")
 
 
 def _constant(module: _Whole, source: Source) -> torch.Tensor | None:
@@ -160,6 +190,10 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
         return "sizes or numbers among its inputs vary from call to call"
     if any(type(value) not in PLAIN_TENSORS for value in inputs):
         return "an input is of a subclass of torch.Tensor"
+    if any(value.layout is not torch.strided for value in inputs):
+        return "an input is sparse"
+    if torch.are_deterministic_algorithms_enabled():
+        return "deterministic algorithms are wanted, and kernels may add in any order"
     if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
         return "gradients are wanted"
     devices = {value.device for value in inputs}
@@ -170,27 +204,6 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
     return ""
 
 
-def _places(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Iterator[Place]:
-    """Where the tensors are that the graph returns, without running its kernels.
-
-    Raises:
-        StaysWithInductor: two of them, or one of them and an input, share memory.
-    """
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fakes = [mode.from_tensor(tensor) for tensor in inputs]
-        returned = torch.utils._pytree.tree_leaves(graph(*fakes))
-    taken = {tensor.untyped_storage()._cdata for tensor in fakes}
-    for tensor in returned:
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        position = next((i for i, fake in enumerate(fakes) if fake is tensor), None)
-        storage = tensor.untyped_storage()._cdata
-        if position is None and storage in taken:
-            raise StaysWithInductor("an output is a view of an input or of another output")
-        taken.add(storage)
-        yield Place(tensor.stride(), position)
-
-
 def _outside_inference_mode(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor on the same memory that a capture may change: captures leave inference mode."""
     if not tensor.is_inference():
@@ -199,19 +212,6 @@ def _outside_inference_mode(tensor: torch.Tensor) -> torch.Tensor:
         ordinary = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
         storage, offset = tensor.untyped_storage(), tensor.storage_offset()
         return ordinary.set_(storage, offset, tensor.shape, tensor.stride())
-
-
-def _share_memory(inputs: Sequence[torch.Tensor], changed: Sequence[int]) -> bool:
-    places = [tensor.untyped_storage().data_ptr() for tensor in inputs]
-    return any(places.count(places[position]) > 1 for position in changed)
-
-
-def _with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
-    """The tensor as PyTorch would lay it out: Dynamo's later graphs rely on strides."""
-    if tensor.stride() == strides:
-        return tensor
-    laid_out = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-    return laid_out.copy_(tensor)
 
 
 @dataclass(frozen=True, slots=True)
