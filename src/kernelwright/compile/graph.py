@@ -152,7 +152,8 @@ def _read(
         raise StaysWithInductor(f"the graph calls the custom operator {custom[0]}")
     if not lowered.program.calls:
         raise StaysWithInductor("the graph computes nothing")
-    constants = tuple(_constant(module, source) for source in lowered.sources)
+    device = inputs[0].device
+    constants = tuple(_constant(module, source, device) for source in lowered.sources)
     return GraphProgram(lowered, constants, outputs, autocast)
 
 
@@ -169,12 +170,12 @@ def _check_copies(lowered: Lowered, inputs: Sequence[torch.Tensor], copied_share
         raise StaysWithInductor(f"the graph {how}: copies would take longer than kernels save")
 
 
-def _constant(module: _Whole, source: Source) -> torch.Tensor | None:
+def _constant(module: _Whole, source: Source, device: torch.device) -> torch.Tensor | None:
+    """A tensor that the graph holds. Numbers may be on the CPU, where kernels cannot read them."""
     if source.kind == "user":
         return None
-    tensor: torch.Tensor | None = source.tensor
-    if tensor is not None:
-        return tensor
+    if source.tensor is not None:
+        return source.tensor.to(device)
     is_parameter = source.kind == "parameter"
     return module.get_parameter(source.name) if is_parameter else module.get_buffer(source.name)
 

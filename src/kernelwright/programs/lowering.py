@@ -161,12 +161,14 @@ class Lowered:
                 f"inputs are structured as {spec}, the module was lowered with {self.in_spec}",
                 remedy="call it with the structure of the example inputs",
             )
+        # Numbers that forward makes tensors of are on the CPU, where kernels cannot read them.
+        devices = [leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)]
         tensors = []
         for source in self.sources:
             if source.kind == "user":
                 tensors.append(leaves[source.position])
             elif source.tensor is not None:
-                tensors.append(source.tensor)
+                tensors.append(source.tensor.to(devices[0]) if devices else source.tensor)
             elif source.kind == "parameter":
                 tensors.append(module.get_parameter(source.name))
             elif source.kind == "attribute":

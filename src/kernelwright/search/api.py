@@ -16,12 +16,12 @@ from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.describe import graph_record
 from kernelwright.search.display import displayed
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
-from kernelwright.search.optimize import judges, search_target
+from kernelwright.search.optimize import Outcome, judges, search_target
 from kernelwright.search.optimized import Delivery, attach, call_signature
 from kernelwright.search.original import flat_compiled
 from kernelwright.search.search import Search
@@ -130,19 +130,7 @@ def optimize(
             outcome = search_target(target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
-    is_original = outcome.whole.served is Served.ORIGINAL
-    signature, on_gpu = call_signature((args, kwargs))
-    delivery = Delivery(
-        kind=type(module),
-        lowered=lowered,
-        source=None if is_original else outcome.files["optimized.py"],
-        signature=signature,
-        is_training=module.training,
-        on_gpu=on_gpu,
-        result=outcome.result | {"graph": None},
-        fragments=fragments_of(outcome.records),
-        environment=environment(),
-    )
+    delivery = _delivery(module, lowered, (args, kwargs), outcome)
     optimized = attach(module, delivery)
     may_wait = search.interruption is None and outcome.verdict.accepted
     if may_wait and can_be_graphed(lowered):
@@ -153,6 +141,24 @@ def optimize(
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None
     return optimized
+
+
+def _delivery(
+    module: torch.nn.Module, lowered: Lowered, example: Call, outcome: Outcome
+) -> Delivery:
+    is_original = outcome.whole.served is Served.ORIGINAL
+    signature, on_gpu = call_signature(example)
+    return Delivery(
+        kind=type(module),
+        lowered=lowered,
+        source=None if is_original else outcome.files["optimized.py"],
+        signature=signature,
+        is_training=module.training,
+        on_gpu=on_gpu,
+        result=outcome.result | {"graph": None},
+        fragments=fragments_of(outcome.records),
+        environment=environment(),
+    )
 
 
 def _faster(
