@@ -15,7 +15,6 @@ from kernelwright.compile.memory import (
     is_strided,
     places,
     share_memory,
-    shared_outputs,
     with_strides,
 )
 from kernelwright.core.errors import KernelwrightError
@@ -70,7 +69,6 @@ class GraphProgram:
             for source, constant in zip(lowered.sources, self.constants, strict=True)
         ]
         changed = [position for _, position in lowered.input_mutations]
-        shared = shared_outputs(lowered.program)
 
         def call(*inputs: torch.Tensor) -> Outputs:
             if changed and share_memory(inputs, changed):
@@ -78,7 +76,7 @@ class GraphProgram:
             arguments = [inputs[at] if at >= 0 else constant for at, constant in sources]
             with surroundings():
                 results = list(compute(*arguments))
-                for position in shared:
+                for position in lowered.copied_outputs:
                     results[position] = results[position].clone()
                 for output, position in lowered.input_mutations:
                     inputs[position].copy_(results[output])

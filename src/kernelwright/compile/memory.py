@@ -7,13 +7,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.ops.operator import Layout
-from kernelwright.programs import extern
-from kernelwright.programs.fragment import RELABELLING
-from kernelwright.programs.program import Call, Program
 from kernelwright.programs.tensors import layout_of
 
-VIEWS = RELABELLING | {"to_layout"}
-"""Operators whose results may show the memory of their first operand."""
 LAUNCH_BYTES = 1 << 23
 """Memory traffic that takes a GPU as long as the launch of a copy."""
 
@@ -51,35 +46,6 @@ def places(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Itera
             raise StaysWithInductor("an output is a view of an input or of another output")
         taken.add(storage)
         yield Place(tensor.stride(), position)
-
-
-def shared_outputs(program: Program) -> list[int]:
-    """Positions of outputs that may share memory with an input, or with an output before them. The
-    graph copies there: a program has no calls that only copy."""
-    owners = {value.name for value in program.inputs}
-    shared = []
-    for position, name in enumerate(program.outputs):
-        owner = _owner(program, name)
-        if owner in owners:
-            shared.append(position)
-        owners.add(owner)
-    return shared
-
-
-def _owner(program: Program, name: str) -> str:
-    """The value whose memory a value shows, through calls that may return views."""
-    while (number := program.producer().get(name)) is not None:
-        call = program.calls[number]
-        if not _may_be_view(call):
-            return name
-        name = next(call.refs())
-    return name
-
-
-def _may_be_view(call: Call) -> bool:
-    if not call.is_extern:
-        return call.op in VIEWS
-    return any(argument.alias_info is not None for argument in extern.schema_args(call.op))
 
 
 def copied_bytes(tensors: Sequence[torch.Tensor]) -> int:

@@ -25,6 +25,7 @@ from kernelwright.programs.capture.failures import check_module
 from kernelwright.programs.capture.structures import Boundary
 from kernelwright.programs.initial import choose_inits
 from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.programs.shared_memory import copied_outputs
 from kernelwright.programs.tracing import export
 
 _KINDS = {
@@ -81,6 +82,9 @@ class Lowered:
     """(program output, leaf of the inputs whose new value it is). Such leaves belong to objects."""
     carried_outputs: Mapping[int, str] = field(default_factory=dict)
     """Program outputs that are carriers -> the dtype of what they carry."""
+    copied_outputs: frozenset[int] = frozenset()
+    """Program outputs that are copied: the program would return the memory of an input, or of
+    another output."""
     plain_inputs: tuple[tuple[str, Any], ...] = ()
     """(path, value) of numbers, flags and texts among the inputs: they are part of the program."""
     part_paths: tuple[str, ...] = ()
@@ -109,9 +113,10 @@ class Lowered:
                 module.get_buffer(name).copy_(value)
 
     def _restored(self, outputs: Sequence[Any], position: int) -> Any:
-        """An output of the program in its own dtype."""
-        dtype = self.carried_outputs.get(position)
-        return restored(outputs[position], dtype) if dtype else outputs[position]
+        """An output of the program in its own dtype and its own memory."""
+        dtype, value = self.carried_outputs.get(position), outputs[position]
+        value = value.clone() if position in self.copied_outputs else value
+        return restored(value, dtype) if dtype else value
 
     def rebuild(
         self,
@@ -249,6 +254,7 @@ def _program_of(
         changed_attributes=changed,
         input_mutations=tuple(results.input_mutations),
         carried_outputs=results.carried,
+        copied_outputs=copied_outputs(program, results.nodes),
         plain_inputs=tuple(structures.plain_values((args, kwargs), _path_text)),
         part_paths=tuple(structures.mutable_parts(args, kwargs)),
         leaf_paths={i: paths[i] for _, i in results.input_mutations},
@@ -397,9 +403,12 @@ class _Results:
     mutations: list[tuple[int, str]] = field(default_factory=list)
     input_mutations: list[tuple[int, int]] = field(default_factory=list)
     carried: dict[int, str] = field(default_factory=dict)
+    nodes: list[torch.fx.Node] = field(default_factory=list)
+    """The node of each output."""
 
-    def append(self, translator: Translator, value: Ref) -> int:
+    def append(self, translator: Translator, value: Ref, node: torch.fx.Node) -> int:
         """Make a value the program's next output; its place."""
+        self.nodes.append(node)
         output, dtype = translator.output(value)
         if is_carried(dtype):
             self.carried[len(self.outputs)] = dtype
@@ -422,35 +431,35 @@ class _Results:
         positions = {
             getattr(spec.arg, "name", None): i for i, spec in enumerate(_user_inputs(exported))
         }
-        changed: dict[str, int] = {}
-        updates: list[tuple[str, Ref]] = []
+        changed: dict[str, tuple[int, torch.fx.Node]] = {}
+        updates: list[tuple[str, Ref, torch.fx.Node]] = []
         returned = exported.graph.output_node().args[0]
         for spec, node in zip(exported.graph_signature.output_specs, returned, strict=True):
             value = translator.value(node)
             position = positions.get(spec.target)
             if spec.kind is OutputKind.BUFFER_MUTATION:
-                updates.append((_own_name(spec.target), value))
+                updates.append((_own_name(spec.target), value, node))
             elif (
                 spec.kind is OutputKind.USER_INPUT_MUTATION
                 and position is not None
                 and position in inside_parts
             ):
-                changed[value.name] = position
+                changed[value.name] = position, node
             elif spec.kind is not OutputKind.USER_OUTPUT:
                 raise UsageError(
                     f"forward changes {spec.target!r} in place ({spec.kind.name.lower()})",
                     remedy="return a new tensor instead, or clone the input first",
                 )
             elif isinstance(value, Ref) and value.name in changed:
-                found.user_outputs.append(("input", changed[value.name]))
+                found.user_outputs.append(("input", changed[value.name][0]))
             elif isinstance(value, Ref):
-                found.user_outputs.append(("output", found.append(translator, value)))
+                found.user_outputs.append(("output", found.append(translator, value, node)))
             else:
                 found.user_outputs.append(("value", value))
-        for name, value in updates:
-            found.mutations.append((found.append(translator, value), name))
-        for name, position in changed.items():
-            found.input_mutations.append((found.append(translator, Ref(name)), position))
+        for name, value, node in updates:
+            found.mutations.append((found.append(translator, value, node), name))
+        for name, (position, node) in changed.items():
+            found.input_mutations.append((found.append(translator, Ref(name), node), position))
         return found
 
 

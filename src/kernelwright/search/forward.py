@@ -292,12 +292,13 @@ def _values_text(values: Any) -> str:
 
 
 def _result(lowered: Lowered, position: int, places: Mapping[int, int] | None = None) -> str:
-    """An output of the program in its own dtype.
+    """An output of the program in its own dtype and its own memory.
 
     Args:
         places: where `results` holds an output of the program; at its own position by default.
     """
     text = f"results[{(places or {}).get(position, position)}]"
+    text += ".clone()" if position in lowered.copied_outputs else ""
     dtype = lowered.carried_outputs.get(position)
     return carriers.restored_text(text, dtype) if dtype else text
 

@@ -1,0 +1,66 @@
+"""Outputs that share memory with an input or with each other. A program has no calls that only
+copy, so its outputs may share memory where those of the captured graph do not."""
+
+from collections.abc import Sequence
+
+import torch
+from torch.fx import Node
+
+from kernelwright.programs import extern
+from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.program import Call, Program
+
+VIEWS = RELABELLING | {"to_layout"}
+"""Operators whose results may show the memory of their first operand."""
+
+
+def copied_outputs(program: Program, nodes: Sequence[Node]) -> frozenset[int]:
+    """Positions of outputs that have memory of their own in the captured graph alone.
+
+    Args:
+        nodes: the node of the graph that each output stands for.
+    """
+    owners = {value.name for value in program.inputs}
+    bases: set[Node] = set()
+    copied = set()
+    for position, (name, node) in enumerate(zip(program.outputs, nodes, strict=True)):
+        owner, base = _owner(program, name), _base(node)
+        is_shared_there = base.op == "placeholder" or base in bases
+        if owner in owners and not is_shared_there:
+            copied.add(position)
+        owners.add(owner)
+        bases.add(base)
+    return frozenset(copied)
+
+
+def _owner(program: Program, name: str) -> str:
+    """The value whose memory a value shows, through calls that may return views."""
+    while (number := program.producer().get(name)) is not None:
+        call = program.calls[number]
+        if not _may_be_view(call):
+            return name
+        name = next(call.refs())
+    return name
+
+
+def _may_be_view(call: Call) -> bool:
+    if not call.is_extern:
+        return call.op in VIEWS
+    return any(argument.alias_info is not None for argument in extern.schema_args(call.op))
+
+
+def _base(node: Node) -> Node:
+    """The node whose memory a chain of views shows."""
+    while (viewed := _viewed(node)) is not None:
+        node = viewed
+    return node
+
+
+def _viewed(node: Node) -> Node | None:
+    """The node that this one is a view of, or None."""
+    if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+        arguments = zip(node.target._schema.arguments, node.args, strict=False)
+        views = [value for argument, value in arguments if argument.alias_info is not None]
+    else:
+        views = list(node.args[:1])  # an item of a sequence of views
+    return next((value for value in views if isinstance(value, Node)), None)

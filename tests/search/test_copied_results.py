@@ -1,0 +1,50 @@
+"""A written file returns copies where the original returns copies."""
+
+import pytest
+import torch
+
+from kernelwright.programs.compose import compose
+from kernelwright.programs.lowering import lower
+from kernelwright.search.emit import model_file
+from kernelwright.search.importing import import_file
+
+MODEL = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        return x.clone(), y, y.clone(), y.view(-1), torch.polar(x, x)
+
+
+def get_inputs():
+    return [torch.ones(2, 3)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+@pytest.mark.parametrize("is_graphed", [False, True])
+def test_results_share_memory_as_those_of_the_original_do(tmp_path, is_graphed):
+    path = tmp_path / "original.py"
+    path.write_text(MODEL)
+    original, x = import_file(path).Model(), torch.ones(2, 3)
+    lowered = lower(original, (x,))
+    text = model_file(
+        MODEL,
+        lowered,
+        compose(lowered.program, []).source,
+        module=original,
+        is_for_one_mode=False,
+        is_graphed=is_graphed,
+    )
+    path = tmp_path / "optimized.py"
+    path.write_text(text)
+    with torch.no_grad():
+        results, wanted = import_file(path).ModelNew()(x), original(x)
+    places = [tensor.untyped_storage().data_ptr() for tensor in (x, *results)]
+    assert [places.index(place) for place in places[:-1]] == [0, 1, 2, 3, 2]
+    torch.testing.assert_close(results, wanted)
