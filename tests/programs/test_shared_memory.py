@@ -31,11 +31,57 @@ def test_results_share_memory_as_those_of_the_module_do(function):
     namespace = {}
     exec(compose(lowered.program, []).source, namespace)
     inputs = lowered.gather(module, (X,))
-    results = lowered.rebuild(namespace["fused_operator"](*inputs), (X,))
+    outputs = lowered.separated(namespace["fused_operator"](*inputs))
+    results = lowered.rebuild(outputs, (X,))
     wanted = module(X)
     assert owners(X, *results) == owners(X, *wanted)
     for result, tensor in zip(results, wanted, strict=True):
         assert torch.equal(result, tensor)
+
+
+class State(torch.nn.Module):
+    """Buffers in another order than the one in which they change."""
+
+    def __init__(self):
+        super().__init__()
+        for number, name in enumerate("bac"):
+            self.register_buffer(name, torch.full((3,), float(number)))
+
+
+class Rotation(State):
+    def forward(self, x):
+        before = self.a.clone()
+        self.a.copy_(self.b)
+        self.b.copy_(self.c)
+        self.c.copy_(before)
+        return x * 2
+
+
+class OldValue(State):
+    def forward(self, x):
+        before = self.a.clone()
+        self.a.add_(x)
+        return before, self.a.clone()
+
+
+class Kept(State):
+    def forward(self, x):
+        self.a.copy_(x)
+        self.b.copy_(x.view(3))
+        return x + self.c
+
+
+@pytest.mark.parametrize("kind", [Rotation, OldValue, Kept])
+def test_state_that_changes_is_not_read_afterwards(kind):
+    module, other, x = kind(), kind(), torch.ones(3)
+    lowered = lower(module, (x,))
+    namespace = {}
+    exec(compose(lowered.program, []).source, namespace)
+    for _ in range(2):
+        outputs = lowered.separated(namespace["fused_operator"](*lowered.gather(module, (x,))))
+        lowered.store(module, outputs)
+        torch.testing.assert_close(lowered.rebuild(outputs, (x,)), other(x))
+        torch.testing.assert_close(module.state_dict(), other.state_dict())
 
 
 def owners(*tensors):

@@ -48,3 +48,41 @@ def test_results_share_memory_as_those_of_the_original_do(tmp_path, is_graphed):
     places = [tensor.untyped_storage().data_ptr() for tensor in (x, *results)]
     assert [places.index(place) for place in places[:-1]] == [0, 1, 2, 3, 2]
     torch.testing.assert_close(results, wanted)
+
+
+COUNTER = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        before = self.total.clone()
+        self.total.add_(x)
+        return before
+
+
+def get_inputs():
+    return [torch.ones(3)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+
+def test_a_written_file_returns_a_value_from_before_it_changes(tmp_path):
+    path = tmp_path / "original.py"
+    path.write_text(COUNTER)
+    original, x = import_file(path).Model(), torch.ones(3)
+    lowered = lower(original, (x,))
+    composed = compose(lowered.program, []).source
+    path = tmp_path / "optimized.py"
+    path.write_text(model_file(COUNTER, lowered, composed, module=original, is_for_one_mode=False))
+    ours = import_file(path).ModelNew()
+    with torch.no_grad():
+        for number in range(3):
+            assert ours(x).tolist() == [number] * 3

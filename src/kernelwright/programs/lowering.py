@@ -83,8 +83,7 @@ class Lowered:
     carried_outputs: Mapping[int, str] = field(default_factory=dict)
     """Program outputs that are carriers -> the dtype of what they carry."""
     copied_outputs: frozenset[int] = frozenset()
-    """Program outputs that are copied: the program would return the memory of an input, or of
-    another output."""
+    """Program outputs that `separated` copies."""
     plain_inputs: tuple[tuple[str, Any], ...] = ()
     """(path, value) of numbers, flags and texts among the inputs: they are part of the program."""
     part_paths: tuple[str, ...] = ()
@@ -103,6 +102,23 @@ class Lowered:
         has_changes = bool(self.changed_parts or self.input_mutations)
         return has_changes or structures.has_alias(self.out_spec)
 
+    def separated(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The program's outputs, with memory of their own where the module's results have that.
+
+        This goes before `store` and `rebuild`: they change memory that other outputs may show."""
+        return [
+            value.clone() if position in self.copied_outputs else value
+            for position, value in enumerate(outputs)
+        ]
+
+    def on(self, device: torch.device) -> Self:
+        """The same with its constants on a device. Numbers that forward makes tensors of are on the
+        CPU, where kernels cannot read them."""
+        sources = [
+            s if s.tensor is None else replace(s, tensor=s.tensor.to(device)) for s in self.sources
+        ]
+        return replace(self, sources=tuple(sources))
+
     def store(self, module: torch.nn.Module, outputs: Sequence[torch.Tensor]) -> None:
         """Change the module's state as the call that gave these outputs does."""
         for position, name in self.mutations:
@@ -113,10 +129,9 @@ class Lowered:
                 module.get_buffer(name).copy_(value)
 
     def _restored(self, outputs: Sequence[Any], position: int) -> Any:
-        """An output of the program in its own dtype and its own memory."""
-        dtype, value = self.carried_outputs.get(position), outputs[position]
-        value = value.clone() if position in self.copied_outputs else value
-        return restored(value, dtype) if dtype else value
+        """An output of the program in its own dtype."""
+        dtype = self.carried_outputs.get(position)
+        return restored(outputs[position], dtype) if dtype else outputs[position]
 
     def rebuild(
         self,
@@ -166,14 +181,12 @@ class Lowered:
                 f"inputs are structured as {spec}, the module was lowered with {self.in_spec}",
                 remedy="call it with the structure of the example inputs",
             )
-        # Numbers that forward makes tensors of are on the CPU, where kernels cannot read them.
-        devices = [leaf.device for leaf in leaves if isinstance(leaf, torch.Tensor)]
         tensors = []
         for source in self.sources:
             if source.kind == "user":
                 tensors.append(leaves[source.position])
             elif source.tensor is not None:
-                tensors.append(source.tensor.to(devices[0]) if devices else source.tensor)
+                tensors.append(source.tensor)
             elif source.kind == "parameter":
                 tensors.append(module.get_parameter(source.name))
             elif source.kind == "attribute":
@@ -254,7 +267,7 @@ def _program_of(
         changed_attributes=changed,
         input_mutations=tuple(results.input_mutations),
         carried_outputs=results.carried,
-        copied_outputs=copied_outputs(program, results.nodes),
+        copied_outputs=copied_outputs(program, results.nodes, results.written(changed)),
         plain_inputs=tuple(structures.plain_values((args, kwargs), _path_text)),
         part_paths=tuple(structures.mutable_parts(args, kwargs)),
         leaf_paths={i: paths[i] for _, i in results.input_mutations},
@@ -405,6 +418,11 @@ class _Results:
     carried: dict[int, str] = field(default_factory=dict)
     nodes: list[torch.fx.Node] = field(default_factory=list)
     """The node of each output."""
+
+    def written(self, changed_attributes: Collection[str]) -> set[int]:
+        """Outputs that are copied into buffers and inputs."""
+        buffers = {i for i, name in self.mutations if name not in changed_attributes}
+        return buffers | {i for i, _ in self.input_mutations}
 
     def append(self, translator: Translator, value: Ref, node: torch.fx.Node) -> int:
         """Make a value the program's next output; its place."""

@@ -1,7 +1,7 @@
 """Outputs that share memory with an input or with each other. A program has no calls that only
 copy, so its outputs may share memory where those of the captured graph do not."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch.fx import Node
@@ -14,19 +14,26 @@ VIEWS = RELABELLING | {"to_layout"}
 """Operators whose results may show the memory of their first operand."""
 
 
-def copied_outputs(program: Program, nodes: Sequence[Node]) -> frozenset[int]:
-    """Positions of outputs that have memory of their own in the captured graph alone.
+def copied_outputs(
+    program: Program, nodes: Sequence[Node], written: Collection[int]
+) -> frozenset[int]:
+    """Positions of outputs that must be copied before anything changes: those that have memory of
+    their own in the captured graph alone, and those that show an input and are written elsewhere.
+    In between, the input may be overwritten.
 
     Args:
         nodes: the node of the graph that each output stands for.
+        written: positions of outputs whose values are written into buffers or inputs.
     """
-    owners = {value.name for value in program.inputs}
+    inputs = {value.name for value in program.inputs}
+    owners = set(inputs)
     bases: set[Node] = set()
     copied = set()
     for position, (name, node) in enumerate(zip(program.outputs, nodes, strict=True)):
         owner, base = _owner(program, name), _base(node)
         is_shared_there = base.op == "placeholder" or base in bases
-        if owner in owners and not is_shared_there:
+        is_at_risk = position in written and owner in inputs
+        if is_at_risk or (owner in owners and not is_shared_there):
             copied.add(position)
         owners.add(owner)
         bases.add(base)

@@ -104,7 +104,8 @@ def optimize(
         name = type(module).__name__
         steps("lowering", name)
         lowered = lower(module, args, kwargs)
-        device = lowered.gather(module, args, kwargs)[0].device.type
+        device = _device(lowered, module, (args, kwargs))
+        lowered = lowered.on(device)
         target = Target(
             name=name,
             program=lowered.program,
@@ -114,8 +115,8 @@ def optimize(
             compiled=partial(flat_compiled, compose(lowered.program, []).source),
         )
         sources = Sources(policy)
-        options = {"device": device, "precision": precision, "mode": mode}
-        rules = Rules(device_named(device), Precision(precision), mode)
+        options = {"device": device.type, "precision": precision, "mode": mode}
+        rules = Rules(device_named(device.type), Precision(precision), mode)
         shelf = Shelf(open_library(library, steps), rules, sources, steps)
         judging = judges(sources, budget_s, has_foreign=shelf.has_foreign(), **options)
         with judging as (judge, teacher_judge):
@@ -141,6 +142,13 @@ def optimize(
     if search.interruption is not None:
         raise SearchInterrupted(optimized) from None
     return optimized
+
+
+def _device(lowered: Lowered, module: torch.nn.Module, example: Call) -> torch.device:
+    """The device of the module and its inputs: constants of forward may be on the CPU."""
+    tensors = lowered.gather(module, *example)
+    sources = zip(lowered.sources, tensors, strict=True)
+    return next((t.device for source, t in sources if source.tensor is None), tensors[0].device)
 
 
 def _delivery(

@@ -228,6 +228,7 @@ def _called(lowered: Lowered, users: Sequence[str]) -> list[str]:
         "    results = fused_operator(",
         *(f"        {argument}," for argument in arguments),
         "    )",
+        *(f"    results[{i}] = results[{i}].clone()" for i in sorted(lowered.copied_outputs)),
         *(f"    {line}" for line in _stores(lowered)),
     ]
 
@@ -292,13 +293,12 @@ def _values_text(values: Any) -> str:
 
 
 def _result(lowered: Lowered, position: int, places: Mapping[int, int] | None = None) -> str:
-    """An output of the program in its own dtype and its own memory.
+    """An output of the program in its own dtype.
 
     Args:
         places: where `results` holds an output of the program; at its own position by default.
     """
     text = f"results[{(places or {}).get(position, position)}]"
-    text += ".clone()" if position in lowered.copied_outputs else ""
     dtype = lowered.carried_outputs.get(position)
     return carriers.restored_text(text, dtype) if dtype else text
 

@@ -86,7 +86,8 @@ class Delivery:
         def run(module: torch.nn.Module, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
             left = iter(tensors)
             values = [next(left) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-            results = compute(*self.lowered.gather(module, *pytree.tree_unflatten(values, spec)))
+            inputs = self.lowered.gather(module, *pytree.tree_unflatten(values, spec))
+            results = self.lowered.separated(compute(*inputs))
             self.lowered.store(module, results)
             return results
 
