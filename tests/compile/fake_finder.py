@@ -51,12 +51,12 @@ def compiler(finder=None, copied_share=float("inf"), **options):
         calls.append(graph)
         return graph.forward
 
-    made = Compiler(
+    backend = Compiler(
         Settings.of({"search": "now"} | options),
         finder=finder or FakeFinder(),
         inductor=eager,
         device_types=("cpu",),
         copied_share=copied_share,
     )
-    made.left_to_inductor = calls
-    return made
+    backend.left_to_inductor = calls
+    return backend

@@ -50,7 +50,7 @@ def test_a_report_says_what_runs_why_and_what_that_saves():
     report = GraphReport(number=1, num_calls=4)
     report.read(RECORDS)
     lines = str(report).splitlines()
-    assert lines[0] == "graph 1 (4 calls): our kernels and Inductor's code, 1.50x of torch.compile"
+    assert lines[0] == "graph 1 (4 calls): own kernels and torch.compile, 1.50x of torch.compile"
     assert "why: 1 of 4 operators in Triton" in lines[1]
     assert lines[2] == "  kernel, saves 0.300 ms: relu (2.00x of torch.compile)"
     assert lines[3] == "  no kernel: relu, add (stays PyTorch: slower)"

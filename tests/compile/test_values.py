@@ -165,7 +165,7 @@ def test_kernels_serve_what_eager_computes(name, context):
     fast = torch.compile(copy.deepcopy(model), backend=ours)
     with context():
         assert_same(model, fast, *args)
-    reasons = [report.why for report in ours.reports if report.runs != "our kernels"]
+    reasons = [report.why for report in ours.reports if report.runs != "own kernels"]
     assert all(reason.startswith(LEFT[name]) for reason in reasons), reasons
 
 

@@ -120,7 +120,7 @@ def test_what_runs_is_shown(pair):
     _, ours = pair
     lines = kernelwright.summary(ours).splitlines()
     assert lines[0] == (
-        "Net: our kernels and Inductor's code, 1.50x of torch.compile, 3.00x of PyTorch"
+        "Net: own kernels and torch.compile, 1.50x of torch.compile, 3.00x of PyTorch"
     )
     assert lines[2:] == [
         "  kernel, saves 0.250 ms: relu, add (it won)",
@@ -130,7 +130,7 @@ def test_what_runs_is_shown(pair):
     text = repr(ours)
     assert text.startswith("OptimizedNet(\n  (linear): Linear")
     assert text.endswith(
-        "# our kernels and Inductor's code, 1.50x of torch.compile, 3.00x of PyTorch"
+        "# own kernels and torch.compile, 1.50x of torch.compile, 3.00x of PyTorch"
     )
     assert "&lt;torch.compile&gt;" in ours._repr_html_()
     for function in (kernelwright.summary, kernelwright.source):
@@ -191,7 +191,7 @@ def test_another_process_loads_a_module(tmp_path, monkeypatch):
     assert done.returncode == 0, done.stderr
     total, line = done.stdout.splitlines()
     assert float(total) == pytest.approx(want)
-    assert line.startswith("Net: our kernels")
+    assert line.startswith("Net: own kernels")
     assert "Warning" not in done.stderr
     (tmp_path / "users_modules.py").unlink()
     monkeypatch.delitem(sys.modules, "users_modules")

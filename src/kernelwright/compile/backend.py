@@ -64,77 +64,118 @@ class Compiler:
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
         """A function of the graph's inputs. A fault of ours leaves the graph to Inductor."""
         calls = [node for node in graph.graph.nodes if node.op.startswith("call_")]
-        report = GraphReport(number=len(self.reports), num_calls=len(calls))
+        report = GraphReport(
+            number=len(self.reports), num_calls=len(calls), graph_break=_graph_break(graph)
+        )
         self.reports.append(report)
+        program = self._read(graph, inputs, report)
+        if program is None:
+            return self._inductor(graph, inputs)
+        records = self._known(program)
+        if records is None:
+            served = _served(self._inductor(graph, inputs), report)
+            self._search(served, program, report, inputs[0].device)
+            return served
+        if records[-1]["form"] not in OURS:
+            report.read(records)
+            return self._inductor(graph, inputs)
+        # Kernels need no code of Inductor's beside them, unless a call of theirs fails.
+        served = _served(_at_first_call(self._inductor, graph), report)
+        _deliver(served, program, records, report)
+        return served
+
+    def _read(
+        self, graph: torch.fx.GraphModule, inputs: Sequence[Any], report: GraphReport
+    ) -> GraphProgram | None:
+        """The graph as a program; None where the graph stays with Inductor."""
         if reason := why_not(inputs, self._device_types):
             report.keeps_inductor(reason)
-            return self._inductor(graph, inputs)
+            return None
         # Inductor changes the graph that it compiles.
         original = torch.fx.GraphModule(graph, deepcopy(graph.graph))
         try:
-            program = read_graph(original, inputs, self._copied_share)
-            records = self._finder.known(program.program, self._settings)
-            if records is not None:
-                return self._known(program, records, report, graph, inputs)
+            return read_graph(original, inputs, self._copied_share)
         except StaysWithInductor as reason_to_stay:
             report.keeps_inductor(str(reason_to_stay))
-            return self._inductor(graph, inputs)
         except Exception as error:
             report.keeps_inductor(_fault(error))
-            return self._inductor(graph, inputs)
-        return self._searched(program, report, graph, inputs)
+        return None
 
-    def _known(
-        self,
-        program: GraphProgram,
-        records: Sequence[Record],
-        report: GraphReport,
-        graph: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-    ) -> Call:
-        """What an earlier search found out: kernels, which need no code of Inductor's beside them,
-        or that Inductor's code is the fastest."""
-        report.read(records)
-        if records[-1]["form"] not in OURS:
-            return self._inductor(graph, inputs)
-        kernels = program.caller(imported_function(records[-1]["source"]))
-        served = Served(graph.forward, lambda error: report.keeps_inductor(_fault(error)))
-        served.exchange(kernels)
-        return served
+    def _known(self, program: GraphProgram) -> Sequence[Record] | None:
+        """The records of an earlier search. A library that fails knows nothing."""
+        try:
+            return self._finder.known(program.program, self._settings)
+        except Exception as error:
+            _fault(error)
+            return None
 
-    def _searched(
-        self,
-        program: GraphProgram,
-        report: GraphReport,
-        graph: torch.fx.GraphModule,
-        inputs: Sequence[Any],
-    ) -> Call:
-        served = Served(
-            self._inductor(graph, inputs), lambda error: report.keeps_inductor(_fault(error))
-        )
+    def _search(
+        self, served: Served, program: GraphProgram, report: GraphReport, device: torch.device
+    ) -> None:
+        """Have a search look for kernels, as the settings say."""
         if self._settings.search == OFF:
             report.keeps_inductor("the library has no search of this graph")
-            return served
+            return
         report.keeps_inductor("the search goes on")
-        device = inputs[0].device
 
         def search(warm_device: torch.device | None = None) -> None:
             try:
                 records = self._finder.search(program.program, self._settings)
-                report.read(records)
-                if records[-1]["form"] in OURS:
-                    compute = imported_function(records[-1]["source"])
-                    if warm_device is not None:
-                        _warm(compute, program.program, warm_device)
-                    served.exchange(program.caller(compute))
             except Exception as error:
                 report.keeps_inductor(_fault(error))
+            else:
+                _deliver(served, program, records, report, warm_device)
 
         if self._settings.search == BACKGROUND:
             background.submit(lambda: search(device))
         else:
             search()  # the first call warms: Dynamo compiles one thing at a time
-        return served
+
+
+def _graph_break(graph: torch.fx.GraphModule) -> str:
+    """Why Dynamo ended the graph, as Dynamo says."""
+    reason = getattr(graph, "compile_subgraph_reason", None)
+    return str(reason.reason) if reason is not None and reason.graph_break else ""
+
+
+def _served(inductor: Call, report: GraphReport) -> Served:
+    return Served(inductor, lambda error: report.keeps_inductor(_fault(error)))
+
+
+def _at_first_call(inductor: Inductor, graph: torch.fx.GraphModule) -> Call:
+    """Inductor's code for the graph, compiled when the function is called first."""
+    compiled: list[Call] = []
+
+    def call(*inputs: Any) -> Any:
+        if not compiled:
+            compiled.append(inductor(graph, inputs))
+        return compiled[0](*inputs)
+
+    return call
+
+
+def _deliver(
+    served: Served,
+    program: GraphProgram,
+    records: Sequence[Record],
+    report: GraphReport,
+    warm_device: torch.device | None = None,
+) -> None:
+    """Serve the kernels of a search that has them. A fault leaves the graph to Inductor.
+
+    Args:
+        warm_device: call the kernels once there before they are served.
+    """
+    report.read(records)
+    if records[-1]["form"] not in OURS:
+        return
+    try:
+        compute = imported_function(records[-1]["source"])
+        if warm_device is not None:
+            _warm(compute, program.program, warm_device)
+        served.exchange(program.caller(compute))
+    except Exception as error:
+        report.keeps_inductor(_fault(error))
 
 
 def _warm(compute: Compute, program: Program, device: torch.device) -> None:

@@ -17,13 +17,9 @@ class Explanation:
     """What runs for a module behind `torch.compile(module, backend="kernelwright")`."""
 
     graphs: Sequence[GraphReport]
-    breaks: Sequence[str]
-    """Why Dynamo ended a graph and began another, as Dynamo says."""
 
     def __str__(self) -> str:
-        lines = [str(graph) for graph in self.graphs] or ["Dynamo made no graph"]
-        lines += [f"graph break: {reason}" for reason in self.breaks]
-        return "\n".join(lines)
+        return "\n".join(map(str, self.graphs)) or "Dynamo made no graph"
 
 
 def explain(
@@ -34,7 +30,7 @@ def explain(
 ) -> Explanation:
     """What the backend runs for a call of the module, once all searches have ended.
 
-    The module is called twice. Whether gradients are wanted is as in the caller: under
+    The module is called once. Whether gradients are wanted is as in the caller: under
     `torch.no_grad()` the explanation is of inference.
 
     Args:
@@ -47,9 +43,6 @@ def explain(
         Exception: whatever the module raises.
     """
     compiler = Compiler(Settings.of(options))
-    torch._dynamo.reset()
     torch.compile(model, backend=compiler)(*inputs, **kwargs)
     background.wait()
-    dynamo = torch._dynamo.explain(model)(*inputs, **kwargs)
-    breaks = [str(reason.reason) for reason in dynamo.break_reasons]
-    return Explanation(compiler.reports, breaks)
+    return Explanation(compiler.reports)

@@ -75,9 +75,7 @@ class GraphProgram:
                 raise StaysWithInductor("an input that changes shares memory with another input")
             arguments = [inputs[at] if at >= 0 else constant for at, constant in sources]
             with surroundings():
-                results = list(compute(*arguments))
-                for position in lowered.copied_outputs:
-                    results[position] = results[position].clone()
+                results = lowered.separated(compute(*arguments))
                 for output, position in lowered.input_mutations:
                     inputs[position].copy_(results[output])
                 return self._returned(results, inputs)
@@ -150,8 +148,8 @@ def _read(
         raise StaysWithInductor(f"the graph calls the custom operator {custom[0]}")
     if not lowered.program.calls:
         raise StaysWithInductor("the graph computes nothing")
-    device = inputs[0].device
-    constants = tuple(_constant(module, source, device) for source in lowered.sources)
+    lowered = lowered.on(inputs[0].device)
+    constants = tuple(_constant(module, source) for source in lowered.sources)
     return GraphProgram(lowered, constants, outputs, autocast)
 
 
@@ -168,12 +166,9 @@ def _check_copies(lowered: Lowered, inputs: Sequence[torch.Tensor], copied_share
         raise StaysWithInductor(f"the graph {how}: copies would take longer than kernels save")
 
 
-def _constant(module: _Whole, source: Source, device: torch.device) -> torch.Tensor | None:
-    """A tensor that the graph holds. Numbers may be on the CPU, where kernels cannot read them."""
-    if source.kind == "user":
-        return None
-    if source.tensor is not None:
-        return source.tensor.to(device)
+def _constant(module: _Whole, source: Source) -> torch.Tensor | None:
+    if source.kind == "user" or source.tensor is not None:
+        return source.tensor
     is_parameter = source.kind == "parameter"
     return module.get_parameter(source.name) if is_parameter else module.get_buffer(source.name)
 
@@ -189,8 +184,6 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
         return "sizes or numbers among its inputs vary from call to call"
     if any(type(value) not in PLAIN_TENSORS for value in inputs):
         return "an input is of a subclass of torch.Tensor"
-    if any(value.layout is not torch.strided for value in inputs):
-        return "an input is sparse"
     if torch.are_deterministic_algorithms_enabled():
         return "deterministic algorithms are wanted, and kernels may add in any order"
     if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):

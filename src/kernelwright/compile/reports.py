@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kernelwright.core.delivered import OURS
+from kernelwright.core.delivered import COMPUTED_BY, OURS
 from kernelwright.core.record import Record
-from kernelwright.search.summary import RUNS, FragmentReport, fragments_of
+from kernelwright.search.summary import FragmentReport, fragments_of
 
 INDUCTOR = "Inductor's code"
 
@@ -17,6 +17,8 @@ class GraphReport:
     number: int
     num_calls: int
     """Calls in Dynamo's graph."""
+    graph_break: str = ""
+    """Why Dynamo ended the graph; "" where the function ends."""
     runs: str = INDUCTOR
     why: str = ""
     speedup: float | None = None
@@ -39,7 +41,7 @@ class GraphReport:
         self.why = result["outcome"]["message"]
         over_compile = result.get("speedups", {}).get("over_compile")
         if result["form"] in OURS:
-            self.runs = RUNS[result["form"]]
+            self.runs = COMPUTED_BY[result["form"]]
             self.speedup = over_compile[0] if over_compile else None
 
     def __str__(self) -> str:
@@ -50,4 +52,6 @@ class GraphReport:
         lines += [f"  {fragment}" for fragment in self.fragments]
         if self.outside:
             lines.append(f"  without a kernel: {', '.join(self.outside)}")
+        if self.graph_break:
+            lines.append(f"  graph break: {self.graph_break}")
         return "\n".join(lines)

@@ -5,14 +5,11 @@ import atexit
 import json
 import os
 import queue
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -25,6 +22,8 @@ from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT_MODE, TEACHER
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import to_text
+from kernelwright.sandbox import supervised
+from kernelwright.search.contest_process import kill_group
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
@@ -116,38 +115,27 @@ def _run(job: Record) -> None:
         encoding="utf-8",
         errors="replace",
         start_new_session=True,  # all that the search started is ended with it
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+        env={**os.environ, **supervised.import_path()},
     )
     _running.add(process)
     try:
         _, log = process.communicate(json.dumps(job), timeout=job["budget_s"] + GRACE_S)
     except subprocess.TimeoutExpired:
-        _end(process)
+        kill_group(process)
         process.communicate()
         raise InfraError("the search did not end in time") from None
     finally:
-        _end(process)
+        kill_group(process)
         _running.discard(process)
     if process.returncode:
         lines = log.strip().splitlines() or [f"exit code {process.returncode}"]
         raise InfraError(f"the search failed: {lines[-1]}")
 
 
-def _end(process: "subprocess.Popen[str]") -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 @atexit.register
 def _end_all() -> None:
     for process in list(_running):
-        _end(process)
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    work: Callable[[], None]
-    done: "Future[None]"
+        kill_group(process)
 
 
 class Background:
@@ -155,21 +143,21 @@ class Background:
     the user's program does not wait for searches."""
 
     def __init__(self) -> None:
-        self._jobs: queue.Queue[_Job] = queue.Queue()
+        self._jobs: queue.Queue[tuple[Callable[[], None], Future[None]]] = queue.Queue()
         self._waiting: list[Future[None]] = []
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[], None]) -> None:
         """Have the work done after all that was submitted before. The work handles its errors."""
-        job = _Job(work, Future())
+        done: Future[None] = Future()
         with self._lock:
             self._waiting = [future for future in self._waiting if not future.done()]
-            self._waiting.append(job.done)
+            self._waiting.append(done)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._go_on, daemon=True)
                 self._thread.start()
-        self._jobs.put(job)
+        self._jobs.put((work, done))
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until all work is done that was submitted until now.
@@ -186,11 +174,11 @@ class Background:
 
     def _go_on(self) -> None:
         while True:
-            job = self._jobs.get()
+            work, done = self._jobs.get()
             try:
-                job.work()
+                work()
             finally:
-                job.done.set_result(None)
+                done.set_result(None)
 
 
 background = Background()

@@ -1,18 +1,16 @@
 """What Dynamo calls for a graph: Inductor's code at first, our kernels once they are verified."""
 
-import logging
 from collections.abc import Callable
 from typing import Any
 
 Call = Callable[..., Any]
-logger = logging.getLogger("kernelwright")
 
 
 class Served:
     """A graph's function, whose implementation another thread may exchange.
 
     Args:
-        inductor: Inductor's code for the graph.
+        inductor: Inductor's code for the graph, or what compiles that code at the first call.
         on_failure: gets the error of an exchanged implementation, which is given up then.
     """
 
@@ -34,7 +32,6 @@ class Served:
                 # Results are computed before an input changes, so Inductor's code can begin anew.
                 self._call = self._inductor
                 self._on_failure(error)
-                logger.warning("Inductor's code runs again: kernels failed: %s", error)
                 return self._inductor(*inputs)
 
         self._call = guarded

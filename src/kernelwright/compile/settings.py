@@ -54,8 +54,11 @@ class Settings:
                 f"the backend has no option {unknown[0]!r}",
                 remedy=f"choose among {', '.join(names)}",
             )
-        if "library" in options:
-            options["library"] = Path(options["library"])
+        library = options.get("library", "")
+        if not isinstance(library, str | os.PathLike):
+            raise UsageError(f"option library is {library!r}", remedy="give the path of a folder")
+        if library:
+            options["library"] = Path(library)
         settings = cls(**options)
         settings._check()
         return settings

@@ -13,6 +13,13 @@ KERNELS, COMPILED_KERNELS = "kernels", "compiled_kernels"
 COMPILED, ORIGINAL = "compiled", "original"
 """Forms without kernels of ours: torch.compile of the unchanged model, and the model as it was."""
 OURS = (KERNELS, COMPILED_KERNELS)
+COMPUTED_BY = {
+    KERNELS: "own kernels",
+    COMPILED_KERNELS: "own kernels and torch.compile",
+    COMPILED: "torch.compile",
+    ORIGINAL: "PyTorch",
+}
+"""What computes the result of each form, in words."""
 
 EAGER, COMPILE, BETTER = "eager", "compiled", "better"
 """Baselines: PyTorch, torch.compile in its default mode, and the faster of the two.

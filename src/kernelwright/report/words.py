@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 
+from kernelwright.core.delivered import COMPUTED_BY
 from kernelwright.core.reasons import REASONS
 from kernelwright.core.verdict import INTERPRETER, Code
 
@@ -54,14 +55,6 @@ FORMS = {
     "original": "unchanged: PyTorch stays",
 }
 """What the user gets, by the form in records."""
-
-COMPUTED_BY = {
-    "kernels": "own kernels",
-    "compiled_kernels": "own kernels and torch.compile",
-    "compiled": "torch.compile",
-    "original": "PyTorch",
-}
-"""What computes the task, by the form in records."""
 
 CHECKS = {
     "static rules": "The source follows the static rules.",

@@ -112,6 +112,11 @@ def _say(message: dict[str, object]) -> None:
             os.write(_child.pipe, json.dumps(message).encode() + b"\n")
 
 
+def import_path() -> dict[str, str]:
+    """The environment variable with which a child finds the modules that this process finds."""
+    return {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+
+
 def start(command: Sequence[str], **options: Any) -> "tuple[subprocess.Popen[bytes], int]":
     """A child that attaches itself, and the parent's end of the pipe.
 

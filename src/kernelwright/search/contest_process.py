@@ -39,7 +39,7 @@ class ContestProcess:
         if process is None:
             return
         with process:  # closes its pipes, and waits
-            _kill(process)
+            kill_group(process)
 
     @stage("beside torch.compile")
     def answer(self, job: Record, for_s: float) -> Record | str:
@@ -58,7 +58,7 @@ class ContestProcess:
         except subprocess.TimeoutExpired:
             is_late = True
         finally:
-            _kill(process)  # also after its end: Inductor's workers may still run
+            kill_group(process)  # also after its end: Inductor's workers may still run
         if is_late:
             answer, log = process.communicate()  # what was written before the kill
         self.close()
@@ -89,7 +89,8 @@ class ContestProcess:
         return self._process
 
 
-def _kill(process: "subprocess.Popen[str]") -> None:
+def kill_group(process: "subprocess.Popen[str]") -> None:
+    """Kill a process that leads a session, with all that it started."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

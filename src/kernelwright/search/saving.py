@@ -51,14 +51,9 @@ def save(module: torch.nn.Module, path: str | os.PathLike[str]) -> None:
         part.unlink(missing_ok=True)
 
 
-def load(
-    path: str | os.PathLike[str], *, map_location: str | torch.device | None = None
-) -> torch.nn.Module:
+def load(path: str | os.PathLike[str]) -> torch.nn.Module:
     """The optimized module in a file of `save`. The file is unpickled, which runs code in the file:
-    load files that you trust.
-
-    Args:
-        map_location: the device of the weights, as of `torch.load`.
+    load files that you trust. Without a GPU the weights go to the CPU, and the original runs.
 
     Raises:
         UsageError: there is no such file, the file was damaged or is of another format, or a class
@@ -78,9 +73,8 @@ def load(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            module: torch.nn.Module = torch.load(
-                place, map_location=map_location, weights_only=False
-            )
+            device = None if torch.cuda.is_available() else "cpu"
+            module: torch.nn.Module = torch.load(place, map_location=device, weights_only=False)
     except (ImportError, AttributeError) as error:
         raise UsageError(
             f"a class in the file cannot be imported: {error}",

@@ -4,16 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from kernelwright.core.delivered import COMPILED, COMPILED_KERNELS, KERNELS, ORIGINAL
+from kernelwright.core.delivered import COMPUTED_BY
 from kernelwright.core.record import Record
 
-RUNS = {
-    KERNELS: "our kernels",
-    COMPILED_KERNELS: "our kernels and Inductor's code",
-    COMPILED: "torch.compile",
-    ORIGINAL: "PyTorch",
-}
-"""What a form runs, in words."""
 _BASELINES = {"over_compile": "torch.compile", "over_eager": "PyTorch"}
 
 
@@ -67,4 +60,4 @@ def headline(result: Record) -> str:
         for key, baseline in _BASELINES.items()
         if key in speedups
     ]
-    return ", ".join([RUNS[result["form"]], *ratios])
+    return ", ".join([COMPUTED_BY[result["form"]], *ratios])

@@ -4,6 +4,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import OutOfTime
@@ -234,21 +235,16 @@ class Wholes:
         """What took part in the contest, judged. Where Inductor's layouts make a library compute
         less exactly, the whole is judged once more without them."""
         self._steps("judging the whole against the original", entry.name)
-        whole = self._judged_as(
-            entry.source,
-            entry.variant,
-            target,
+        judged = partial(
+            self._judged_as,
+            variant=entry.variant,
+            target=target,
             served=entry.served,
             is_graph=entry.is_graph,
         )
+        whole = judged(entry.source)
         if entry.exact is not None and whole.verdict.code is Code.WRONG_VALUES:
-            exact = self._judged_as(
-                entry.exact,
-                entry.variant,
-                target,
-                served=entry.served,
-                is_graph=entry.is_graph,
-            )
+            exact = judged(entry.exact)
             return exact if self.wins(exact) else whole  # it took no part in the contest
         launched_ms = contest.median_ms(entry.launched_name) if entry.is_graph else None
         return replace(whole, contender=entry.name, launched_ms=launched_ms)

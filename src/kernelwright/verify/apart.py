@@ -28,11 +28,10 @@ class _Child:
     """The process, started at its first use."""
 
     def __init__(self) -> None:
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self._process, self._reader = supervised.start(
             [sys.executable, "-P", "-m", "kernelwright.verify.apart"],
             stdin=subprocess.PIPE,
-            env={"PYTHONPATH": paths},
+            env=supervised.import_path(),
         )
 
     @property

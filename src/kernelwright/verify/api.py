@@ -47,7 +47,7 @@ def verify(
         timeout_s: longest a call of the candidate's may take; by default 60, on a GPU 120.
         large: judge a case of more than 2^31 elements too (GPU, programs that can be resized).
         training: judge in train mode (True) or eval mode (False). None: as the reference's code
-            leaves its module, which is train mode unless that code says otherwise.
+            leaves its module, mostly train mode. A `Task` stays in its own mode.
         adviser: a language model that may add flags to the verdict; it never decides.
         progress: is told what is done next.
 
