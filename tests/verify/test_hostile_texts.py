@@ -1,5 +1,6 @@
 """Whatever a candidate's text says, the host gives a verdict soon, in words one can print."""
 
+import gc
 import json
 import time
 from dataclasses import replace
@@ -74,9 +75,15 @@ def judged(source, **changes):
 
 
 def seconds(text):
+    """The CPU time of the rules, without the garbage collector, whose time grows with the tests."""
+    gc.collect()
+    gc.disable()
     begin_s = time.process_time()
-    findings(text, "pure", "fused_operator")
-    return time.process_time() - begin_s
+    try:
+        findings(text, "pure", "fused_operator")
+        return time.process_time() - begin_s
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("shape", GROWING)
@@ -84,8 +91,8 @@ def test_rules_take_time_in_proportion_to_the_text(shape):
     text = GROWING[shape]
     seconds(text(10))
     few_s = max(seconds(text(SIZE)), 0.05)
-    # quadratic time would be 36 times as much
-    assert seconds(text(6 * SIZE)) < 18 * few_s
+    # Quadratic time would be 36 times as much, in each attempt. A busy machine slows some attempts.
+    assert any(seconds(text(6 * SIZE)) < 18 * few_s for _ in range(3))
 
 
 @pytest.mark.parametrize(
