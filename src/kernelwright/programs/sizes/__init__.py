@@ -1,0 +1,1 @@
+"""Programs whose sizes vary from call to call."""

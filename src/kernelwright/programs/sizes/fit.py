@@ -1,0 +1,178 @@
+"""Numbers as functions of sizes: what a program's attributes are at some sizes says what they are
+at all sizes.
+
+Each function is found from examples and holds in all of them. An example is no proof: the judge
+compares the whole at other sizes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, combinations_with_replacement
+from typing import Any
+
+Sizes = Mapping[str, int]
+"""Name of a size, as "batch" -> its value."""
+MAX_DIVISOR = 64
+"""The largest divisor that is tried: strides of layers multiply, 2 * 2 * 2 * 2 * 2 = 32."""
+
+
+class SpelledInt(int):
+    """An integer whose text is an expression of sizes: 48, as "x0.shape[0] * 12"."""
+
+    text: str
+
+    def __new__(cls, value: int, text: str) -> "SpelledInt":
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class SpelledFloat(float):
+    """A number whose text is an expression of sizes: 0.25, as "1.0 / x0.shape[0]"."""
+
+    text: str
+
+    def __new__(cls, value: float, text: str) -> "SpelledFloat":
+        made = super().__new__(cls, value)
+        made.text = text
+        return made
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def fitted(values: Sequence[Any], sizes: Sequence[Sizes], texts: Mapping[str, str]) -> Any:
+    """The first value, as a constant or as a number whose text is an expression of sizes.
+
+    Args:
+        values: of one attribute, one for each of `sizes`; tuples are fitted item by item.
+        texts: name of a size -> the expression that reads it.
+
+    Raises:
+        ValueError: no function of sizes gives the values.
+    """
+    first = values[0]
+    if all(type(value) is type(first) and same(value, first) for value in values):
+        return first
+    if all(isinstance(value, tuple) and len(value) == len(first) for value in values):
+        return tuple([fitted(items, sizes, texts) for items in zip(*values, strict=True)])
+    if all(type(value) is int for value in values):
+        if text := next(_int_texts(values, sizes, texts), None):
+            return SpelledInt(first, text)
+    elif all(type(value) is float for value in values):
+        if text := next(_float_texts(values, sizes, texts), None):
+            return SpelledFloat(first, text)
+    raise ValueError(f"{', '.join(map(repr, values))} is no known function of the sizes")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality in which NaN equals NaN."""
+    return bool(one == other or (one != one and other != other))
+
+
+def _int_texts(
+    values: Sequence[int], sizes: Sequence[Sizes], texts: Mapping[str, str]
+) -> Iterator[str]:
+    """Expressions that give the values, the simplest first."""
+    names = sorted(texts)
+    for name in names:
+        yield from _line(values, [each[name] for each in sizes], texts[name])
+    for one, other in combinations_with_replacement(names, 2):
+        products = [each[one] * each[other] for each in sizes]
+        yield from _line(values, products, f"{texts[one]} * {texts[other]}")
+    for one, other in combinations(names, 2):
+        yield from _plane(values, sizes, (one, other), texts)
+    for name in names:
+        yield from _quotient(values, [each[name] for each in sizes], texts[name])
+
+
+def _line(values: Sequence[int], points: Sequence[int], text: str) -> Iterator[str]:
+    """ "text * a + b", where integers a and b give all values."""
+    other = next((i for i, point in enumerate(points) if point != points[0]), None)
+    if other is None:
+        return
+    slope = Fraction(values[other] - values[0], points[other] - points[0])
+    shift = values[0] - slope * points[0]
+    if slope.denominator == 1 and slope != 0 and _holds(values, points, slope, shift):
+        yield _affine(text, int(slope), int(shift))
+
+
+def _holds(
+    values: Sequence[int], points: Sequence[int], slope: Fraction | int, shift: Fraction | int
+) -> bool:
+    return all(
+        slope * point + shift == value for value, point in zip(values, points, strict=True)
+    )
+
+
+def _affine(text: str, slope: int, shift: int) -> str:
+    scaled = text if slope == 1 else f"{text} * {slope}"
+    return scaled if shift == 0 else f"{scaled} {'+' if shift > 0 else '-'} {abs(shift)}"
+
+
+def _plane(
+    values: Sequence[int],
+    sizes: Sequence[Sizes],
+    names: tuple[str, str],
+    texts: Mapping[str, str],
+) -> Iterator[str]:
+    """ "a * one + b * other + c": a cache of one size and new rows of another, say."""
+    one, other = ([each[name] for each in sizes] for name in names)
+    for i, j in combinations(range(1, len(values)), 2):
+        rows = [(one[k] - one[0], other[k] - other[0], values[k] - values[0]) for k in (i, j)]
+        (a, b, u), (c, d, v) = rows
+        determinant = a * d - b * c
+        if determinant == 0:
+            continue
+        slopes = Fraction(u * d - b * v, determinant), Fraction(a * v - u * c, determinant)
+        if any(slope.denominator != 1 for slope in slopes):
+            return
+        rest = [
+            value - int(slopes[1]) * point for value, point in zip(values, other, strict=True)
+        ]
+        shift = rest[0] - slopes[0] * one[0]
+        if _holds(rest, one, slopes[0], shift):
+            first, second = (
+                _affine(texts[name], int(slope), 0)
+                for name, slope in zip(names, slopes, strict=True)
+            )
+            yield _affine(f"{first} + {second}", 1, int(shift))
+        return
+
+
+def _quotient(values: Sequence[int], points: Sequence[int], text: str) -> Iterator[str]:
+    """ "(text + b) // d * a + c": the size of a convolution's result, with further factors."""
+    for divisor in range(2, MAX_DIVISOR + 1):
+        for shift in range(divisor):
+            quotients = [(point + shift) // divisor for point in points]
+            inside = f"({text} + {shift})" if shift else text
+            if line := next(_line(values, quotients, f"{inside} // {divisor}"), None):
+                yield line
+
+
+def _float_texts(
+    values: Sequence[float], sizes: Sequence[Sizes], texts: Mapping[str, str]
+) -> Iterator[str]:
+    """A size as a float, a number divided by a size, or by the square root of a size."""
+    for name in sorted(texts):
+        points = [each[name] for each in sizes]
+        forms = (
+            (lambda point, factor: factor * point, f"{{0!r}} * {texts[name]}"),
+            (lambda point, factor: factor / point, f"{{0!r}} / {texts[name]}"),
+            (lambda point, factor: factor / point**0.5, f"{{0!r}} / {texts[name]} ** 0.5"),
+        )
+        for compute, template in forms:
+            for factor in _factors(values[0], points[0]):
+                if all(compute(p, factor) == v for p, v in zip(points, values, strict=True)):
+                    yield template.format(factor)
+
+
+def _factors(value: float, point: int) -> Iterator[float]:
+    """Factors that may give the value at the point, whole numbers first: products of floats
+    round."""
+    for exact in (value / point, value * point, value * point**0.5):
+        yield float(round(exact))
+        yield exact

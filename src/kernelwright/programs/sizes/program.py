@@ -1,0 +1,115 @@
+"""A program at several sizes: the same calls, whose attributes are functions of the sizes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kernelwright.programs.program import Call, Program
+from kernelwright.programs.sizes.fit import Sizes, fitted
+
+INFERRED = -1
+"""The size that a reshape finds itself: PyTorch allows one in each call."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SizedProgram:
+    """A program at several sizes."""
+
+    programs: tuple[Program, ...]
+    """The first is the one that is searched."""
+    sizes: tuple[Sizes, ...]
+    """One for each program."""
+    texts: Mapping[str, str]
+    """Name of a size -> the expression of the program's inputs that reads it: "x0.shape[0]"."""
+
+    def __post_init__(self) -> None:
+        spelled(self.programs, self.sizes, self.texts)
+
+    @property
+    def spelled(self) -> Program:
+        """The first program, whose text computes at all sizes."""
+        return self.spell(self.programs)
+
+    def spell(self, programs: Sequence[Program]) -> Program:
+        """The first of other programs at the same sizes, in a form that computes at all sizes.
+
+        Raises:
+            ValueError: as `spelled`.
+        """
+        return spelled(programs, self.sizes, self.texts)
+
+
+def spelled(
+    programs: Sequence[Program], sizes: Sequence[Sizes], texts: Mapping[str, str]
+) -> Program:
+    """The first program, whose attributes are expressions of sizes where they vary.
+
+    Args:
+        programs: of the same calls, one for each of `sizes`.
+        texts: as of `SizedProgram`.
+
+    Raises:
+        ValueError: the programs have different calls, or an attribute is no known function of the
+            sizes.
+    """
+    first, *others = programs
+    for other in others:
+        if _outline(other) != _outline(first):
+            raise ValueError("other operators are called at other sizes")
+    calls = [_spelled(calls, sizes, texts) for calls in zip(*(p.calls for p in programs), strict=True)]
+    return replace(first, calls=tuple(calls))
+
+
+def _outline(program: Program) -> tuple[Any, ...]:
+    """What does not depend on sizes."""
+    inputs = [(value.name, value.type.dtype, value.type.rank) for value in program.inputs]
+    calls = [
+        (
+            call.op,
+            [name for name, _ in call.args],
+            list(call.refs()),
+            call.outputs,
+            [(made.dtype, made.rank) for made in call.types],
+        )
+        for call in program.calls
+    ]
+    return inputs, calls, program.outputs
+
+
+def _spelled(calls: Sequence[Call], sizes: Sequence[Sizes], texts: Mapping[str, str]) -> Call:
+    """One call at several sizes."""
+    args = []
+    for column in zip(*(call.args for call in calls), strict=True):
+        name, values = column[0][0], [value for _, value in column]
+        try:
+            args.append((name, fitted(values, sizes, texts)))
+        except ValueError as error:
+            if calls[0].op != "reshape":
+                raise ValueError(f"{name} of {calls[0].op}: {error}") from error
+            args.append((name, _with_inferred(values, sizes, texts)))
+    return replace(calls[0], args=tuple(args))
+
+
+def _with_inferred(
+    shapes: Sequence[Sequence[int]], sizes: Sequence[Sizes], texts: Mapping[str, str]
+) -> tuple[int, ...]:
+    """The shapes of a reshape, of which one size is no known function of the sizes.
+
+    Raises:
+        ValueError: two sizes are none.
+    """
+    return tuple(_items(shapes, sizes, texts))
+
+
+def _items(
+    shapes: Sequence[Sequence[int]], sizes: Sequence[Sizes], texts: Mapping[str, str]
+) -> Iterator[int]:
+    has_inferred = False
+    for values in zip(*shapes, strict=True):
+        try:
+            yield fitted(values, sizes, texts)
+        except ValueError:
+            if has_inferred:
+                raise
+            has_inferred = True
+            yield INFERRED
