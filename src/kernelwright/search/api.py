@@ -2,35 +2,35 @@
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from kernelwright.core.errors import SearchInterrupted
 from kernelwright.core.progress import OnProgress
 from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
 from kernelwright.search.describe import graph_record
 from kernelwright.search.display import displayed
 from kernelwright.search.graphed import can_be_graphed, waits_for_launches
 from kernelwright.search.optimize import Outcome, judges, search_target
-from kernelwright.search.optimized import Delivery, attach, call_signature
-from kernelwright.search.original import flat_compiled
+from kernelwright.search.optimized import Delivery, attach, tensors_of
 from kernelwright.search.search import Search
 from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.side_by_side import Called
+from kernelwright.search.sizes.requested import requested
+from kernelwright.search.sizes.signature import Signature
 from kernelwright.search.sources import Sources
 from kernelwright.search.steps import Steps
 from kernelwright.search.summary import fragments_of
-from kernelwright.search.target import Target
+from kernelwright.search.target import ModuleTarget, module_target
 from kernelwright.search.variant import Served
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Budget
@@ -38,7 +38,6 @@ from kernelwright.timing.turns import take_turns
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.program_task import program_task
 
 GRAPH_ROUNDS = 5
 """Turns in which calls with and without a CUDA graph are timed."""
@@ -55,6 +54,7 @@ def optimize(
     policy: str = DEFAULT,
     progress: bool | OnProgress = True,
     library: str | os.PathLike[str] | None = None,
+    dynamic_shapes: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> torch.nn.Module:
     """A module with the same signature, parameters, buffers and state_dict keys, optimized for
     inputs of the examples' shapes, dtypes and device.
@@ -81,13 +81,18 @@ def optimize(
             gets a `core.progress.Progress`. Steps also go to Python's logging as "kernelwright".
         library: a folder of kernels (docs/library.md). Fragments in it are not tuned again, and
             new ones are added. By default the folder that KERNELWRIGHT_LIBRARY names, if any.
+        dynamic_shapes: sizes that vary from call to call, as of torch.export:
+            {"x": {0: torch.export.Dim("batch", max=256)}}. Kernels are verified at several sizes of
+            the range and serve all of the range. Without a maximum, the range ends at 16 times the
+            example's size. A call outside of the range runs the original forward; Python warns
+            of the first one.
 
     Returns:
         For use under `torch.no_grad()`; called with gradients wanted, it raises RuntimeError.
 
     Raises:
-        UsageError: the module cannot be captured (data-dependent control flow, say), or the library
-            cannot be used.
+        UsageError: the module cannot be captured (data-dependent control flow, say), one program
+            cannot serve all sizes, or the library cannot be used.
         InfraError: the sandbox or the device failed, or all models that were to write did before
             they wrote anything; a model that fails beside others, or later, is warned of.
         SearchInterrupted: Ctrl-C, a KeyboardInterrupt whose `module` is the best module that was
@@ -101,22 +106,14 @@ def optimize(
         steps = Steps(on_progress, budget)
         args, kwargs = call_of(module, example_inputs, example_kwargs)
         warn_of_weights(module)
-        name = type(module).__name__
-        steps("lowering", name)
-        lowered = lower(module, args, kwargs)
-        device = _device(lowered, module, (args, kwargs))
-        lowered = lowered.on(device)
-        target = Target(
-            name=name,
-            program=lowered.program,
-            task=program_task(lowered.program, name=name),
-            write=lambda composed: composed,
-            original="",
-            compiled=partial(flat_compiled, compose(lowered.program, []).source),
-        )
+        steps("lowering", type(module).__name__)
+        asked = None
+        if dynamic_shapes is not None:
+            asked = requested(module.forward, (args, kwargs), dynamic_shapes)
+        whole = module_target(module, (args, kwargs), asked)
         sources = Sources(policy)
-        options = {"device": device.type, "precision": precision, "mode": mode}
-        rules = Rules(device_named(device.type), Precision(precision), mode)
+        options = {"device": whole.device.type, "precision": precision, "mode": mode}
+        rules = Rules(device_named(whole.device.type), Precision(precision), mode)
         shelf = Shelf(open_library(library, steps), rules, sources, steps)
         judging = judges(sources, budget_s, has_foreign=shelf.has_foreign(), **options)
         with judging as (judge, teacher_judge):
@@ -128,13 +125,13 @@ def optimize(
                 teacher_judge=teacher_judge,
                 shelf=shelf,
             )
-            outcome = search_target(target, search, judge, budget=budget, steps=steps)
+            outcome = search_target(whole.target, search, judge, budget=budget, steps=steps)
     for failed in search.failed:
         warnings.warn(str(failed), stacklevel=2)
-    delivery = _delivery(module, lowered, (args, kwargs), outcome)
+    delivery = _delivery(module, whole, (args, kwargs), outcome)
     optimized = attach(module, delivery)
     may_wait = search.interruption is None and outcome.verdict.accepted
-    if may_wait and can_be_graphed(lowered):
+    if may_wait and whole.sizes is None and can_be_graphed(whole.lowered):
         try:
             optimized = _faster(module, delivery, outcome.verdict, (args, kwargs))
         except KeyboardInterrupt:
@@ -144,25 +141,17 @@ def optimize(
     return optimized
 
 
-def _device(lowered: Lowered, module: torch.nn.Module, example: Call) -> torch.device:
-    """The device of the module and its inputs: constants of forward may be on the CPU."""
-    tensors = lowered.gather(module, *example)
-    sources = zip(lowered.sources, tensors, strict=True)
-    return next((t.device for source, t in sources if source.tensor is None), tensors[0].device)
-
-
 def _delivery(
-    module: torch.nn.Module, lowered: Lowered, example: Call, outcome: Outcome
+    module: torch.nn.Module, whole: ModuleTarget, example: Call, outcome: Outcome
 ) -> Delivery:
     is_original = outcome.whole.served is Served.ORIGINAL
-    signature, on_gpu = call_signature(example)
     return Delivery(
         kind=type(module),
-        lowered=lowered,
+        lowered=whole.lowered,
         source=None if is_original else outcome.files["optimized.py"],
-        signature=signature,
+        signature=Signature.of(example, whole.sizes),
         is_training=module.training,
-        on_gpu=on_gpu,
+        on_gpu=all(tensor.is_cuda for tensor in tensors_of(tree_leaves(example))),
         result=outcome.result | {"graph": None},
         fragments=fragments_of(outcome.records),
         environment=environment(),

@@ -132,6 +132,7 @@ def hold_contest(
     precision: str,
     for_s: float,
     process: ContestProcess,
+    is_sized: bool = False,
 ) -> Contest:
     """Time PyTorch, torch.compile and wholes of ours in turn on the GPU.
 
@@ -142,6 +143,8 @@ def hold_contest(
         precision: "strict", "tf32" or "kernelbench".
         for_s: seconds that the contest may take.
         process: takes the times.
+        is_sized: sizes vary from call to call: torch.compile compiles for all sizes, and no CUDA
+            graphs take part.
 
     Raises:
         KeyboardInterrupt: after the process was killed.
@@ -162,6 +165,7 @@ def hold_contest(
         "wholes": wholes,
         "precision": precision,
         "for_s": for_s,
+        "is_sized": is_sized,
     }
     answer = process.answer(job, for_s)
     seconds = time.monotonic() - begin_s

@@ -2,8 +2,8 @@
 
     python -m kernelwright.search.contest_child
 
-reads one JSON object, {"text", "training", "wholes", "precision", "for_s"}, and answers with lines
-of JSON.
+reads one JSON object, {"text", "training", "wholes", "precision", "for_s", "is_sized"}, and answers
+with lines of JSON.
 """
 
 import json
@@ -119,7 +119,9 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         open_things.enter_context(tf32_allowed(rules.precision))
         inputs = task.draw(SEED, device)
         compile_ahead(make(), inputs)
-        compiled, passes, moves_layouts = right_compiled(task, make, rules)
+        compiled, passes, moves_layouts = right_compiled(
+            task, make, rules, is_sized=job["is_sized"]
+        )
         contenders: dict[str, Contender] = {EAGER: Called(make()), COMPILED: Called(compiled)}
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
@@ -130,7 +132,8 @@ def contest(job: Record, device: torch.device, begin_s: float) -> Iterator[Recor
         # Later steps add to `failed` and `right`, so the second answer has the additions.
         shared_fields = {"failed": failed, "right": right, "moves_layouts": moves_layouts}
         yield {"samples": _samples(contenders, failed, draw, rounds=FIRST_ROUNDS), **shared_fields}
-        if passes and COMPILED not in failed and waits(compiled, inputs):
+        has_graphs = passes and COMPILED not in failed and not job["is_sized"]
+        if has_graphs and waits(compiled, inputs):
             try:
                 original = make()
                 replaying = graphs_of(original, inputs, moves_layouts=moves_layouts)
@@ -187,18 +190,21 @@ def graphs_of(call: Call, inputs: list[Any], *, moves_layouts: bool) -> Call:
     return replaying
 
 
-def right_compiled(task: Task, make: Callable[[], Call], rules: Rules) -> tuple[Call, bool, bool]:
+def right_compiled(
+    task: Task, make: Callable[[], Call], rules: Rules, *, is_sized: bool = False
+) -> tuple[Call, bool, bool]:
     """torch.compile of the original, whether its values pass the judge's comparison, and whether
     Inductor may choose memory layouts. cuDNN rounds to TF32 in some layouts: where that is too
     inexact, torch.compile is tried without layout optimization."""
+    dynamic = True if is_sized else None
     plain: dict[str, Any] = {"layout_optimization": False}
     for options in (None, plain):
         original = make()
-        compiled: Call = torch.compile(original, options=options)
+        compiled: Call = torch.compile(original, dynamic=dynamic, options=options)
         if is_right(task, compiled, original, rules):
             return compiled, True, options is None
         torch.compiler.reset()
-    return torch.compile(make(), options=None), False, True
+    return torch.compile(make(), dynamic=dynamic), False, True
 
 
 def is_right(task: Task, call: Call, original: Call, rules: Rules) -> bool:

@@ -55,7 +55,7 @@ def model_file(
 _COMPILED = """
 
 compiled_operator = torch.compile(
-    uncompiled_operator, fullgraph=True, dynamic=False{options}
+    uncompiled_operator, fullgraph=True{options}
 )
 
 
@@ -65,7 +65,7 @@ def fused_operator({names}):
 """
 
 
-def compiled(composed: str, *, moves_layouts: bool = True) -> str:
+def compiled(composed: str, *, moves_layouts: bool = True, is_sized: bool = False) -> str:
     """The text with `fused_operator` inside torch.compile, as one graph: Inductor fuses and plans
     what the kernels leave.
 
@@ -73,6 +73,7 @@ def compiled(composed: str, *, moves_layouts: bool = True) -> str:
         composed: text of `fused_operator` and its kernels.
         moves_layouts: Inductor may change the memory layout of convolutions, which may make a
             library compute in another precision.
+        is_sized: the code computes at several sizes.
     """
     entry = next(
         node
@@ -80,17 +81,19 @@ def compiled(composed: str, *, moves_layouts: bool = True) -> str:
         if isinstance(node, ast.FunctionDef) and node.name == "fused_operator"
     )
     names = ", ".join(argument.arg for argument in entry.args.args)
+    options = ("" if is_sized else ", dynamic=False") + options_text(moves_layouts, is_sized)
     uncompiled = rename(composed, {"fused_operator": "uncompiled_operator"})
-    return uncompiled.rstrip() + _COMPILED.format(names=names, options=options_text(moves_layouts))
+    return uncompiled.rstrip() + _COMPILED.format(names=names, options=options)
 
 
 LAYOUTS_STAY = '{"layout_optimization": False}'
 """Options of torch.compile without which Inductor may choose memory layouts."""
 
 
-def options_text(moves_layouts: bool) -> str:
+def options_text(moves_layouts: bool, is_sized: bool = False) -> str:
     """Further arguments of torch.compile, after a comma."""
-    return "" if moves_layouts else f", options={LAYOUTS_STAY}"
+    dynamic = ", dynamic=True" if is_sized else ""
+    return dynamic if moves_layouts else f"{dynamic}, options={LAYOUTS_STAY}"
 
 
 def flat_file(source: str, composed: str) -> str:

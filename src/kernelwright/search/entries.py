@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from kernelwright.programs.compose import compose
 from kernelwright.programs.extern import RECURRENT
 from kernelwright.search import emit
 from kernelwright.search.target import Target
@@ -43,7 +42,7 @@ def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
     other half saves least on. CUDA graphs come last: of the first variant inside torch.compile,
     and of each variant with eager calls around."""
     won = [variant for variant in variants if variant.chosen][:MAX_VARIANTS]
-    texts = [_composed(variant) for variant in won]
+    texts = [variant.composed().source for variant in won]
     wholes: list[Entry] = []
     for variant, text in zip(won, texts, strict=True):
         if _leaves_work(variant):
@@ -51,7 +50,7 @@ def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
         wholes.append(_launched(variant, text, target.write))
     for variant in map(_with_half, won[:1]):
         if variant.chosen and not _unrolls(variant):
-            wholes.append(_compiled(variant, _composed(variant), target.write))
+            wholes.append(_compiled(variant, variant.composed().source, target.write))
     if target.write_graphed is not None:
         write = target.write_graphed
         graphs = [_compiled(won[0], texts[0], write)] if won and _leaves_work(won[0]) else []
@@ -60,19 +59,16 @@ def entries(variants: Sequence[Variant], target: Target) -> list[Entry]:
     return wholes
 
 
-def _composed(variant: Variant) -> str:
-    return compose(variant.program, variant.replacements()).source
-
-
 def _launched(variant: Variant, text: str, write: Callable[[str], str]) -> Entry:
     return Entry(variant=variant, source=write(text), served=Served.KERNELS)
 
 
 def _compiled(variant: Variant, text: str, write: Callable[[str], str]) -> Entry:
+    is_sized = variant.spelled is not None
     return Entry(
         variant=variant,
-        source=write(emit.compiled(text)),
-        exact=write(emit.compiled(text, moves_layouts=False)),
+        source=write(emit.compiled(text, is_sized=is_sized)),
+        exact=write(emit.compiled(text, moves_layouts=False, is_sized=is_sized)),
         served=Served.COMPILED_KERNELS,
     )
 

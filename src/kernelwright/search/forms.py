@@ -6,7 +6,8 @@ Records name both, apart.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 
 from kernelwright.ops.operator import TensorType
@@ -16,6 +17,7 @@ from kernelwright.programs.join_attention import join_attention
 from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
+from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.variants import largest, scaled_down
 from kernelwright.verify.program_task import INTERPRETER_FLOPS
 
@@ -45,12 +47,49 @@ class Form:
     """What of `programs.algebra` made it out of the original."""
     rewrites: tuple[str, ...] = ()
     """What of `programs.rewrite` did."""
+    spelled: Program | None = None
+    """The program with expressions for attributes that depend on sizes, where sizes vary."""
+    elsewhere: tuple[Program, ...] = ()
+    """The program at other sizes, where sizes vary."""
 
     @property
     def name(self) -> str:
         is_joined = join_attention.__name__ in self.rewrites
         words = [self.layout, "rewritten" if self.algebra else "", "one attention" * is_joined]
         return ", ".join(filter(None, words))
+
+    @property
+    def written(self) -> Program:
+        """The program as the text of the whole spells it."""
+        return self.spelled or self.program
+
+
+def sized_forms(sized: SizedProgram, *, on_gpu: bool) -> list[Form]:
+    """The forms of a program that compute at all of its sizes; the program itself where there is no
+    other.
+
+    Args:
+        on_gpu: as of `forms`.
+    """
+    first, *others = (
+        forms(program, on_gpu=on_gpu, at_other_sizes=True) for program in sized.programs
+    )
+    tables = [{_kind(form): form.program for form in elsewhere} for elsewhere in others]
+    kept = []
+    for form in first:
+        programs = [table[_kind(form)] for table in tables if _kind(form) in table]
+        if len(programs) < len(tables):
+            continue
+        with suppress(ValueError):  # the rewrite does other things at other sizes
+            spelled = sized.spell([form.program, *programs])
+            kept.append(replace(form, spelled=spelled, elsewhere=tuple(programs)))
+    program, *rest = sized.programs
+    plain = Form(original=program, program=program, layout=CONTIGUOUS)
+    return kept or [replace(plain, spelled=sized.spelled, elsewhere=tuple(rest))]
+
+
+def _kind(form: Form) -> tuple[object, ...]:
+    return form.layout, form.algebra, form.rewrites
 
 
 def forms(program: Program, *, on_gpu: bool, at_other_sizes: bool = False) -> list[Form]:

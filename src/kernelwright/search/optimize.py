@@ -234,7 +234,7 @@ def search_target(
     with closing(ContestProcess()) as process:
         if has_contest:
             process.start()
-        searched = search.variants(target.program, target.task)
+        searched = search.variants(target.program, target.task, target.sized)
         settling = Settling(target, search, judge, wholes, budget, steps, process)
         if has_contest and search.interruption is None:
             whole, contest = settling.beside_compile(searched)

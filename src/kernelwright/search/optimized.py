@@ -1,6 +1,7 @@
 """The module that `kernelwright.optimize` returns: called, shown, copied and pickled."""
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +15,9 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.programs.capture import structures
 from kernelwright.programs.lowering import Lowered
-from kernelwright.search.arguments import Call
 from kernelwright.search.captured import replay
 from kernelwright.search.importing import Compute, imported_function
+from kernelwright.search.sizes.signature import Signature
 from kernelwright.search.summary import FragmentReport, headline
 
 REPLACED = "_forward_before_optimization"
@@ -32,8 +33,8 @@ class Delivery:
     lowered: Lowered
     source: str | None
     """The text of `fused_operator` and its kernels; None: the original forward runs."""
-    signature: tuple[Any, ...]
-    """The signature of the calls that the source computes."""
+    signature: Signature
+    """Of the calls that the source computes."""
     is_training: bool
     """The mode in which the source computes what the original does."""
     on_gpu: bool
@@ -73,11 +74,8 @@ class Delivery:
                 f"{self.kind.__name__} was optimized for inference only: call it under "
                 "torch.no_grad(), or keep the original module for training"
             )
-        is_other = module.training != self.is_training or signature_of(leaves, spec) != (
-            self.signature
-        )
-        compute = self.compute
-        if compute is None or not self.on_gpu or is_other:
+        compute, is_other_mode = self.compute, module.training != self.is_training
+        if compute is None or not self.on_gpu or is_other_mode or not self._serves(leaves, spec):
             replaced = vars(module).get(REPLACED)
             if replaced is not None:
                 return replaced(*args, **kwargs)
@@ -94,6 +92,19 @@ class Delivery:
         is_graph = self.result["graph"] is not None
         results = replay(module, tensors, run) if is_graph else run(module, tensors)
         return self.lowered.rebuild(results, args, kwargs)
+
+    def _serves(self, leaves: list[Any], spec: pytree.TreeSpec) -> bool:
+        """Whether the source computes a call. The first call whose sizes are out of range is warned
+        of: the user expects kernels there."""
+        if self.signature.accepts(leaves, spec):
+            return True
+        if self.signature.differs_in_size_alone(leaves, spec):
+            warnings.warn(
+                f"{self.kind.__name__} was optimized for {self.signature}: calls with other sizes"
+                " run the original forward",
+                stacklevel=2,
+            )
+        return False
 
     def __getstate__(self) -> dict[str, Any]:
         """All but what is made on demand: functions and classes of their own are not pickled."""
@@ -179,20 +190,5 @@ def _html(module: torch.nn.Module) -> str:
     return f"<pre>{escape(summary(module))}\n\n{escape(repr(module))}</pre>"
 
 
-def call_signature(example: Call) -> tuple[tuple[Any, ...], bool]:
-    """The signature of a call, and whether all of its tensors are on a GPU."""
-    leaves, spec = pytree.tree_flatten(example)
-    return signature_of(leaves, spec), all(tensor.is_cuda for tensor in tensors_of(leaves))
-
-
 def tensors_of(leaves: Sequence[Any]) -> tuple[torch.Tensor, ...]:
     return tuple(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))
-
-
-def signature_of(leaves: Sequence[Any], spec: pytree.TreeSpec) -> tuple[Any, ...]:
-    """What the program was specialised to: structure, shapes, dtypes, devices, plain values."""
-    described = [
-        (tuple(leaf.shape), leaf.dtype, leaf.device) if isinstance(leaf, torch.Tensor) else leaf
-        for leaf in leaves
-    ]
-    return spec, tuple(described)

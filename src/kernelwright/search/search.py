@@ -12,16 +12,25 @@ from kernelwright.programs.fragment import Fragment, extract
 from kernelwright.programs.partition import has_ready_factors
 from kernelwright.programs.parts import smaller_parts
 from kernelwright.programs.program import Program
+from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
 from kernelwright.search.describe import Spent
-from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms
+from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms, sized_forms
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources, Writers
 from kernelwright.search.steps import Steps
 from kernelwright.search.traffic import kernel_launches
-from kernelwright.search.tune import Tuned, affordable, stays, tune
+from kernelwright.search.tune import (
+    Tuned,
+    affordable,
+    fails_at,
+    other_sizes,
+    stays,
+    tune,
+    without_winner,
+)
 from kernelwright.search.variant import Variant
 from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Budget, Deadline
@@ -123,16 +132,19 @@ class Search:
         """Models that failed, until now."""
         return self._sources.failed
 
-    def variants(self, program: Program, task: Task) -> list[Variant]:
+    def variants(
+        self, program: Program, task: Task, sized: SizedProgram | None = None
+    ) -> list[Variant]:
         """The program searched in its forms, each in an equal share of the time and in what those
         before it left. Ctrl-C ends the search: what was tuned until then is returned.
 
         Args:
             task: what the whole is judged by.
+            sized: the program at several sizes, where sizes vary.
         """
         searched: list[Variant] = []
         try:
-            self._search_forms(program, task, searched)
+            self._search_forms(program, task, sized, searched)
         except KeyboardInterrupt as interruption:
             self.interruption = interruption
         for judge in {id(judge): judge for judge in self._judges.values()}.values():
@@ -140,10 +152,20 @@ class Search:
         plain = Form(original=program, program=program, layout=CONTIGUOUS)
         return searched or [Variant.of(plain, (), ())]
 
-    def _search_forms(self, program: Program, task: Task, searched: list[Variant]) -> None:
+    def _search_forms(
+        self,
+        program: Program,
+        task: Task,
+        sized: SizedProgram | None,
+        searched: list[Variant],
+    ) -> None:
         is_moved = isinstance(task, ProgramTask)  # and so judged at other sizes
         self._steps("looking for rewrites")
-        every = forms(program, on_gpu=self._judge.on_gpu, at_other_sizes=is_moved)
+        on_gpu = self._judge.on_gpu
+        if sized is not None:
+            every = sized_forms(sized, on_gpu=on_gpu)
+        else:
+            every = forms(program, on_gpu=on_gpu, at_other_sizes=is_moved)
         possible = [form for form in every if self._can_be_right(form)]
         searched += [Variant.of(form, (), ()) for form in every if form not in possible]
         planned_s = TUNING_SHARE * self._budget.seconds / len(possible)
@@ -242,6 +264,7 @@ class Search:
     def _note(self, work: _FormWork, calls: frozenset[int], found: Tuned) -> None:
         """Keep what became of a fragment, beside what other writers' candidates gave."""
         program, tuned = work.form.program, work.tuned
+        found = self._serving_all_sizes(work, calls, found)
         work.untried.discard(calls)
         at = next((i for i, each in enumerate(tuned) if each.fragment.calls == calls), None)
         if at is None:
@@ -253,6 +276,17 @@ class Search:
         if found.winner is not None:
             chosen = [tuned[i] for i in self._chosen(program, tuned)]
             self._steps.best = _best_so_far(chosen, on_gpu=self._judge.on_gpu)
+
+    def _serving_all_sizes(self, work: _FormWork, calls: frozenset[int], tuned: Tuned) -> Tuned:
+        """The fragment with its fastest kernel that is right at the form's other sizes too."""
+        others = other_sizes(work.form.elsewhere, tuned.fragment)
+        is_whole = self._scope(work, calls) == PROGRAM
+        while tuned.best is not None and others:
+            failure = fails_at(others, tuned.best, self._judge, work.latest)
+            if failure is None:
+                break
+            tuned = without_winner(tuned, self._judge, failure, is_whole=is_whole)
+        return tuned
 
     def _left_alone(self, program: Program, calls: frozenset[int], reason: str) -> Tuned:
         fragment = extract(program, calls)

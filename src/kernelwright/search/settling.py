@@ -88,6 +88,7 @@ class Settling:
                     precision=self.judge.rules.precision.value,
                     for_s=CONTEST_SHARE * self.budget.deadline.left_s(),
                     process=self.process,
+                    is_sized=self.target.sized is not None,
                 )
         except KeyboardInterrupt as interruption:
             self.search.interruption = interruption

@@ -1,7 +1,7 @@
 """What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,13 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from kernelwright.core.errors import UsageError
+from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.program import Program
+from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
 from kernelwright.search import emit
-from kernelwright.search.arguments import warn_of_weights
+from kernelwright.search.arguments import Call, warn_of_weights
 from kernelwright.search.graphed import can_be_graphed
 from kernelwright.search.original import (
     factory_compiled,
@@ -24,10 +26,12 @@ from kernelwright.search.original import (
     model_compiled,
     model_original,
 )
+from kernelwright.search.sizes.lowering import lower_at_sizes, sizes_text
+from kernelwright.search.sizes.requested import Requested
 from kernelwright.timing.stages import stage
 from kernelwright.verify.load import factory_task, load_factory, load_task
 from kernelwright.verify.lowered import lower_model
-from kernelwright.verify.program_task import ProgramTask
+from kernelwright.verify.program_task import ProgramTask, program_task
 from kernelwright.verify.task import ModuleTask, Task
 
 
@@ -44,6 +48,10 @@ class Target:
     compiled: Callable[..., str]
     """The same with the original inside torch.compile; takes `moves_layouts`, as `emit.compiled`,
     and `is_graph`, for CUDA graphs."""
+    sized: SizedProgram | None = None
+    """The program at several sizes, where sizes vary."""
+    elsewhere: Mapping[str, Task] = field(default_factory=dict)
+    """The whole at other sizes: "batch 3" -> its task."""
     write_graphed: Callable[[str], str] | None = None
     """The same, of an optimized.py that replays all of it as a CUDA graph; None where it cannot,
     and where the task has no module whose tensors stay where they are."""
@@ -105,6 +113,62 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
         compiled=partial(model_compiled, task.text),
         write_graphed=partial(write, is_graphed=True) if can_be_graphed(lowered) else None,
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModuleTarget:
+    """A module that is called with example inputs."""
+
+    target: Target
+    lowered: Lowered
+    device: torch.device
+    """Of the module and its inputs."""
+    sizes: Requested | None
+    """That may vary."""
+
+
+def module_target(
+    module: torch.nn.Module, example: Call, asked: Requested | None = None
+) -> ModuleTarget:
+    """The target of a module that is called with example inputs.
+
+    Args:
+        asked: sizes that vary.
+
+    Raises:
+        UsageError: the module cannot be captured, or one program cannot serve all sizes.
+    """
+    name = type(module).__name__
+    sized = None if asked is None else lower_at_sizes(module, example, asked)
+    lowered = sized.lowered if sized is not None else lower(module, *example)
+    written = sized.sized.spelled if sized is not None else lowered.program
+    elsewhere = sized.elsewhere if sized is not None else ()
+    target = Target(
+        name=name,
+        program=lowered.program,
+        task=program_task(lowered.program, name=name),
+        write=lambda composed: composed,
+        original="",
+        compiled=partial(flat_compiled, compose(written, []).source, is_sized=sized is not None),
+        sized=sized.sized if sized is not None else None,
+        elsewhere={
+            sizes_text(sizes): program_task(program, name=name) for sizes, program in elsewhere
+        },
+    )
+    device = _device(lowered, module, example)
+    return ModuleTarget(
+        target=target,
+        lowered=lowered.on(device),
+        device=device,
+        sizes=None if sized is None else sized.requested,
+    )
+
+
+def _device(lowered: Lowered, module: torch.nn.Module, example: Call) -> torch.device:
+    """The device of the module and its inputs: constants of forward may be on the CPU."""
+    tensors = lowered.gather(module, *example)
+    sources = zip(lowered.sources, tensors, strict=True)
+    return next((t.device for source, t in sources if source.tensor is None), tensors[0].device)
 
 
 def _factory(spec: str, training: bool | None) -> Target:

@@ -2,13 +2,13 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Timing, Verdict
-from kernelwright.programs.fragment import Fragment
+from kernelwright.programs.fragment import Fragment, extract
 from kernelwright.programs.positions import stay_in_range
 from kernelwright.programs.program import Program
 from kernelwright.search.sources import Sources, Unread, Writers
@@ -17,7 +17,7 @@ from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.program_task import program_task, shape_text
 
 CANDIDATES_CPU = 2
 """Candidates of each writer without a GPU, where speed is not measured: the one that moves least,
@@ -39,6 +39,8 @@ class Tuned:
     """Those that were judged."""
     verdicts: tuple[Verdict, ...] = ()
     winner: int | None = None
+    rejected: tuple[int, ...] = ()
+    """Candidates that are right at the sizes of the example, and not at all sizes."""
     reason: str
     """Why the winner won, or why the fragment stays PyTorch."""
     saving: float = 0.0
@@ -144,7 +146,19 @@ def tune(
         num_cut_off=num_cut_off,
         judged_s=(time.monotonic() - begin_s) / max(len(verdicts), 1),
     )
-    accepted = [i for i, verdict in enumerate(verdicts) if verdict.accepted]
+    return _decided(tuned, judge, is_whole=is_whole)
+
+
+def _decided(
+    tuned: Tuned, judge: Judge, *, is_whole: bool, excluded: Collection[int] = ()
+) -> Tuned:
+    """The fragment with the best of its accepted candidates, where that one wins.
+
+    Args:
+        excluded: candidates that may not win.
+    """
+    verdicts, program = tuned.verdicts, tuned.fragment.program
+    accepted = [i for i, each in enumerate(verdicts) if each.accepted and i not in excluded]
     if not accepted:
         return tuned
     must_win = judge.rules.mode != "pure"
@@ -152,8 +166,55 @@ def tune(
         least = (-MIN_SAVING if is_whole else MIN_SAVING) if must_win else -math.inf
         winner, reason, saving = _fastest(verdicts, accepted, least)
     else:
-        winner, reason, saving = _lightest(program, judged, accepted, must_win=must_win)
+        winner, reason, saving = _lightest(program, tuned.candidates, accepted, must_win=must_win)
     return replace(tuned, winner=winner, reason=reason, saving=saving)
+
+
+def other_sizes(programs: Sequence[Program], fragment: Fragment) -> list[Program]:
+    """The fragment in the largest and the smallest of some programs, where it is another there.
+
+    Args:
+        programs: the fragment's whole program at other sizes.
+    """
+    parts = dict.fromkeys(extract(program, fragment.calls).program for program in programs)
+    parts.pop(fragment.program, None)
+    by_size = sorted(parts, key=Program.bytes_fused)
+    return by_size[-1:] + by_size[:-1][:1]
+
+
+def fails_at(
+    programs: Sequence[Program], candidate: Candidate, judge: Judge, deadline: Deadline
+) -> str | None:
+    """Why a candidate for a fragment cannot serve the fragment at other sizes; None where it can.
+
+    Args:
+        programs: the fragment at other sizes.
+    """
+    for program in programs:
+        task = program_task(program, name="fragment at another size")
+        try:
+            (verdict,) = judge.screen(task, [candidate], repeats=1, deadline=deadline)
+        except OutOfTime:
+            return "the budget ended while its kernel was judged at other sizes"
+        if not verdict.accepted:
+            sizes = shape_text(program)
+            return f"no kernel serves all sizes (with inputs {sizes}: {verdict.message})"
+    return None
+
+
+def without_winner(tuned: Tuned, judge: Judge, reason: str, *, is_whole: bool) -> Tuned:
+    """The fragment with its next best candidate, or with none.
+
+    Args:
+        reason: why the winner cannot be kept.
+        is_whole: as of `tune`.
+    """
+    assert tuned.winner is not None
+    rejected = (*tuned.rejected, tuned.winner)
+    bare = replace(
+        tuned, winner=None, saving=0.0, reason=f"stays PyTorch: {reason}", rejected=rejected
+    )
+    return _decided(bare, judge, is_whole=is_whole, excluded=rejected)
 
 
 def _screened(

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
-from kernelwright.programs.compose import Replacement
+from kernelwright.programs.compose import Replacement, compose
 from kernelwright.programs.fragment import extract
 from kernelwright.programs.program import Program
 from kernelwright.search.forms import Form
@@ -38,6 +39,10 @@ class Variant(Form):
             fragment = extract(program, self.tuned[i].fragment.calls)
             found.append(Replacement(fragment.calls, fragment.inputs, fragment.outputs, best))
         return found
+
+    def composed(self) -> Candidate:
+        """The whole with the kernels of the chosen fragments."""
+        return compose(self.written, self.replacements())
 
     def without_least(self, verdict: Verdict, num: int = 1) -> "Variant":
         """The variant with the `num` chosen fragments that save least back in PyTorch; `verdict` is

@@ -26,6 +26,7 @@ from kernelwright.verify.task import Task
 
 SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
+SCALED_DOWN = "judged on the program scaled down: there is no GPU for its real sizes"
 COMPARING_SHARE = 0.4
 """Of the time that is left after tuning: for comparing the forms, at most."""
 
@@ -70,7 +71,7 @@ class Wholes:
         if len(variants) == 1 or not self._judge.on_gpu:
             return variants
         self._steps("comparing forms", total=len(variants))
-        whole = [compose(v.program, v.replacements()) for v in variants]
+        whole = [variant.composed() for variant in variants]
         task = program_task(variants[0].original, name="forms")
         try:
             verdicts = self._judge.screen(
@@ -225,7 +226,7 @@ class Wholes:
 
     def _judged(self, variant: Variant, target: Target) -> Whole:
         """The variant's whole, with eager calls around its kernels."""
-        composed = compose(variant.program, variant.replacements()).source
+        composed = variant.composed().source
         num = len(variant.chosen)
         subject = f"{num} fragment{'s' if num > 1 else ''} in Triton"
         self._steps("judging the whole against the original", subject)
@@ -260,7 +261,7 @@ class Wholes:
     ) -> Whole:
         candidate = Candidate(source=source, origin="search")
         begin_s = time.monotonic()
-        verdict = self._judge_whole(variant, target.task, candidate)
+        verdict = self._judge_at_all_sizes(variant, target, candidate)
         self._slowest_s = max(self._slowest_s, time.monotonic() - begin_s)
         self._note(variant, verdict, served=served, is_graph=is_graph)
         return Whole(variant, source, verdict, served)
@@ -276,6 +277,24 @@ class Wholes:
         if variant.chosen:
             self.judged.append(whole_record(variant, verdict, served=served, is_graph=is_graph))
 
+    def _judge_at_all_sizes(
+        self, variant: Variant, target: Target, candidate: Candidate
+    ) -> Verdict:
+        """The verdict at the sizes of the example; where that accepts, the first rejection at other
+        sizes."""
+        verdict = self._judge_whole(variant, target.task, candidate)
+        if not verdict.accepted or _is_scaled_down(verdict):
+            return verdict
+        for sizes, task in target.elsewhere.items():
+            self._steps("judging the whole at other sizes", sizes)
+            other = self._judge.verify(task, candidate, deadline=self.deadline)
+            if not other.accepted:
+                return replace(other, message=f"with {sizes}: {other.message}")
+        if target.elsewhere:
+            note = f"judged with {'; '.join(target.elsewhere)} too"
+            verdict = replace(verdict, advice=(*verdict.advice, note))
+        return verdict
+
     def _judge_whole(self, variant: Variant, task: Task, candidate: Candidate) -> Verdict:
         if self._judge.on_gpu:
             self._judge.warm(task, [candidate])
@@ -290,8 +309,11 @@ class Wholes:
         whole = compose(program, variant.replacements(program))
         small_task = program_task(original, name="scaled down")
         verdict = self._judge.verify(small_task, whole, deadline=self.deadline)
-        note = "judged on the program scaled down: there is no GPU for its real sizes"
-        return replace(verdict, advice=(*verdict.advice, note))
+        return replace(verdict, advice=(*verdict.advice, SCALED_DOWN))
+
+
+def _is_scaled_down(verdict: Verdict) -> bool:
+    return SCALED_DOWN in verdict.advice
 
 
 def saves(variant: Variant) -> bool:

@@ -5,7 +5,9 @@ Each function is found from examples and holds in all of them. An example is no 
 compares the whole at other sizes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement
 from typing import Any
@@ -59,12 +61,11 @@ def fitted(values: Sequence[Any], sizes: Sequence[Sizes], texts: Mapping[str, st
         return first
     if all(isinstance(value, tuple) and len(value) == len(first) for value in values):
         return tuple([fitted(items, sizes, texts) for items in zip(*values, strict=True)])
-    if all(type(value) is int for value in values):
-        if text := next(_int_texts(values, sizes, texts), None):
-            return SpelledInt(first, text)
-    elif all(type(value) is float for value in values):
-        if text := next(_float_texts(values, sizes, texts), None):
-            return SpelledFloat(first, text)
+    kinds = {type(value) for value in values}
+    if kinds == {int} and (text := next(_int_texts(values, sizes, texts), None)):
+        return SpelledInt(first, text)
+    if kinds == {float} and (text := next(_float_texts(values, sizes, texts), None)):
+        return SpelledFloat(first, text)
     raise ValueError(f"{', '.join(map(repr, values))} is no known function of the sizes")
 
 
@@ -103,9 +104,7 @@ def _line(values: Sequence[int], points: Sequence[int], text: str) -> Iterator[s
 def _holds(
     values: Sequence[int], points: Sequence[int], slope: Fraction | int, shift: Fraction | int
 ) -> bool:
-    return all(
-        slope * point + shift == value for value, point in zip(values, points, strict=True)
-    )
+    return all(slope * point + shift == value for value, point in zip(values, points, strict=True))
 
 
 def _affine(text: str, slope: int, shift: int) -> str:
@@ -130,9 +129,7 @@ def _plane(
         slopes = Fraction(u * d - b * v, determinant), Fraction(a * v - u * c, determinant)
         if any(slope.denominator != 1 for slope in slopes):
             return
-        rest = [
-            value - int(slopes[1]) * point for value, point in zip(values, other, strict=True)
-        ]
+        rest = [value - int(slopes[1]) * point for value, point in zip(values, other, strict=True)]
         shift = rest[0] - slopes[0] * one[0]
         if _holds(rest, one, slopes[0], shift):
             first, second = (
@@ -153,26 +150,28 @@ def _quotient(values: Sequence[int], points: Sequence[int], text: str) -> Iterat
                 yield line
 
 
+_FLOAT_FORMS: tuple[tuple[Callable[[float, int], float], str], ...] = (
+    (operator.mul, "{} * {}"),
+    (operator.truediv, "{} / {}"),
+    (lambda factor, point: factor / math.sqrt(point), "{} / {} ** 0.5"),
+)
+
+
 def _float_texts(
     values: Sequence[float], sizes: Sequence[Sizes], texts: Mapping[str, str]
 ) -> Iterator[str]:
     """A size as a float, a number divided by a size, or by the square root of a size."""
     for name in sorted(texts):
         points = [each[name] for each in sizes]
-        forms = (
-            (lambda point, factor: factor * point, f"{{0!r}} * {texts[name]}"),
-            (lambda point, factor: factor / point, f"{{0!r}} / {texts[name]}"),
-            (lambda point, factor: factor / point**0.5, f"{{0!r}} / {texts[name]} ** 0.5"),
-        )
-        for compute, template in forms:
+        for compute, operation in _FLOAT_FORMS:
             for factor in _factors(values[0], points[0]):
-                if all(compute(p, factor) == v for p, v in zip(points, values, strict=True)):
-                    yield template.format(factor)
+                if all(compute(factor, p) == v for p, v in zip(points, values, strict=True)):
+                    yield operation.format(repr(factor), texts[name])
 
 
 def _factors(value: float, point: int) -> Iterator[float]:
     """Factors that may give the value at the point, whole numbers first: products of floats
     round."""
-    for exact in (value / point, value * point, value * point**0.5):
+    for exact in (value / point, value * point, value * math.sqrt(point)):
         yield float(round(exact))
         yield exact

@@ -56,7 +56,9 @@ def spelled(
     for other in others:
         if _outline(other) != _outline(first):
             raise ValueError("other operators are called at other sizes")
-    calls = [_spelled(calls, sizes, texts) for calls in zip(*(p.calls for p in programs), strict=True)]
+    calls = [
+        _spelled(calls, sizes, texts) for calls in zip(*(p.calls for p in programs), strict=True)
+    ]
     return replace(first, calls=tuple(calls))
 
 

@@ -95,7 +95,7 @@ COMPILER_QUESTIONS = {
     "is_scripting", "is_tracing", "is_in_onnx_export", "is_fx_tracing", "is_fx_symbolic_tracing",
 }  # fmt: skip
 """Functions of torch, in any of its modules, that tell whether somebody compiles a call."""
-COMPILE_OPTIONS = {"dynamic": {"False"}, "options": {"{'layout_optimization': False}"}}
+COMPILE_OPTIONS = {"dynamic": {"False", "True"}, "options": {"{'layout_optimization': False}"}}
 """Options of torch.compile that a candidate may give, and their values."""
 
 
