@@ -51,6 +51,16 @@ OutOption = Annotated[
     ),
 ]
 
+DynamicOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dynamic",
+        metavar="INPUT:DIM[=SIZE][:LOW-HIGH]",
+        help="A size that varies from call to call; may be repeated. x:0=batch:1-256, for example.",
+        show_default=False,
+    ),
+]
+
 
 def command(
     target: TargetArgument,
@@ -62,6 +72,7 @@ def command(
     budget_s: BudgetOption = 600,
     policy: PoliciesOption = DEFAULT,
     library: LibraryOption = None,
+    dynamic: DynamicOption = None,
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
@@ -87,6 +98,7 @@ def command(
             progress=show,
             begin_s=begin_s,
             training=not is_eval,
+            dynamic=dynamic or (),
             library=Library(library, partial(note, style="yellow")) if library else None,
         )
     render(folder / "records.jsonl", folder / "report.html")

@@ -1,6 +1,8 @@
 """The importable `optimized.py`: the composed kernels behind the original's own interface."""
 
 import ast
+import re
+from dataclasses import dataclass
 
 import torch
 
@@ -9,6 +11,8 @@ from kernelwright.programs.lowering import Lowered
 from kernelwright.programs.source_merge import rename
 from kernelwright.search.constructor import guarded
 from kernelwright.search.forward import EXPECT_VALUE, forward_of
+from kernelwright.search.guards import ORIGINAL
+from kernelwright.search.sizes.requested import Requested
 from kernelwright.verify.task import Arguments
 
 
@@ -21,20 +25,28 @@ def model_file(
     arguments: Arguments = ([], {}),
     is_for_one_mode: bool,
     is_graphed: bool = False,
+    falls_back: bool = True,
+    sizes: Requested | None = None,
 ) -> str:
     """`optimized.py` for a file that defines `Model`: the same file with `ModelNew`.
 
-    Everything of the original stays, constants included; only the class's name and its `forward`
-    change, and its constructor refuses other arguments.
+    Everything of the original stays, constants included. Only the class's name changes, its
+    constructor refuses other arguments, and its `forward` is called `original_forward`: that
+    computes all calls that the kernels do not compute.
 
     Args:
         source: text of the original file.
         composed: text of `fused_operator` and its kernels.
         module: the original, for its signature and its mode.
         arguments: the original was constructed with them.
-        is_for_one_mode: refuse the other of train and eval mode.
+        is_for_one_mode: the kernels compute train or eval mode alone.
         is_graphed: replay all of it as a CUDA graph.
+        falls_back: keep the original forward. Else other calls raise ValueError.
+        sizes: that vary.
     """
+    docstring, rest = _opened(source)
+    renamed = rename(rest, {"Model": "ModelNew"})
+    kept = _Original.of(renamed)
     forward = forward_of(
         lowered,
         module,
@@ -42,10 +54,10 @@ def model_file(
         is_for_one_mode=is_for_one_mode,
         is_graphed=is_graphed,
         own_module=type(module).__module__,
+        original=kept.call if falls_back else None,
+        sizes=sizes,
     )
-    docstring, rest = _opened(source)
-    renamed = rename(rest, {"Model": "ModelNew"})
-    model = guarded(_replace_forward(renamed, forward.method), module, arguments)
+    model = guarded(kept.beside(forward.method, is_kept=falls_back), module, arguments)
     preamble = forward.preamble
     if "expect_value(" in model and EXPECT_VALUE not in preamble:
         preamble += f"{EXPECT_VALUE}\n\n\n"
@@ -113,19 +125,31 @@ def factory_file(
     *,
     module: torch.nn.Module,
     is_for_one_mode: bool,
+    falls_back: bool = True,
+    sizes: Requested | None = None,
 ) -> str:
     """`optimized.py` for `package.module:factory`: `attach(module)` gives the factory's module a
     new forward; parameters, buffers and state_dict keys stay its own. The file imports nothing of
     the user's, so the judge reads the very file that is written."""
-    forward = forward_of(lowered, module, composed, is_for_one_mode=is_for_one_mode)
+    forward = forward_of(
+        lowered,
+        module,
+        composed,
+        is_for_one_mode=is_for_one_mode,
+        original=f"self.{ORIGINAL}" if falls_back else None,
+        sizes=sizes,
+    )
     return f'''{forward.preamble}{forward.method}
 
 
 def attach(module):
     """The module that {spec} makes, computing with the kernels above."""
     kind = type(module)
-    vars(module).pop("forward", None)  # a forward replaced on the instance would hide the new one
-    module.__class__ = type("Optimized" + kind.__name__, (kind,), {{"forward": forward}})
+    own = vars(module).pop("forward", None)  # it would hide the new one
+    methods = {{"forward": forward, "{ORIGINAL}": kind.forward}}
+    module.__class__ = type("Optimized" + kind.__name__, (kind,), methods)
+    if own is not None:
+        module.{ORIGINAL} = own
     return module
 '''
 
@@ -145,15 +169,63 @@ def _opened(source: str) -> tuple[str, str]:
     return docstring, "\n".join(lines[end:]).strip() + "\n"
 
 
-def _replace_forward(source: str, method: str) -> str:
-    lines = lines_of(source.rstrip())
-    tree = ast.parse(source)
-    model = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "ModelNew")
-    start = end = model.end_lineno or 0
-    for node in model.body:
-        if isinstance(node, ast.FunctionDef) and node.name == "forward":
-            first = min((d.lineno for d in node.decorator_list), default=node.lineno)
-            start, end = first - 1, node.end_lineno or 0
-    indent = " " * model.body[0].col_offset
-    lines[start:end] = [indent + line if line else line for line in method.splitlines()]
-    return "\n".join(lines) + "\n"
+@dataclass(frozen=True, slots=True)
+class _Original:
+    """The `forward` of the class `ModelNew` in the text of a file."""
+
+    source: str
+    model: ast.ClassDef
+    definitions: tuple[ast.FunctionDef, ...]
+    """Of forward; none where the class inherits or assigns it."""
+
+    @classmethod
+    def of(cls, source: str) -> "_Original":
+        text = source.rstrip()
+        model = next(
+            node
+            for node in ast.parse(text).body
+            if isinstance(node, ast.ClassDef) and node.name == "ModelNew"
+        )
+        named = (node for node in model.body if isinstance(node, ast.FunctionDef))
+        return cls(text, model, tuple(node for node in named if node.name == "forward"))
+
+    @property
+    def _is_inherited(self) -> bool:
+        names = {
+            target.id
+            for node in self.model.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        return not self.definitions and "forward" not in names
+
+    @property
+    def call(self) -> str:
+        """The function that computes what the original does."""
+        return "super().forward" if self._is_inherited else f"self.{ORIGINAL}"
+
+    def beside(self, method: str, *, is_kept: bool) -> str:
+        """The text with a new forward.
+
+        Args:
+            is_kept: the original forward stays, under another name.
+        """
+        lines = lines_of(self.source)
+        indent = " " * self.model.body[0].col_offset
+        added = [indent + line if line else line for line in method.splitlines()]
+        last = self.definitions[-1] if self.definitions else None
+        end = (last.end_lineno if last else self.model.end_lineno) or 0
+        start = end
+        if is_kept:
+            for node in self.definitions:
+                at = node.lineno - 1
+                lines[at] = re.sub(r"\bforward\b", ORIGINAL, lines[at], count=1)
+            if not self.definitions and not self._is_inherited:
+                added = [f"{indent}{ORIGINAL} = forward", *added]
+            added = ["", *added]
+        elif last is not None:
+            first = min((d.lineno for d in last.decorator_list), default=last.lineno)
+            start = first - 1
+        lines[start:end] = added
+        return "\n".join(lines) + "\n"

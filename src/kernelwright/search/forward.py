@@ -16,39 +16,14 @@ from kernelwright.programs.capture import carriers
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import Lowered, Source
 from kernelwright.search import captured
+from kernelwright.search.guards import Guards, call_text, guards
+from kernelwright.search.sizes.requested import Requested
 from kernelwright.search.structure_text import BECOME, BUILT, ResultText
 
 RESULTS = {"built": BUILT, "become": BECOME}
 """Functions that make results, by name."""
 MAX_CONSTANT_ELEMENTS = 4096
 """Constants of the traced module up to this size are written into the file."""
-
-GUARDS = '''
-def refuse_gradients(module, *tensors):
-    """The kernels have no backward: an error beats results without a history."""
-    if torch.is_grad_enabled() and any(t.requires_grad for t in (*tensors, *module.parameters())):
-        raise RuntimeError(
-            "optimized for inference only: call it under torch.no_grad(), "
-            "or keep the original module for training"
-        )
-
-
-def expect(name, tensor, shape, dtype):
-    """The program was traced at one signature; at another it might compute something else."""
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
-        raise ValueError(
-            f"{name} is {tuple(tensor.shape)} {tensor.dtype}, optimized for {shape} {dtype}: "
-            "run `kernelwright optimize` again with inputs of that signature"
-        )
-'''.strip()
-
-MODE = '''
-def expect_mode(module, training):
-    """Train and eval mode compute different things here, and one of them was traced."""
-    if module.training != training:
-        was, now = ("train", "eval") if training else ("eval", "train")
-        raise RuntimeError(f"optimized in {was} mode and called in {now} mode")
-'''.strip()
 
 EXPECT_VALUE = '''
 def expect_value(name, value, traced):
@@ -57,16 +32,6 @@ def expect_value(name, value, traced):
         raise ValueError(
             f"{name} is {value!r}, optimized for {traced!r}: "
             "run `kernelwright optimize` again with that value"
-        )
-'''.strip()
-
-NEEDS_GPU = '''
-def refuse_cpu(kernel, *tensors):
-    """Compiled kernels need a GPU; Triton's interpreter makes other objects of them."""
-    if isinstance(kernel, triton.JITFunction) and any(t.device.type == "cpu" for t in tensors):
-        raise RuntimeError(
-            "the kernels need a GPU: move the module and its inputs to one, "
-            "or set TRITON_INTERPRET=1 before this file is imported"
         )
 '''.strip()
 
@@ -94,15 +59,21 @@ def forward_of(
     is_for_one_mode: bool,
     is_graphed: bool = False,
     own_module: str = "",
+    original: str | None = None,
+    sizes: Requested | None = None,
 ) -> Forward:
     """A forward that gathers weights by name and calls `fused_operator`, or replays such a call.
+    Calls that the program does not compute run the original.
 
     Args:
         module: the original, for its signature and its mode.
         composed: text of `fused_operator` and its kernels.
-        is_for_one_mode: refuse the other of train and eval mode.
+        is_for_one_mode: the program computes train or eval mode alone.
         is_graphed: as a CUDA graph; `graphed.can_be_graphed` says where.
         own_module: the module whose text the file keeps, and whose classes need no import.
+        original: the function that computes what the original does; None: other calls raise
+            ValueError.
+        sizes: that vary.
 
     Raises:
         UsageError: inputs, outputs or constants have no literal form.
@@ -117,41 +88,41 @@ def forward_of(
         [_user_expression(path, names) for path in lowered.part_paths],
     )
     returned = _returned(lowered, names, results, places)
+    values = [
+        (_user_expression(path, names), _plain_text(value)) for path, value in lowered.plain_inputs
+    ]
+    guard = guards(
+        lowered,
+        module,
+        composed,
+        users,
+        values,
+        is_for_one_mode=is_for_one_mode,
+        original=call_text(original, module.forward) if original else None,
+        sizes=sizes,
+    )
     head = [
         f"def forward(self{', ' if signature else ''}{signature}):",
-        f"    refuse_gradients({', '.join(['self', *users])})",
-        *([f"    expect_mode(self, {module.training})"] if is_for_one_mode else []),
-        *_cpu_refused(composed, users),
-        *(f"    {check}" for check in _checks(lowered, users, names)),
+        *guard.lines,
         *(f"    import {module}" for module in sorted(results.modules)),
     ]
     if is_graphed:
         method = [*head, *_replayed(users), *returned]
-        preamble = _preamble(composed, _run_kernels(lowered), method)
+        preamble = _preamble(composed, guard, _run_kernels(lowered), method)
     else:
         method = [*head, *_called(lowered, users), *returned]
-        preamble = _preamble(composed, [], method)
+        preamble = _preamble(composed, guard, [], method)
     return Forward(preamble, "\n".join(method))
 
 
-def _cpu_refused(composed: str, users: Sequence[str]) -> list[str]:
-    """The line that refuses tensors on a CPU, where the text has kernels and tensors come in."""
-    kernel = re.search(r"^@triton\.jit\n+def (\w+)", composed, re.MULTILINE)
-    return [f"    refuse_cpu({', '.join([kernel[1], *users])})"] if kernel and users else []
-
-
-def _preamble(composed: str, run_kernels: list[str], method: list[str]) -> str:
+def _preamble(composed: str, guard: Guards, run_kernels: list[str], method: list[str]) -> str:
     text = "\n".join([*run_kernels, *method])
-    parts = [composed.rstrip(), GUARDS]
-    if "expect_mode(" in text:
-        parts.append(MODE)
-    if "expect_value(" in text:
-        parts.append(EXPECT_VALUE)
-    if "refuse_cpu(" in text:
-        parts.append(NEEDS_GPU)
+    parts = [composed.rstrip(), *guard.helpers]
     parts += [helper for name, helper in RESULTS.items() if f"{name}(" in text]
     if "OrderedDict(" in text:
         parts[0] = "from collections import OrderedDict\n\n" + parts[0]
+    if "warnings.warn(" in text:
+        parts[0] = "import warnings\n\n" + parts[0]
     if "constant(" in text:
         parts = ["import functools\n\n" + parts[0], *parts[1:], CONSTANT]
     if run_kernels:
@@ -192,20 +163,6 @@ def _user_sources(lowered: Lowered) -> list[int]:
 def _users(lowered: Lowered, names: list[str]) -> list[str]:
     """The caller's tensors, as expressions of forward's parameters, in the program's order."""
     return [_user_expression(lowered.sources[i].name, names) for i in _user_sources(lowered)]
-
-
-def _checks(lowered: Lowered, users: Sequence[str], names: list[str]) -> list[str]:
-    """Lines that refuse inputs of another signature than the program was traced at."""
-    found = []
-    for user, i in zip(users, _user_sources(lowered), strict=True):
-        source, shape = lowered.sources[i], lowered.program.inputs[i].type.shape
-        if source.dtype in carriers.PAIRS:
-            shape = shape[:-1]
-        found.append(f'expect("{user}", {user}, {shape}, torch.{source.dtype})')
-    for path, value in lowered.plain_inputs:
-        given = _user_expression(path, names)
-        found.append(f"expect_value({given!r}, {given}, {_plain_text(value)})")
-    return found
 
 
 def _called(lowered: Lowered, users: Sequence[str]) -> list[str]:

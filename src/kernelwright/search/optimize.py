@@ -69,6 +69,7 @@ def optimize_target(
     begin_s: float | None = None,
     library: Library | None = None,
     training: bool | None = None,
+    dynamic: Sequence[str] = (),
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
@@ -91,6 +92,7 @@ def optimize_target(
         library: where fragments that an earlier search tuned are looked up, and new ones are kept.
         training: optimize in train mode (True) or eval mode (False). None: as the target's code
             leaves its module.
+        dynamic: sizes that vary from call to call: "x:0", "x:0=batch" or "x:0=batch:1-256".
 
     Returns:
         The result record, the last of the records.
@@ -106,7 +108,16 @@ def optimize_target(
     sources = Sources(policy)
     rules = {"device": device, "precision": precision, "mode": mode}
     shelf = Shelf(library, Rules(device_named(device), Precision(precision), mode), sources, steps)
-    load = partial(_load, spec, shelf.rules.device, training, steps, hold)
+    load = partial(
+        _load,
+        spec,
+        shelf.rules.device,
+        steps,
+        hold,
+        training=training,
+        falls_back=mode != "pure",
+        dynamic=dynamic,
+    )
     with terminating(), ExitStack() as judging:
         target = load() if library is not None else None
         known = shelf.known_module(target, budget_s) if target is not None else None
@@ -134,7 +145,12 @@ def optimize_target(
             with_slower=with_slower,
             beside_compile=beside_compile,
         )
-    options: Record = rules | {"budget_s": budget_s, "policy": policy, "training": training}
+    options: Record = rules | {
+        "budget_s": budget_s,
+        "policy": policy,
+        "training": training,
+        "dynamic": list(dynamic),
+    }
     run = run_record(target.name, options, outcome.verdict, outcome.spent)
     steps("writing the result", str(out))
     records = [run, *outcome.records]
@@ -143,12 +159,10 @@ def optimize_target(
     return outcome.result
 
 
-def _load(
-    spec: str, device: torch.device, training: bool | None, steps: Steps, hold: Hold
-) -> Target:
+def _load(spec: str, device: torch.device, steps: Steps, hold: Hold, **options: Any) -> Target:
     steps("loading and lowering", spec)
     with hold():
-        return load_target(spec, device, training=training)
+        return load_target(spec, device, **options)
 
 
 def _write_known(known: Entry, out: Path, budget: Budget) -> Record:

@@ -1,7 +1,7 @@
 """What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import Lowered, lower
 from kernelwright.programs.program import Program
+from kernelwright.programs.sizes.fit import Sizes
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
 from kernelwright.search import emit
@@ -26,8 +27,8 @@ from kernelwright.search.original import (
     model_compiled,
     model_original,
 )
-from kernelwright.search.sizes.lowering import lower_at_sizes, sizes_text
-from kernelwright.search.sizes.requested import Requested
+from kernelwright.search.sizes.lowering import SizedLowered, lower_at_sizes, sizes_text
+from kernelwright.search.sizes.requested import Requested, requested, shapes_of
 from kernelwright.timing.stages import stage
 from kernelwright.verify.load import factory_task, load_factory, load_task
 from kernelwright.verify.lowered import lower_model
@@ -58,21 +59,30 @@ class Target:
 
 
 @stage("load and lower")
-def load_target(spec: str, device: torch.device, *, training: bool | None = None) -> Target:
+def load_target(
+    spec: str,
+    device: torch.device,
+    *,
+    training: bool | None = None,
+    falls_back: bool = True,
+    dynamic: Sequence[str] = (),
+) -> Target:
     """A KernelBench-format file, a flat program file, or "package.module:factory".
 
     Args:
         training: as of `load_task`.
+        falls_back: optimized.py has the original forward for calls that the kernels do not compute.
+        dynamic: sizes that vary, as of `sizes.requested.shapes_of`.
 
     Raises:
         UsageError: it cannot be loaded or captured.
     """
     path = Path(spec)
     if ":" in spec and path.suffix != ".py":
-        return _factory(spec, training)
+        return _factory(spec, training, falls_back, dynamic)
     task = load_task(spec, device, training=training)
     if isinstance(task, ModuleTask):
-        return _model(path, task, device)
+        return _model(path, task, device, falls_back, dynamic)
     if isinstance(task, ProgramTask):
         text = path.read_text(encoding="utf-8")
         return Target(
@@ -90,8 +100,20 @@ def load_target(spec: str, device: torch.device, *, training: bool | None = None
     )
 
 
-def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
-    module, lowered = lower_model(task, device)
+def _model(
+    path: Path,
+    task: ModuleTask,
+    device: torch.device,
+    falls_back: bool,
+    dynamic: Sequence[str],
+) -> Target:
+    if dynamic:
+        module = task.module(device)
+        sized = _sized(module, (tuple(task.draw(0, device)), {}), dynamic)
+        lowered = sized.lowered
+    else:
+        module, lowered = lower_model(task, device)
+        sized = None
     is_for_one_mode = depends_on_mode(
         module, lowered, lambda: lower_model(task.in_other_mode(), device)[1]
     )
@@ -102,16 +124,21 @@ def _model(path: Path, task: ModuleTask, device: torch.device) -> Target:
         module=module,
         arguments=task.get_arguments() if task.get_arguments else ([], {}),
         is_for_one_mode=is_for_one_mode,
+        falls_back=falls_back,
+        sizes=sized.requested if sized else None,
     )
     write("")  # what cannot be written is refused before the search
+    may_be_graphed = sized is None and can_be_graphed(lowered)
     return Target(
         name=path.name,
         program=lowered.program,
         task=task,
         write=write,
         original=model_original(task.text),
-        compiled=partial(model_compiled, task.text),
-        write_graphed=partial(write, is_graphed=True) if can_be_graphed(lowered) else None,
+        compiled=partial(model_compiled, task.text, is_sized=sized is not None),
+        write_graphed=partial(write, is_graphed=True) if may_be_graphed else None,
+        sized=sized.sized if sized else None,
+        elsewhere=_tasks_elsewhere(task, sized) if sized else {},
     )
 
 
@@ -171,15 +198,22 @@ def _device(lowered: Lowered, module: torch.nn.Module, example: Call) -> torch.d
     return next((t.device for source, t in sources if source.tensor is None), tensors[0].device)
 
 
-def _factory(spec: str, training: bool | None) -> Target:
+def _factory(spec: str, training: bool | None, falls_back: bool, dynamic: Sequence[str]) -> Target:
     module, args, kwargs = load_factory(spec, training=training)
     warn_of_weights(module)
-    lowered = lower(module, args, kwargs)
+    sized = _sized(module, (args, kwargs), dynamic) if dynamic else None
+    lowered = sized.lowered if sized else lower(module, args, kwargs)
     is_for_one_mode = depends_on_mode(
         module, lowered, lambda: _lower_in_other_mode(module, args, kwargs)
     )
     write = partial(
-        emit.factory_file, spec, lowered, module=module, is_for_one_mode=is_for_one_mode
+        emit.factory_file,
+        spec,
+        lowered,
+        module=module,
+        is_for_one_mode=is_for_one_mode,
+        falls_back=falls_back,
+        sizes=sized.requested if sized else None,
     )
     write("")  # what cannot be written is refused before the search
     return Target(
@@ -188,8 +222,36 @@ def _factory(spec: str, training: bool | None) -> Target:
         task=factory_task(spec, module, lowered),
         write=write,
         original=factory_original(spec),
-        compiled=partial(factory_compiled, spec),
+        compiled=partial(factory_compiled, spec, is_sized=sized is not None),
+        sized=sized.sized if sized else None,
+        elsewhere={
+            sizes_text(sizes): factory_task(spec, module, replace(lowered, program=program))
+            for sizes, program in (sized.elsewhere if sized else ())
+        },
     )
+
+
+def _sized(module: torch.nn.Module, example: Call, dynamic: Sequence[str]) -> SizedLowered:
+    """The module at several sizes.
+
+    Raises:
+        UsageError: a size is named wrongly, or one program cannot serve all sizes.
+    """
+    asked = requested(module.forward, example, shapes_of(dynamic))
+    return lower_at_sizes(module, example, asked)
+
+
+def _tasks_elsewhere(task: ModuleTask, sized: SizedLowered) -> dict[str, Task]:
+    """The task with inputs of other sizes: rows of several draws together, each row a fresh one."""
+
+    def drawn(sizes: Sizes) -> list[Any]:
+        args, _ = sized.requested.grown(lambda: (tuple(task.get_inputs()), {}), sizes)
+        return list(args)
+
+    return {
+        sizes_text(sizes): replace(task, get_inputs=partial(drawn, sizes))
+        for sizes, _ in sized.elsewhere
+    }
 
 
 def depends_on_mode(

@@ -39,6 +39,9 @@ REFUSALS = frozenset(
     }
 )
 """Ways in which a candidate refuses a call."""
+OUTSIDE = REFUSALS | {Code.NOT_LAUNCHED}
+"""What a candidate may do with a call that its task does not ask for: refuse the call, or compute
+the right values in PyTorch."""
 MAX_MESSAGE, MAX_ADVICE, MOST_ADVICE = 2_500, 1_000, 100
 """Characters of a verdict's message and of each advice; how many advices."""
 MAX_LAUNCHED = 50_000
@@ -151,7 +154,7 @@ class Trial:
         try:
             self.judge(sessions.now(), task, posed)
         except Rejected as rejected:
-            is_refusal = rejected.code in REFUSALS and cases.may_refuse(case)
+            is_refusal = rejected.code in OUTSIDE and cases.may_refuse(case)
             if not is_refusal and not cases.is_advisory(case):
                 raise
             if is_refusal:

@@ -1,8 +1,10 @@
 """What users say about sizes: `dynamic_shapes`, as torch.export reads it."""
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,6 +20,9 @@ OPEN_RANGE = 16
 """Without a maximum, a range ends at this multiple of the example's size."""
 MOST_GROWTH = 16
 """How many times as many elements as the example's all sizes together may make."""
+_DYNAMIC = re.compile(
+    r"(?P<input>\w+):(?P<dim>\d+)(=(?P<size>[A-Za-z_]\w*))?(:(?P<low>\d+)-(?P<high>\d+))?"
+)
 NUM_BETWEEN = 1
 """Points inside of the ranges, besides one for each size."""
 
@@ -95,6 +100,31 @@ class Requested:
         for name, size in sizes.items():
             growth *= size / self.example[name]
         return growth
+
+    def grown(self, draw: Callable[[], Call], sizes: Sizes) -> Call:
+        """Inputs at other sizes, with the rows of several draws.
+
+        Args:
+            draw: makes inputs at the sizes of the example.
+        """
+        for name in self.ranges:
+            draw = partial(self._joined, draw, name, sizes)
+        return draw()
+
+    def _joined(self, draw: Callable[[], Call], name: str, sizes: Sizes) -> Call:
+        """Inputs with one size changed."""
+        leaves, spec = pytree.tree_flatten(draw())
+        for place in self.places:
+            if place.size != name:
+                continue
+            parts = [leaves[place.leaf]]
+            length = place.length(sizes)
+            while sum(part.shape[place.dim] for part in parts) < length:
+                parts.append(pytree.tree_leaves(draw())[place.leaf])
+            whole = torch.cat(parts, dim=place.dim)
+            leaves[place.leaf] = whole.narrow(place.dim, 0, length).contiguous()
+        args, kwargs = pytree.tree_unflatten(leaves, spec)
+        return args, kwargs
 
     def resized(self, example: Call, sizes: Sizes) -> Call:
         """The example inputs at other sizes: rows are repeated, or cut off."""
@@ -239,3 +269,29 @@ def _finite(high: Any, otherwise: int) -> int:
         return int(high) if high is not None and high < 2**31 else otherwise
     except (TypeError, OverflowError):
         return otherwise
+
+
+def shapes_of(texts: Sequence[str]) -> dict[str, dict[int, Any]]:
+    """`dynamic_shapes` of the command line: "x:0", "x:0=batch" or "x:0=batch:1-256".
+
+    Raises:
+        UsageError: a text is written otherwise.
+    """
+    shapes: dict[str, dict[int, Any]] = {}
+    for text in texts:
+        match = _DYNAMIC.fullmatch(text)
+        if match is None:
+            raise UsageError(
+                f"--dynamic {text} is no input, dimension and range",
+                remedy="write for example x:0, x:0=batch or x:0=batch:1-256",
+            )
+        name, dim = match["input"], int(match["dim"])
+        size = match["size"] or f"{name}_{dim}"
+        low, high = match["low"], match["high"]
+        if high and int(low) >= int(high):
+            raise UsageError(
+                f"--dynamic {text}: the range is empty", remedy="give a smaller and a larger number"
+            )
+        ends = {"min": int(low), "max": int(high)} if high else {}
+        shapes.setdefault(name, {})[dim] = Dim(size, **ends)
+    return shapes
