@@ -214,13 +214,13 @@ def test_the_child_times_the_original_as_the_user_calls_it(task, kind, on_cpu):
 def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):
     def broken(_, **options):
         def call(*_):
-            raise RuntimeError(f"no backend for {options['options']}")
+            raise RuntimeError(f"no backend for {options}")
 
         return call
 
     monkeypatch.setattr(torch, "compile", broken)
     answer = child(MODEL)
-    assert answer["failed"] == {"compiled": "RuntimeError: no backend for None"}
+    assert answer["failed"] == {"compiled": "RuntimeError: no backend for {'dynamic': None}"}
     assert set(answer["samples"]) == {"eager"}
 
 
@@ -234,7 +234,7 @@ def test_the_child_says_why_torch_compile_fails(on_cpu, monkeypatch):
     ids=["right", "inexact layouts", "wrong"],
 )
 def test_the_child_compares_what_torch_compile_returns(on_cpu, monkeypatch, wrong, expected):
-    def compiled(call, options=None):
+    def compiled(call, dynamic=None, options=None):
         how = None if options is None else "exact"
         return (lambda x: call(x) + 1.0) if how in wrong else call
 

@@ -81,8 +81,9 @@ def test_the_text_of_a_graph_is_a_candidate_and_computes_what_the_original_does(
             assert torch.equal(one[1]["sum"], two[1]["sum"])
     assert torch.equal(ours.norm.running_mean, original.norm.running_mean)
     assert ours.norm.num_batches_tracked == 2
-    with torch.no_grad(), pytest.raises(RuntimeError, match="train mode"):
-        ours.eval()(given())
+    x = given()
+    with torch.no_grad():  # the kernels compute train mode
+        assert torch.equal(ours.eval()(x)[0], original.eval()(x)[0])
 
 
 class Attribute(torch.nn.Module):

@@ -17,8 +17,9 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import environment
 from kernelwright.programs.compose import compose
 from kernelwright.programs.lowering import lower
-from kernelwright.search.optimized import Delivery, attach, call_signature, delivery_of
+from kernelwright.search.optimized import Delivery, attach, delivery_of
 from kernelwright.search.saving import FACTS
+from kernelwright.search.sizes.signature import Signature
 from kernelwright.search.summary import FragmentReport
 
 RESULT = {
@@ -65,7 +66,7 @@ def optimized(module, *inputs, **facts):
         kind=type(module),
         lowered=lowered,
         source=text.replace("torch.relu", "1.0 + torch.relu"),
-        signature=call_signature((inputs, {}))[0],
+        signature=Signature.of((inputs, {})),
         is_training=module.training,
         on_gpu=True,
         result=RESULT,

@@ -17,6 +17,9 @@ Sizes = Mapping[str, int]
 MAX_DIVISOR = 64
 """The largest divisor that is tried: strides of layers multiply, 2 * 2 * 2 * 2 * 2 = 32."""
 
+MIN_QUOTIENTS = 3
+"""Distinct quotients in the examples of a division: many divisions agree on two."""
+
 
 class SpelledInt(int):
     """An integer whose text is an expression of sizes: 48, as "x0.shape[0] * 12"."""
@@ -145,6 +148,8 @@ def _quotient(values: Sequence[int], points: Sequence[int], text: str) -> Iterat
     for divisor in range(2, MAX_DIVISOR + 1):
         for shift in range(divisor):
             quotients = [(point + shift) // divisor for point in points]
+            if len(set(quotients)) < min(MIN_QUOTIENTS, len(set(points))):
+                continue
             inside = f"({text} + {shift})" if shift else text
             if line := next(_line(values, quotients, f"{inside} // {divisor}"), None):
                 yield line
