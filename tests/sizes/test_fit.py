@@ -3,10 +3,10 @@
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kernelwright.programs.sizes.fit import fitted
+from kernelwright.programs.sizes.fit import MIN_QUOTIENTS, fitted
 
 SIZES = [{"n": n, "m": m} for n, m in ((8, 12), (2, 64), (31, 5), (17, 17), (64, 40))]
 TEXTS = {"n": "x0.shape[0]", "m": "x1.shape[2]"}
@@ -81,6 +81,8 @@ def test_an_expression_gives_the_values_that_it_was_found_from(slope, shift, div
     def function(sizes):
         return (sizes[name] + rest % divisor) // divisor * slope + shift
 
+    quotients = {(sizes[name] + rest % divisor) // divisor for sizes in SIZES}
+    assume(len(quotients) >= MIN_QUOTIENTS)
     found = fitted([function(sizes) for sizes in SIZES], SIZES, TEXTS)
     text = repr(found)
     for sizes in SIZES:
