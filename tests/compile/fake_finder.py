@@ -31,14 +31,15 @@ class FakeFinder:
         self.knows, self.form, self.change = knows, form, change
         self.searched = []
 
-    def known(self, program, _settings):
-        return self._records(program) if self.knows else None
+    def known(self, sought, _settings):
+        return self._records(sought) if self.knows else None
 
-    def search(self, program, _settings):
-        self.searched.append(program)
-        return self._records(program)
+    def search(self, sought, _settings):
+        self.searched.append(sought.program)
+        return self._records(sought)
 
-    def _records(self, program):
+    def _records(self, sought):
+        program = sought.program if sought.sized is None else sought.sized.spelled
         source = self.change(compose(program, []).source)
         return result(self.form, source)
 

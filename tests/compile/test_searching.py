@@ -8,16 +8,17 @@ import time
 import pytest
 
 from kernelwright.compile import searching
-from kernelwright.compile.searching import Background, LibraryFinder
+from kernelwright.compile.searching import Background, LibraryFinder, Sought
 from kernelwright.compile.settings import Settings, default_library, default_precision
 from kernelwright.core.errors import InfraError
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
+from kernelwright.programs.sizes.program import SizedProgram
 
 
-def program(*ops):
+def program(*ops, rows=64):
     b = Builder()
-    x = b.input(TensorType((64, 32)))
+    x = b.input(TensorType((rows, 32)))
     for op in ops:
         [x] = b.call(op, input=x)
     return b.program([x])
@@ -27,25 +28,39 @@ def test_a_search_leaves_its_result_in_the_library(tmp_path):
     finder = LibraryFinder("cpu")
     settings = Settings.of({"budget_s": 60, "library": tmp_path / "library"})
     graph = program("relu", "tanh")
-    assert finder.known(graph, settings) is None
-    records = finder.search(graph, settings)
+    assert finder.known(Sought(graph), settings) is None
+    records = finder.search(Sought(graph), settings)
     assert records[-1]["record"] == "result"
     assert "tl.store" in records[-1]["source"]
     begin_s = time.monotonic()
-    known = finder.known(graph, settings)
+    known = finder.known(Sought(graph), settings)
     assert time.monotonic() - begin_s < 5.0
     assert known[-1]["source"] == records[-1]["source"]
-    assert finder.known(program("relu"), settings) is None
+    assert finder.known(Sought(program("relu")), settings) is None
     longer = Settings.of({"budget_s": 120, "library": tmp_path / "library"})
-    assert finder.known(graph, longer) is None, "a longer search may find more"
+    assert finder.known(Sought(graph), longer) is None, "a longer search may find more"
+
+
+def test_a_search_at_several_sizes_delivers_one_source_for_all(tmp_path):
+    finder = LibraryFinder("cpu")
+    settings = Settings.of({"budget_s": 60, "library": tmp_path / "library"})
+    graphs = [program("relu", "tanh", rows=rows) for rows in (64, 3, 17, 200)]
+    sizes = tuple({"rows": graph.inputs[0].type.shape[0]} for graph in graphs)
+    texts = {"rows": "x0.shape[0]"}
+    sought = Sought(graphs[0], SizedProgram(programs=tuple(graphs), sizes=sizes, texts=texts))
+    *_, result = finder.search(sought, settings)
+    assert "tl.store" in result["source"]
+    assert any("rows 200" in text for text in result["verdict"]["advice"])
+    assert finder.known(sought, settings)[-1]["source"] == result["source"]
+    assert finder.known(Sought(graphs[0]), settings) is None, "kernels for one size may be faster"
 
 
 def test_a_search_that_fails_says_why(tmp_path):
     (tmp_path / "library").write_text("a file in the place of the folder")
     settings = Settings.of({"budget_s": 20, "library": tmp_path / "library"})
     with pytest.raises(InfraError, match="cannot be made"):
-        LibraryFinder("cpu").search(program("relu"), settings)
-    assert LibraryFinder("cpu").known(program("relu"), settings) is None
+        LibraryFinder("cpu").search(Sought(program("relu")), settings)
+    assert LibraryFinder("cpu").known(Sought(program("relu")), settings) is None
 
 
 def test_a_search_that_does_not_end_is_ended(tmp_path, monkeypatch):
@@ -54,7 +69,7 @@ def test_a_search_that_does_not_end_is_ended(tmp_path, monkeypatch):
     monkeypatch.setattr(searching, "GRACE_S", 0.5)
     settings = Settings.of({"budget_s": 0.5, "library": tmp_path / "library"})
     with pytest.raises(InfraError, match="did not end in time"):
-        LibraryFinder("cpu").search(program("relu"), settings)
+        LibraryFinder("cpu").search(Sought(program("relu")), settings)
 
 
 SEARCHING = """

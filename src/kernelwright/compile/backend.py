@@ -74,13 +74,18 @@ class Compiler:
         records = self._known(program)
         if records is None:
             served = _served(self._inductor(graph, inputs), report)
-            self._search(served, program, report, inputs[0].device)
+            device = next(value.device for value in inputs if isinstance(value, torch.Tensor))
+            self._search(served, program, report, device)
             return served
         if records[-1]["form"] not in OURS:
             report.read(records)
             return self._inductor(graph, inputs)
-        # Kernels need no code of Inductor's beside them, unless a call of theirs fails.
-        served = _served(_at_first_call(self._inductor, graph), report)
+        if program.sized is None:
+            # Kernels need no code of Inductor's beside them, unless a call of theirs fails.
+            inductor = _at_first_call(self._inductor, graph)
+        else:  # Dynamo knows the symbols while it compiles alone
+            inductor = self._inductor(graph, inputs)
+        served = _served(inductor, report)
         _deliver(served, program, records, report)
         return served
 
@@ -104,7 +109,7 @@ class Compiler:
     def _known(self, program: GraphProgram) -> Sequence[Record] | None:
         """The records of an earlier search. A library that fails knows nothing."""
         try:
-            return self._finder.known(program.program, self._settings)
+            return self._finder.known(program.sought, self._settings)
         except Exception as error:
             _fault(error)
             return None
@@ -120,7 +125,7 @@ class Compiler:
 
         def search(warm_device: torch.device | None = None) -> None:
             try:
-                records = self._finder.search(program.program, self._settings)
+                records = self._finder.search(program.sought, self._settings)
             except Exception as error:
                 report.keeps_inductor(_fault(error))
             else:
@@ -173,7 +178,8 @@ def _deliver(
         compute = imported_function(records[-1]["source"])
         if warm_device is not None:
             _warm(compute, program.program, warm_device)
-        served.exchange(program.caller(compute))
+        serves = program.sized.serves if program.sized is not None else None
+        served.exchange(program.caller(compute), serves)
     except Exception as error:
         report.keeps_inductor(_fault(error))
 

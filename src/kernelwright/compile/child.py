@@ -4,8 +4,8 @@ process.
     python -m kernelwright.compile.child
 
 reads one JSON object and writes the files of a search into the folder "out". The object has
-"parent" (the process id of the parent), "program" (a file), "out", "device", "precision",
-"budget_s" and "library".
+"parent" (the process id of the parent), "program" (a file), "sized" (the program at several sizes,
+or null), "out", "device", "precision", "budget_s" and "library".
 """
 
 import json
@@ -15,6 +15,7 @@ from pathlib import Path
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.library.store import Library
 from kernelwright.policy.names import TEACHER
+from kernelwright.programs.sizes.program import sized_of
 from kernelwright.sandbox import orphaned
 from kernelwright.search.optimize import optimize_target
 
@@ -31,6 +32,7 @@ def main() -> None:
             budget_s=job["budget_s"],
             policy=TEACHER,
             library=Library(Path(job["library"])),
+            sized=sized_of(job["sized"]) if job["sized"] else None,
         )
     except KernelwrightError as error:
         sys.exit(" ".join(str(error).split()))  # the parent reads the last line

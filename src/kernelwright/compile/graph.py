@@ -3,10 +3,13 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from kernelwright.compile.memory import (
     Place,
@@ -17,6 +20,9 @@ from kernelwright.compile.memory import (
     share_memory,
     with_strides,
 )
+from kernelwright.compile.searching import Sought
+from kernelwright.compile.sized import SizedGraph
+from kernelwright.compile.sizes import LEAST_POINTS, GraphSizes
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import Lowered, Source, lower
@@ -38,7 +44,7 @@ class _Whole(torch.nn.Module):
         super().__init__()
         self.graph = graph
 
-    def forward(self, inputs: list[torch.Tensor]) -> Any:
+    def forward(self, inputs: list[Any]) -> Any:
         return self.graph(*inputs)
 
 
@@ -52,10 +58,17 @@ class GraphProgram:
     places: tuple[Place, ...]
     """One for each tensor that the graph returns."""
     autocast: "Autocast"
+    sized: SizedGraph | None = None
+    """The program at several sizes, where sizes vary."""
 
     @property
     def program(self) -> Program:
         return self.lowered.program
+
+    @property
+    def sought(self) -> Sought:
+        """What a search looks for."""
+        return Sought(self.program) if self.sized is None else self.sized.sought
 
     def caller(self, compute: Compute) -> Callable[..., Outputs]:
         """A function of the graph's inputs that returns the graph's outputs.
@@ -70,7 +83,7 @@ class GraphProgram:
         ]
         changed = [position for _, position in lowered.input_mutations]
 
-        def call(*inputs: torch.Tensor) -> Outputs:
+        def call(*inputs: Any) -> Outputs:
             if changed and share_memory(inputs, changed):
                 raise StaysWithInductor("an input that changes shares memory with another input")
             arguments = [inputs[at] if at >= 0 else constant for at, constant in sources]
@@ -80,24 +93,26 @@ class GraphProgram:
                     inputs[position].copy_(results[output])
                 return self._returned(results, inputs)
 
-        def call_on_device(*inputs: torch.Tensor) -> Outputs:
-            with torch.cuda.device(inputs[0].device):  # Triton launches on the current device
+        def call_on_device(*inputs: Any) -> Outputs:
+            with torch.cuda.device(_device(inputs)):  # Triton launches on the current device
                 return call(*inputs)
 
         return call_on_device if torch.cuda.device_count() > 1 else call
 
-    def _returned(self, results: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]) -> Outputs:
+    def _returned(self, results: Sequence[torch.Tensor], inputs: Sequence[Any]) -> Outputs:
         places = iter(self.places)
         outputs: Outputs = []
-        for kind, value in self.lowered.user_outputs:
+        numbers = self.sized.numbers if self.sized is not None else repeat(None)
+        for (kind, value), number in zip(self.lowered.user_outputs, numbers, strict=False):
             if kind == "value":
-                outputs.append(value)
+                outputs.append(number(inputs) if number is not None else value)
                 continue
             place = next(places)
             if place.input is not None:
                 outputs.append(inputs[place.input])
             else:
-                outputs.append(with_strides(results[value], place.strides))
+                result = results[value]
+                outputs.append(with_strides(result, place.strides_at(result.shape)))
         return outputs
 
 
@@ -116,15 +131,51 @@ def read_graph(
         StaysWithInductor: the graph has no such program.
     """
     autocast = Autocast.now(inputs)
+    try:
+        sizes = GraphSizes.of(graph)
+    except ValueError as error:
+        raise StaysWithInductor(str(error)) from error
+    if sizes is not None:  # a symbol that is read as a number is one for Dynamo from then on
+        inputs = sizes.inputs_at(inputs, sizes.hints)
     inputs = list(map(_outside_inference_mode, inputs))
+    read = partial(_read, graph, autocast=autocast)
     with ThreadPoolExecutor(1) as thread:
-        program = thread.submit(_read, graph, inputs, autocast).result()
+        program = thread.submit(read, inputs).result()
+        if sizes is not None:
+            program = thread.submit(_at_sizes, program, sizes, inputs, read).result()
     _check_copies(program.lowered, inputs, copied_share)
     return program
 
 
+def _at_sizes(
+    program: GraphProgram,
+    sizes: GraphSizes,
+    inputs: Sequence[Any],
+    read: Callable[[Sequence[Any]], GraphProgram],
+) -> GraphProgram:
+    """The program with the same graph's programs at other sizes.
+
+    Raises:
+        StaysWithInductor: one program cannot serve all sizes.
+    """
+    points = sizes.points()
+    if len(points) < LEAST_POINTS:
+        raise StaysWithInductor("Dynamo's guards allow too few sizes")
+    others = [read(sizes.inputs_at(inputs, point)) for point in points[1:]]
+    for other in others:
+        for one, another in zip(program.places, other.places, strict=True):
+            is_alike = (one.input, one.order) == (another.input, another.order)
+            if not (is_alike and one.is_dense and another.is_dense):
+                raise StaysWithInductor("the strides of an output differ by size")
+    try:
+        sized = SizedGraph.of(program.lowered, [each.lowered for each in others], points, sizes)
+    except ValueError as error:
+        raise StaysWithInductor(f"one program cannot serve all sizes: {error}") from error
+    return replace(program, sized=sized)
+
+
 def _read(
-    graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor], autocast: "Autocast"
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, autocast: "Autocast"
 ) -> GraphProgram:
     module = _Whole(graph)
     try:
@@ -135,9 +186,12 @@ def _read(
         raise StaysWithInductor(str(error)) from error
     except StaysWithInductor:
         raise
+    except DataDependentOutputException as error:  # Dynamo makes a float a tensor, and reads that
+        raise StaysWithInductor("a number that varies from call to call is read") from error
     except Exception as error:  # a graph may hold anything, and PyTorch raises anything
         raise StaysWithInductor(f"{type(error).__name__}: {error}") from error
-    if lowered.changed_parts or lowered.mutations or lowered.plain_inputs:
+    lowered = replace(lowered, plain_inputs=())  # sizes, which the tensors have too
+    if lowered.changed_parts or lowered.mutations:
         raise StaysWithInductor("the graph changes tensors that it holds itself")
     carried = [source.dtype for source in lowered.sources if is_carried(source.dtype)]
     if carried or lowered.carried_outputs:
@@ -148,12 +202,12 @@ def _read(
         raise StaysWithInductor(f"the graph calls the custom operator {custom[0]}")
     if not lowered.program.calls:
         raise StaysWithInductor("the graph computes nothing")
-    lowered = lowered.on(inputs[0].device)
+    lowered = lowered.on(_device(inputs))
     constants = tuple(_constant(module, source) for source in lowered.sources)
     return GraphProgram(lowered, constants, outputs, autocast)
 
 
-def _check_copies(lowered: Lowered, inputs: Sequence[torch.Tensor], copied_share: float) -> None:
+def _check_copies(lowered: Lowered, inputs: Sequence[Any], copied_share: float) -> None:
     """
     Raises:
         StaysWithInductor: copies would take longer than kernels save.
@@ -180,8 +234,9 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
     Args:
         device_types: devices that kernels run on.
     """
-    if any(not isinstance(value, torch.Tensor) for value in inputs):
-        return "sizes or numbers among its inputs vary from call to call"
+    if any(not isinstance(value, torch.Tensor | torch.SymInt | int) for value in inputs):
+        return "numbers among its inputs vary from call to call"
+    inputs = [value for value in inputs if isinstance(value, torch.Tensor)]
     if any(type(value) not in PLAIN_TENSORS for value in inputs):
         return "an input is of a subclass of torch.Tensor"
     if torch.are_deterministic_algorithms_enabled():
@@ -196,9 +251,15 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
     return ""
 
 
-def _outside_inference_mode(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor on the same memory that a capture may change: captures leave inference mode."""
-    if not tensor.is_inference():
+def _device(inputs: Sequence[Any]) -> torch.device:
+    """Of the tensors among the inputs of a graph."""
+    return next(value.device for value in inputs if isinstance(value, torch.Tensor))
+
+
+def _outside_inference_mode(tensor: Any) -> Any:
+    """A tensor on the same memory that a capture may change: captures leave inference mode. Sizes
+    are as given."""
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_inference():
         return tensor
     with torch.inference_mode(False):
         ordinary = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
@@ -215,8 +276,8 @@ class Autocast:
     """None: autocast is off."""
 
     @classmethod
-    def now(cls, inputs: Sequence[torch.Tensor]) -> "Autocast":
-        device = inputs[0].device.type
+    def now(cls, inputs: Sequence[Any]) -> "Autocast":
+        device = _device(inputs).type
         is_on = torch.is_autocast_enabled(device)
         return cls(device, torch.get_autocast_dtype(device) if is_on else None)
 

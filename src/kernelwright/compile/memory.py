@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -21,22 +22,47 @@ class StaysWithInductor(Exception):
 class Place:
     """Where a tensor that a graph returns is in memory."""
 
+    shape: tuple[int, ...]
     strides: tuple[int, ...]
     """As PyTorch lays the tensor out."""
     input: int | None
     """The position of the graph's input that the tensor is itself; None for a new tensor."""
 
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Dimensions, those of the largest strides first."""
+        return tuple(sorted(range(len(self.shape)), key=lambda dim: -self.strides[dim]))
 
-def places(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Iterator[Place]:
+    @property
+    def is_dense(self) -> bool:
+        """The strides follow from the shape and the order of the dimensions."""
+        return self.strides == _dense_strides(self.shape, self.order)
+
+    def strides_at(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """As PyTorch lays out a tensor of another shape."""
+        return self.strides if shape == self.shape else _dense_strides(shape, self.order)
+
+
+def _dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tensor without gaps whose dimensions are in this order in memory."""
+    strides, step = [0] * len(shape), 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= max(shape[dim], 1)
+    return tuple(strides)
+
+
+def places(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Iterator[Place]:
     """Where the tensors are that the graph returns, without running its kernels.
 
     Raises:
         StaysWithInductor: two of them, or one of them and an input, share memory.
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        fakes = [mode.from_tensor(tensor) for tensor in inputs]
+        fakes = [mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for v in inputs]
         returned = torch.utils._pytree.tree_leaves(graph(*fakes))
-    taken = {tensor.untyped_storage()._cdata for tensor in fakes}
+    given = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+    taken = {tensor.untyped_storage()._cdata for tensor in given}
     for tensor in returned:
         if not isinstance(tensor, torch.Tensor):
             continue
@@ -45,7 +71,7 @@ def places(graph: torch.fx.GraphModule, inputs: Sequence[torch.Tensor]) -> Itera
         if position is None and storage in taken:
             raise StaysWithInductor("an output is a view of an input or of another output")
         taken.add(storage)
-        yield Place(tensor.stride(), position)
+        yield Place(tuple(tensor.shape), tensor.stride(), position)
 
 
 def copied_bytes(tensors: Sequence[torch.Tensor]) -> int:
@@ -59,13 +85,16 @@ def is_strided(tensor: torch.Tensor) -> bool:
     return layout_of(tensor) is Layout.CONTIGUOUS and not tensor.is_contiguous()
 
 
-def share_memory(inputs: Sequence[torch.Tensor], changed: Sequence[int]) -> bool:
+def share_memory(inputs: Sequence[Any], changed: Sequence[int]) -> bool:
     """Whether an input that changes shares memory with another input.
 
     Args:
         changed: positions of inputs that change.
     """
-    storages = [tensor.untyped_storage().data_ptr() for tensor in inputs]
+    storages = [
+        value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) else None
+        for value in inputs
+    ]
     return any(storages.count(storages[position]) > 1 for position in changed)
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -21,6 +22,7 @@ from kernelwright.core.record import Record
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT_MODE, TEACHER
 from kernelwright.programs.program import Program
+from kernelwright.programs.sizes.program import SizedProgram, sized_record
 from kernelwright.programs.text import to_text
 from kernelwright.sandbox import supervised
 from kernelwright.search.contest_process import kill_group
@@ -38,13 +40,22 @@ GRACE_S = 60.0
 PROGRAM_NAME = "graph.py"
 
 
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What a search looks for: kernels for a program."""
+
+    program: Program
+    sized: SizedProgram | None = None
+    """The program at several sizes, where sizes vary."""
+
+
 class Finder(Protocol):
     """Finds kernels for programs. Both functions return records of a search, the result last."""
 
-    def known(self, program: Program, settings: Settings) -> Sequence[Record] | None:
+    def known(self, sought: Sought, settings: Settings) -> Sequence[Record] | None:
         """The records of an earlier search with these settings; None where there was none."""
 
-    def search(self, program: Program, settings: Settings) -> Sequence[Record]:
+    def search(self, sought: Sought, settings: Settings) -> Sequence[Record]:
         """The records of a new search.
 
         Raises:
@@ -62,9 +73,9 @@ class LibraryFinder:
     def __init__(self, device: str = "cuda") -> None:
         self._device = device
 
-    def known(self, program: Program, settings: Settings) -> Sequence[Record] | None:
+    def known(self, sought: Sought, settings: Settings) -> Sequence[Record] | None:
         with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
-            path = _write_program(program, Path(folder))
+            path = _write_program(sought.program, Path(folder))
             device = device_named(self._device)
             rules = Rules(device, Precision(settings.precision), DEFAULT_MODE)
             try:
@@ -72,15 +83,17 @@ class LibraryFinder:
             except UsageError:  # the search says so
                 return None
             shelf = Shelf(library, rules, Sources(TEACHER), Steps())
-            entry = shelf.known_module(load_target(str(path), device), settings.budget_s)
+            target = load_target(str(path), device, sized=sought.sized)
+            entry = shelf.known_module(target, settings.budget_s)
         return None if entry is None else entry.records
 
-    def search(self, program: Program, settings: Settings) -> Sequence[Record]:
+    def search(self, sought: Sought, settings: Settings) -> Sequence[Record]:
         with TemporaryDirectory(prefix="kernelwright-graph-") as folder:
             out = Path(folder) / "out"
             job = {
                 "parent": os.getpid(),
-                "program": str(_write_program(program, Path(folder))),
+                "program": str(_write_program(sought.program, Path(folder))),
+                "sized": None if sought.sized is None else sized_record(sought.sized),
                 "out": str(out),
                 "device": self._device,
                 "precision": settings.precision,

@@ -1,6 +1,6 @@
 """What Dynamo calls for a graph: Inductor's code at first, our kernels once they are verified."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 Call = Callable[..., Any]
@@ -21,11 +21,19 @@ class Served:
     def __call__(self, *inputs: Any) -> Any:
         return self._call(*inputs)
 
-    def exchange(self, kernels: Call) -> None:
+    def exchange(
+        self, kernels: Call, serves: Callable[[Sequence[Any]], bool] | None = None
+    ) -> None:
         """Serve our kernels from the next call on. One assignment: calls in other threads run
-        either implementation to its end."""
+        either implementation to its end.
+
+        Args:
+            serves: whether the kernels serve a call with these inputs; None: all calls.
+        """
 
         def guarded(*inputs: Any) -> Any:
+            if serves is not None and not serves(inputs):
+                return self._inductor(*inputs)
             try:
                 return kernels(*inputs)
             except Exception as error:

@@ -21,6 +21,7 @@ from kernelwright.core.verdict import Verdict
 from kernelwright.library.entry import Entry
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
+from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.search.contest import COMPILED_GRAPHS, EAGER, Contest
 from kernelwright.search.contest_process import ContestProcess
 from kernelwright.search.describe import (
@@ -70,6 +71,7 @@ def optimize_target(
     library: Library | None = None,
     training: bool | None = None,
     dynamic: Sequence[str] = (),
+    sized: SizedProgram | None = None,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
@@ -93,6 +95,7 @@ def optimize_target(
         training: optimize in train mode (True) or eval mode (False). None: as the target's code
             leaves its module.
         dynamic: sizes that vary from call to call: "x:0", "x:0=batch" or "x:0=batch:1-256".
+        sized: the target, which is a flat program, at several sizes.
 
     Returns:
         The result record, the last of the records.
@@ -117,6 +120,7 @@ def optimize_target(
         training=training,
         falls_back=mode != "pure",
         dynamic=dynamic,
+        sized=sized,
     )
     with terminating(), ExitStack() as judging:
         target = load() if library is not None else None

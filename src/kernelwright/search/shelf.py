@@ -174,7 +174,8 @@ class Shelf:
         the mode, checks of inputs, the structure of results."""
         program = target.program
         whole = target.write(compose(program, []).source)
-        text = "\n".join([target.original, whole, to_text(program)])
+        sized = target.sized.programs if target.sized is not None else (program,)
+        text = "\n".join([target.original, whole, *map(to_text, sized)])
         names = self._names()
         if EMBEDDED in names:
             names.append(_weights())

@@ -66,6 +66,7 @@ def load_target(
     training: bool | None = None,
     falls_back: bool = True,
     dynamic: Sequence[str] = (),
+    sized: SizedProgram | None = None,
 ) -> Target:
     """A KernelBench-format file, a flat program file, or "package.module:factory".
 
@@ -73,6 +74,7 @@ def load_target(
         training: as of `load_task`.
         falls_back: optimized.py has the original forward for calls that the kernels do not compute.
         dynamic: sizes that vary, as of `sizes.requested.shapes_of`.
+        sized: a flat program at several sizes.
 
     Raises:
         UsageError: it cannot be loaded or captured.
@@ -84,20 +86,40 @@ def load_target(
     if isinstance(task, ModuleTask):
         return _model(path, task, device, falls_back, dynamic)
     if isinstance(task, ProgramTask):
-        text = path.read_text(encoding="utf-8")
-        return Target(
-            name=path.name,
-            program=task.program,
-            task=task,
-            write=lambda composed: emit.flat_file(text, composed),
-            original=text,
-            compiled=partial(flat_compiled, text),
-        )
+        if dynamic:
+            raise UsageError(
+                "a flat program has no sizes that vary",
+                file=spec,
+                remedy="write it as a Model with get_inputs and get_init_inputs",
+            )
+        return _flat(path, task, sized)
     raise UsageError(
         "fused_operator is more than a flat program: one operator call a line",
         file=spec,
         remedy="write it so, or as a Model with get_inputs and get_init_inputs",
     )
+
+
+def _flat(path: Path, task: ProgramTask, sized: SizedProgram | None) -> Target:
+    text = path.read_text(encoding="utf-8")
+    compiled = text
+    if sized is not None:
+        compiled = emit.flat_file(text, compose(sized.spelled, []).source)
+    return Target(
+        name=path.name,
+        program=task.program,
+        task=task,
+        write=lambda composed: emit.flat_file(text, composed),
+        original=text,
+        compiled=partial(flat_compiled, compiled, is_sized=sized is not None),
+        sized=sized,
+        elsewhere={} if sized is None else _programs_elsewhere(path.name, sized),
+    )
+
+
+def _programs_elsewhere(name: str, sized: SizedProgram) -> dict[str, Task]:
+    pairs = zip(sized.sizes[1:], sized.programs[1:], strict=True)
+    return {sizes_text(sizes): program_task(program, name=name) for sizes, program in pairs}
 
 
 def _model(

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kernelwright.core.record import Record
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.sizes.fit import Sizes, fitted
+from kernelwright.programs.text import parse, to_text
 
 INFERRED = -1
 """The size that a reshape finds itself: PyTorch allows one in each call."""
@@ -37,6 +39,28 @@ class SizedProgram:
             ValueError: as `spelled`.
         """
         return spelled(programs, self.sizes, self.texts)
+
+
+def sized_record(sized: SizedProgram) -> Record:
+    """The programs as data."""
+    return {
+        "programs": list(map(to_text, sized.programs)),
+        "sizes": list(map(dict, sized.sizes)),
+        "texts": dict(sized.texts),
+    }
+
+
+def sized_of(record: Record) -> SizedProgram:
+    """What `sized_record` describes.
+
+    Raises:
+        UsageError: a text is no program.
+    """
+    return SizedProgram(
+        programs=tuple(map(parse, record["programs"])),
+        sizes=tuple(record["sizes"]),
+        texts=record["texts"],
+    )
 
 
 def spelled(

@@ -1,5 +1,6 @@
 """A module's program at several sizes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -37,10 +38,8 @@ def lower_at_sizes(module: torch.nn.Module, example: Call, asked: Requested) -> 
     lowered = [_lower_at(module, asked.resized(example, sizes), sizes) for sizes in points]
     first = lowered[0]
     usual = [i for i in range(len(points)) if i == 0 or min(points[i].values()) > 1]
-    for i in usual:
-        if _ties(lowered[i]) != _ties(first):
-            raise _cannot_vary(asked, "its inputs, results or changes of state differ by size")
     try:
+        check_ties(first, [lowered[i] for i in usual])
         sized = SizedProgram(
             programs=tuple(lowered[i].program for i in usual),
             sizes=tuple(points[i] for i in usual),
@@ -68,6 +67,15 @@ def _lower_at(module: torch.nn.Module, example: Call, sizes: Sizes) -> Lowered:
 def sizes_text(sizes: Sizes) -> str:
     """For example "batch 3, tokens 17"."""
     return ", ".join(f"{name} {size}" for name, size in sizes.items())
+
+
+def check_ties(first: Lowered, others: Sequence[Lowered]) -> None:
+    """
+    Raises:
+        ValueError: more than the program differs by size.
+    """
+    if any(_ties(other) != _ties(first) for other in others):
+        raise ValueError("its inputs, results or changes of state differ by size")
 
 
 def _cannot_vary(asked: Requested, reason: str) -> UsageError:
