@@ -17,7 +17,7 @@ LAYERS = [
     {"verify"},
     {"data", "library"},
     {"search", "train"},
-    {"compile", "bench", "report"},
+    {"compile", "deploy", "bench", "report"},
     {"cli"},
 ]
 LEVEL = {package: level for level, line in enumerate(LAYERS) for package in line}

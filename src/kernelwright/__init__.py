@@ -10,6 +10,7 @@ from kernelwright.core.errors import InfraError, SearchInterrupted, UsageError
 
 if TYPE_CHECKING:
     from kernelwright.compile.explain import explain as explain
+    from kernelwright.deploy.package import export as export
     from kernelwright.search.api import optimize as optimize
     from kernelwright.search.optimized import source as source
     from kernelwright.search.optimized import summary as summary
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "assert_kernel",
     "explain",
+    "export",
     "load",
     "optimize",
     "save",
@@ -36,6 +38,7 @@ __all__ = [
 _HOMES = {
     "assert_kernel": "verify.testing",
     "explain": "compile.explain",
+    "export": "deploy.package",
     "load": "search.saving",
     "optimize": "search.api",
     "save": "search.saving",

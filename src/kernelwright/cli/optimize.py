@@ -61,6 +61,16 @@ DynamicOption = Annotated[
     ),
 ]
 
+ExportOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--export",
+        metavar="FILE.pt2",
+        help="Also write a package of AOTInductor, which runs without kernelwright.",
+        show_default=False,
+    ),
+]
+
 
 def command(
     target: TargetArgument,
@@ -73,6 +83,7 @@ def command(
     policy: PoliciesOption = DEFAULT,
     library: LibraryOption = None,
     dynamic: DynamicOption = None,
+    package: ExportOption = None,
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
@@ -101,6 +112,20 @@ def command(
             dynamic=dynamic or (),
             library=Library(library, partial(note, style="yellow")) if library else None,
         )
+        if package is not None and not result["interrupted_by"]:
+            from kernelwright.deploy.targets import export_target
+            from kernelwright.verify.judge import device_named
+
+            show(Progress(stage="exporting", subject=str(package), budget_s=budget_s))
+            export_target(
+                target,
+                folder / "optimized.py",
+                package,
+                form=result["form"],
+                device=device_named(device.value),
+                training=not is_eval,
+                dynamic=dynamic or (),
+            )
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
     if json:

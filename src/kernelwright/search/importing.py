@@ -3,11 +3,14 @@
 import importlib.util
 import itertools
 import shutil
+import sys
 import tempfile
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import torch
 
@@ -16,9 +19,14 @@ Compute = Callable[..., list[torch.Tensor]]
 _numbers = itertools.count()
 
 
-def import_file(path: Path) -> ModuleType:
-    """The module in a file. It runs in this process, so it must be trusted code."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+def import_file(path: Path, *, is_unique: bool = False) -> ModuleType:
+    """The module in a file. It runs in this process, so it must be trusted code.
+
+    Args:
+        is_unique: the module gets a name of its own: Dynamo remembers modules by name.
+    """
+    name = f"{path.stem}_{next(_numbers)}" if is_unique else path.stem
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -35,3 +43,21 @@ def imported_function(source: str) -> Compute:
     function: Compute = import_file(path).fused_operator
     weakref.finalize(function, shutil.rmtree, folder, ignore_errors=True)  # at exit at the latest
     return function
+
+
+@contextmanager
+def importable(name: str, values: Mapping[str, Any]) -> Iterator[None]:
+    """A module of an imported file has its name for the time being: Dynamo imports by name what a
+    function reads.
+
+    Args:
+        name: of the module, as its functions have it in `__module__`.
+        values: what the module holds.
+    """
+    module = ModuleType(name)
+    vars(module).update(values)
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        del sys.modules[name]

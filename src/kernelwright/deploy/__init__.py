@@ -1,0 +1,1 @@
+"""Optimized modules without kernelwright: packages of AOTInductor, which Python and C++ load."""
