@@ -14,9 +14,10 @@ from torch._subclasses.fake_tensor import DataDependentOutputException
 from kernelwright.compile.memory import (
     Place,
     StaysWithInductor,
+    View,
     copied_bytes,
     is_strided,
-    places,
+    layout,
     share_memory,
     with_strides,
 )
@@ -24,6 +25,7 @@ from kernelwright.compile.searching import Sought
 from kernelwright.compile.sized import SizedGraph
 from kernelwright.compile.sizes import LEAST_POINTS, GraphSizes
 from kernelwright.core.errors import KernelwrightError
+from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.capture.carriers import is_carried
 from kernelwright.programs.lowering import Lowered, Source, lower
 from kernelwright.programs.program import Program
@@ -56,7 +58,9 @@ class GraphProgram:
     constants: tuple[torch.Tensor | None, ...]
     """For each input of the program: a tensor that the graph holds, or None."""
     places: tuple[Place, ...]
-    """One for each tensor that the graph returns."""
+    """One for each tensor that the program's graph returns."""
+    num_outputs: int
+    """Of the graph itself. Its program may return tensors more, which outputs are views of."""
     autocast: "Autocast"
     sized: SizedGraph | None = None
     """The program at several sizes, where sizes vary."""
@@ -102,6 +106,7 @@ class GraphProgram:
     def _returned(self, results: Sequence[torch.Tensor], inputs: Sequence[Any]) -> Outputs:
         places = iter(self.places)
         outputs: Outputs = []
+        views: list[tuple[int, Place]] = []
         numbers = self.sized.numbers if self.sized is not None else repeat(None)
         for (kind, value), number in zip(self.lowered.user_outputs, numbers, strict=False):
             if kind == "value":
@@ -110,10 +115,55 @@ class GraphProgram:
             place = next(places)
             if place.input is not None:
                 outputs.append(inputs[place.input])
+            elif place.view is not None:
+                views.append((len(outputs), place))
+                outputs.append(None)
             else:
                 result = results[value]
                 outputs.append(with_strides(result, place.strides_at(result.shape)))
-        return outputs
+        for at, place in views:
+            assert place.view is not None
+            outputs[at] = place.shown(_base(place.view, inputs, outputs))
+        return outputs[: self.num_outputs]
+
+
+def _base(view: View, inputs: Sequence[Any], outputs: Outputs) -> torch.Tensor:
+    """The tensor that a view shows."""
+    base = inputs[view.input] if view.input is not None else outputs[view.output or 0]
+    assert isinstance(base, torch.Tensor)
+    return base
+
+
+def _without_views(lowered: Lowered, places: Sequence[Place]) -> Lowered:
+    """A graph's program that computes no output that is an input or a view."""
+    left = iter(places)
+    is_new = [kind == "value" or next(left).is_new for kind, _ in lowered.user_outputs]
+    kept = {
+        value
+        for (kind, value), new in zip(lowered.user_outputs, is_new, strict=True)
+        if kind == "output" and new
+    }
+    kept |= {position for position, _ in lowered.input_mutations}
+    order = sorted(kept)
+    at = {old: new for new, old in enumerate(order)}
+    program = lowered.program
+    outputs = tuple(program.outputs[position] for position in order)
+    bare = dead_code(replace(program, outputs=outputs))
+    used = {name for call in bare.calls for name in call.refs()} | set(bare.outputs)
+    read = [i for i, value in enumerate(bare.inputs) if value.name in used]
+    bare = canonical(replace(bare, inputs=tuple(bare.inputs[i] for i in read)))
+    return replace(
+        lowered,
+        program=bare,
+        sources=tuple(lowered.sources[i] for i in read),
+        user_outputs=tuple(
+            (kind, at.get(value, -1)) if kind == "output" else (kind, value)
+            for kind, value in lowered.user_outputs
+        ),
+        input_mutations=tuple((at[old], leaf) for old, leaf in lowered.input_mutations),
+        carried_outputs={at[i]: d for i, d in lowered.carried_outputs.items() if i in at},
+        copied_outputs=frozenset(at[i] for i in lowered.copied_outputs if i in at),
+    )
 
 
 def read_graph(
@@ -165,7 +215,8 @@ def _at_sizes(
     for other in others:
         for one, another in zip(program.places, other.places, strict=True):
             is_alike = (one.input, one.order) == (another.input, another.order)
-            if not (is_alike and one.is_dense and another.is_dense):
+            has_views = one.view is not None or another.view is not None
+            if has_views or not (is_alike and one.is_dense and another.is_dense):
                 raise StaysWithInductor("the strides of an output differ by size")
     try:
         sized = SizedGraph.of(program.lowered, [each.lowered for each in others], points, sizes)
@@ -177,10 +228,10 @@ def _at_sizes(
 def _read(
     graph: torch.fx.GraphModule, inputs: Sequence[Any], *, autocast: "Autocast"
 ) -> GraphProgram:
-    module = _Whole(graph)
     try:
         with autocast.as_there(), torch.no_grad():
-            outputs = tuple(places(graph, inputs))
+            laid_out = layout(graph, inputs)
+            module = _Whole(laid_out.graph)
             lowered = lower(module, (list(inputs),))
     except KernelwrightError as error:
         raise StaysWithInductor(str(error)) from error
@@ -200,11 +251,12 @@ def _read(
     custom = [op for op in externs if not op.startswith(OF_PYTORCH)]
     if custom:
         raise StaysWithInductor(f"the graph calls the custom operator {custom[0]}")
+    lowered = _without_views(lowered, laid_out.places)
     if not lowered.program.calls:
         raise StaysWithInductor("the graph computes nothing")
     lowered = lowered.on(_device(inputs))
     constants = tuple(_constant(module, source) for source in lowered.sources)
-    return GraphProgram(lowered, constants, outputs, autocast)
+    return GraphProgram(lowered, constants, laid_out.places, laid_out.num_outputs, autocast)
 
 
 def _check_copies(lowered: Lowered, inputs: Sequence[Any], copied_share: float) -> None:

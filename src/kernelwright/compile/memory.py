@@ -1,13 +1,15 @@
 """The memory of what graphs take and return: views, layouts, copies."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from kernelwright.ops.operator import Layout
+from kernelwright.ops.operator import Layout as Order
 from kernelwright.programs.tensors import layout_of
 
 LAUNCH_BYTES = 1 << 23
@@ -19,14 +21,39 @@ class StaysWithInductor(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """What tensor a view shows, and from where on."""
+
+    input: int | None
+    """The position of an input; None where the base is an output."""
+    output: int | None
+    """The position of an output."""
+    offset: int
+    """Elements between the beginnings of base and view."""
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where a tensor that a graph returns is in memory."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     """As PyTorch lays the tensor out."""
-    input: int | None
-    """The position of the graph's input that the tensor is itself; None for a new tensor."""
+    input: int | None = None
+    """The position of the graph's input that the tensor is itself."""
+    view: View | None = None
+    """Where the tensor shows memory of an input or of an earlier output."""
+
+    @property
+    def is_new(self) -> bool:
+        """The tensor has memory of its own."""
+        return self.input is None and self.view is None
+
+    def shown(self, base: torch.Tensor) -> torch.Tensor:
+        """The view of its base."""
+        assert self.view is not None
+        offset = base.storage_offset() + self.view.offset
+        return torch.as_strided(base, self.shape, self.strides, offset)
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -52,26 +79,110 @@ def _dense_strides(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...
     return tuple(strides)
 
 
-def places(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Iterator[Place]:
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The memory of all that a graph returns."""
+
+    graph: torch.fx.GraphModule
+    """The graph. Where outputs share memory and none of them is all of that memory, the graph
+    returns a tensor more, which is."""
+    places: tuple[Place, ...]
+    """One for each tensor that the graph returns, those more included."""
+    num_outputs: int
+    """Without those more."""
+
+
+class _Recorder(torch.fx.Interpreter):
+    """Runs a graph, and keeps all tensors that the graph makes."""
+
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__(graph)
+        self.made: dict[torch.fx.Node, torch.Tensor] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor):
+            self.made[n] = result
+        return result
+
+
+def layout(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Layout:
     """Where the tensors are that the graph returns, without running its kernels.
 
     Raises:
-        StaysWithInductor: two of them, or one of them and an input, share memory.
+        StaysWithInductor: outputs share memory that no tensor of the graph is all of.
     """
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         fakes = [mode.from_tensor(v) if isinstance(v, torch.Tensor) else v for v in inputs]
-        returned = torch.utils._pytree.tree_leaves(graph(*fakes))
-    given = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
-    taken = {tensor.untyped_storage()._cdata for tensor in given}
-    for tensor in returned:
-        if not isinstance(tensor, torch.Tensor):
-            continue
-        position = next((i for i, fake in enumerate(fakes) if fake is tensor), None)
-        storage = tensor.untyped_storage()._cdata
-        if position is None and storage in taken:
-            raise StaysWithInductor("an output is a view of an input or of another output")
-        taken.add(storage)
-        yield Place(tuple(tensor.shape), tensor.stride(), position)
+        recorder = _Recorder(graph)
+        returned = pytree.tree_leaves(recorder.run(*fakes))
+    num_outputs = len(returned)
+    more = _wholes(returned, fakes, recorder.made)
+    graph = _returning(graph, list(more))
+    return Layout(graph, tuple(_places([*returned, *more.values()], fakes)), num_outputs)
+
+
+def _wholes(
+    returned: Sequence[Any], inputs: Sequence[Any], made: Mapping[torch.fx.Node, torch.Tensor]
+) -> dict[torch.fx.Node, torch.Tensor]:
+    """For each memory that only parts of are returned: a tensor that is all of the memory."""
+    tensors = [value for value in returned if isinstance(value, torch.Tensor)]
+    of_inputs = {_memory(value) for value in inputs if isinstance(value, torch.Tensor)}
+    shared = Counter(map(_memory, tensors))
+    found: dict[int, tuple[torch.fx.Node, torch.Tensor]] = {}
+    wholes = {_memory(tensor) for tensor in tensors if _is_whole(tensor)}
+    for node, tensor in made.items():
+        memory = _memory(tensor)
+        if shared[memory] > 1 and memory not in of_inputs | wholes and _is_whole(tensor):
+            found.setdefault(memory, (node, tensor))
+    return dict(found.values())
+
+
+def _returning(graph: torch.fx.GraphModule, nodes: Sequence[torch.fx.Node]) -> torch.fx.GraphModule:
+    """The graph with more outputs."""
+    if not nodes:
+        return graph
+    copies: dict[torch.fx.Node, torch.fx.Node] = {}
+    other = torch.fx.Graph()
+    result = other.graph_copy(graph.graph, copies)
+    other.output((*pytree.tree_leaves(result), *(copies[node] for node in nodes)))
+    return torch.fx.GraphModule(graph, other)
+
+
+def _places(returned: Sequence[Any], inputs: Sequence[Any]) -> Iterator[Place]:
+    """
+    Raises:
+        StaysWithInductor: as of `layout`.
+    """
+    owners: dict[int, tuple[torch.Tensor, View]] = {}
+    for position, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor):
+            owners.setdefault(_memory(value), (value, View(position, None, 0)))
+    tensors = [(i, value) for i, value in enumerate(returned) if isinstance(value, torch.Tensor)]
+    # The first tensor that is all of a memory owns the memory, else the first tensor there.
+    for number, tensor in sorted(tensors, key=lambda item: not _is_whole(item[1])):
+        owners.setdefault(_memory(tensor), (tensor, View(None, number, 0)))
+    for number, tensor in tensors:
+        own = next((i for i, value in enumerate(inputs) if value is tensor), None)
+        place = Place(tuple(tensor.shape), tensor.stride(), own)
+        base, view = owners[_memory(tensor)]
+        if own is None and view.output != number:
+            if view.output is not None and not (_is_whole(base) and base.dtype == tensor.dtype):
+                raise StaysWithInductor("outputs share memory")
+            offset = int(tensor.storage_offset()) - int(base.storage_offset())
+            place = replace(place, view=replace(view, offset=offset))
+        yield place
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is all of its memory, without gaps."""
+    num_bytes = tensor.numel() * tensor.element_size()
+    is_all = int(tensor.storage_offset()) == 0 and tensor.untyped_storage().nbytes() == num_bytes
+    return is_all and Place(tuple(tensor.shape), tensor.stride()).is_dense
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
 
 
 def copied_bytes(tensors: Sequence[torch.Tensor]) -> int:
@@ -82,7 +193,7 @@ def copied_bytes(tensors: Sequence[torch.Tensor]) -> int:
 
 def is_strided(tensor: torch.Tensor) -> bool:
     """Whether kernels would copy the tensor: its elements lie in no order that kernels read."""
-    return layout_of(tensor) is Layout.CONTIGUOUS and not tensor.is_contiguous()
+    return layout_of(tensor) is Order.CONTIGUOUS and not tensor.is_contiguous()
 
 
 def share_memory(inputs: Sequence[Any], changed: Sequence[int]) -> bool:
