@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -10,14 +10,17 @@ import torch
 from kernelwright.compile.graph import (
     COPIED_SHARE,
     GraphProgram,
+    are_wanted_gradients,
     read_graph,
+    read_part,
     why_not,
 )
 from kernelwright.compile.memory import StaysWithInductor
 from kernelwright.compile.reports import GraphReport
 from kernelwright.compile.searching import Finder, LibraryFinder, background
-from kernelwright.compile.served import Call, Served
+from kernelwright.compile.served import Call, Served, ServedPart
 from kernelwright.compile.settings import BACKGROUND, OFF, Settings
+from kernelwright.compile.training import compile_training
 from kernelwright.core.delivered import OURS
 from kernelwright.core.record import Record
 from kernelwright.programs.program import Program
@@ -63,43 +66,76 @@ class Compiler:
 
     def __call__(self, graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Call:
         """A function of the graph's inputs. A fault of ours leaves the graph to Inductor."""
-        calls = [node for node in graph.graph.nodes if node.op.startswith("call_")]
-        report = GraphReport(
-            number=len(self.reports), num_calls=len(calls), graph_break=_graph_break(graph)
-        )
-        self.reports.append(report)
-        program = self._read(graph, inputs, report)
+        reason = why_not(inputs, self._device_types)
+        if not reason and are_wanted_gradients(inputs):
+            why_ended = _graph_break(graph)
+            return compile_training(graph, inputs, partial(self._part, graph_break=why_ended))
+        report = self._report(graph, _graph_break(graph))
+        report.keeps_inductor(reason)
+        program = None if reason else self._read(partial(read_graph, graph), inputs, report)
         if program is None:
             return self._inductor(graph, inputs)
         records = self._known(program)
-        if records is None:
-            served = _served(self._inductor(graph, inputs), report)
-            device = next(value.device for value in inputs if isinstance(value, torch.Tensor))
-            self._search(served, program, report, device)
-            return served
-        if records[-1]["form"] not in OURS:
+        if records is not None and records[-1]["form"] not in OURS:
             report.read(records)
             return self._inductor(graph, inputs)
-        if program.sized is None:
+        if records is not None and program.sized is None:
             # Kernels need no code of Inductor's beside them, unless a call of theirs fails.
             inductor = _at_first_call(self._inductor, graph)
-        else:  # Dynamo knows the symbols while it compiles alone
+        else:  # Dynamo knows symbols of sizes while it compiles alone
             inductor = self._inductor(graph, inputs)
-        served = _served(inductor, report)
-        _deliver(served, program, records, report)
+        served = Served(lambda given: inductor(*given), partial(_give_up, report))
+        self._serve(served, program, records, report)
         return served
 
+    def _part(
+        self,
+        graph: torch.fx.GraphModule,
+        inputs: Sequence[Any],
+        code: Call,
+        is_backward: bool,
+        *,
+        graph_break: str,
+    ) -> Call:
+        """What is called in the place of Inductor's code for a forward or a backward graph."""
+        report = self._report(graph, graph_break)
+        report.part = "backward" if is_backward else "forward"
+        read = partial(read_part, graph, is_backward=is_backward)
+        program = self._read(read, inputs, report)
+        if program is None:
+            return code
+        records = self._known(program)
+        served = ServedPart(code, partial(_give_up, report))
+        self._serve(served, program, records, report)
+        return served
+
+    def _report(self, graph: torch.fx.GraphModule, graph_break: str) -> GraphReport:
+        calls = [node for node in graph.graph.nodes if node.op.startswith("call_")]
+        report = GraphReport(
+            number=len(self.reports), num_calls=len(calls), graph_break=graph_break
+        )
+        self.reports.append(report)
+        return report
+
+    def _serve(
+        self,
+        served: Served,
+        program: GraphProgram,
+        records: Sequence[Record] | None,
+        report: GraphReport,
+    ) -> None:
+        """Serve the kernels that the library knows, or have a search look for some."""
+        if records is not None:
+            _deliver(served, program, records, report)
+        else:
+            self._search(served, program, report)
+
     def _read(
-        self, graph: torch.fx.GraphModule, inputs: Sequence[Any], report: GraphReport
+        self, read: Callable[..., GraphProgram], inputs: Sequence[Any], report: GraphReport
     ) -> GraphProgram | None:
-        """The graph as a program; None where the graph stays with Inductor."""
-        if reason := why_not(inputs, self._device_types):
-            report.keeps_inductor(reason)
-            return None
-        # Inductor changes the graph that it compiles.
-        original = torch.fx.GraphModule(graph, deepcopy(graph.graph))
+        """A graph as a program; None where the graph stays with Inductor."""
         try:
-            return read_graph(original, inputs, self._copied_share)
+            return read(inputs, copied_share=self._copied_share)
         except StaysWithInductor as reason_to_stay:
             report.keeps_inductor(str(reason_to_stay))
         except Exception as error:
@@ -114,9 +150,7 @@ class Compiler:
             _fault(error)
             return None
 
-    def _search(
-        self, served: Served, program: GraphProgram, report: GraphReport, device: torch.device
-    ) -> None:
+    def _search(self, served: Served, program: GraphProgram, report: GraphReport) -> None:
         """Have a search look for kernels, as the settings say."""
         if self._settings.search == OFF:
             report.keeps_inductor("the library has no search of this graph")
@@ -132,7 +166,7 @@ class Compiler:
                 _deliver(served, program, records, report, warm_device)
 
         if self._settings.search == BACKGROUND:
-            background.submit(lambda: search(device))
+            background.submit(lambda: search(program.device))
         else:
             search()  # the first call warms: Dynamo compiles one thing at a time
 
@@ -143,8 +177,8 @@ def _graph_break(graph: torch.fx.GraphModule) -> str:
     return str(reason.reason) if reason is not None and reason.graph_break else ""
 
 
-def _served(inductor: Call, report: GraphReport) -> Served:
-    return Served(inductor, lambda error: report.keeps_inductor(_fault(error)))
+def _give_up(report: GraphReport, error: Exception) -> None:
+    report.keeps_inductor(_fault(error))
 
 
 def _at_first_call(inductor: Inductor, graph: torch.fx.GraphModule) -> Call:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
@@ -24,6 +25,7 @@ from kernelwright.compile.memory import (
 from kernelwright.compile.searching import Sought
 from kernelwright.compile.sized import SizedGraph
 from kernelwright.compile.sizes import LEAST_POINTS, GraphSizes
+from kernelwright.compile.training import Strides, laid_out, reported_strides, with_reshapes
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.capture.carriers import is_carried
@@ -62,6 +64,8 @@ class GraphProgram:
     num_outputs: int
     """Of the graph itself. Its program may return tensors more, which outputs are views of."""
     autocast: "Autocast"
+    device: torch.device
+    """Of all inputs."""
     sized: SizedGraph | None = None
     """The program at several sizes, where sizes vary."""
 
@@ -180,6 +184,8 @@ def read_graph(
     Raises:
         StaysWithInductor: the graph has no such program.
     """
+    # Inductor changes the graph that it compiles.
+    graph = torch.fx.GraphModule(graph, deepcopy(graph.graph))
     autocast = Autocast.now(inputs)
     try:
         sizes = GraphSizes.of(graph)
@@ -193,6 +199,28 @@ def read_graph(
         program = thread.submit(read, inputs).result()
         if sizes is not None:
             program = thread.submit(_at_sizes, program, sizes, inputs, read).result()
+    _check_copies(program.lowered, inputs, copied_share)
+    return program
+
+
+def read_part(
+    graph: torch.fx.GraphModule, inputs: Sequence[Any], copied_share: float, *, is_backward: bool
+) -> GraphProgram:
+    """The program that a forward or a backward graph of AOTAutograd computes.
+
+    Args:
+        inputs: fake tensors.
+        copied_share: as of COPIED_SHARE.
+
+    Raises:
+        StaysWithInductor: the graph has no such program.
+    """
+    if not all(isinstance(value, torch.Tensor) for value in inputs):
+        raise StaysWithInductor("sizes or numbers among its inputs vary from call to call")
+    strides = reported_strides(is_backward)  # which PyTorch keeps by thread
+    read = partial(_read, autocast=Autocast.ended(inputs), strides=strides)
+    with ThreadPoolExecutor(1) as thread:
+        program = thread.submit(read, with_reshapes(graph), inputs).result()
     _check_copies(program.lowered, inputs, copied_share)
     return program
 
@@ -226,12 +254,17 @@ def _at_sizes(
 
 
 def _read(
-    graph: torch.fx.GraphModule, inputs: Sequence[Any], *, autocast: "Autocast"
+    graph: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    autocast: "Autocast",
+    strides: Strides = (),
 ) -> GraphProgram:
+    """The program of a graph, whose outputs may have other strides than PyTorch gives them."""
     try:
         with autocast.as_there(), torch.no_grad():
-            laid_out = layout(graph, inputs)
-            module = _Whole(laid_out.graph)
+            outputs = laid_out(layout(graph, inputs), strides)
+            module = _Whole(outputs.graph)
             lowered = lower(module, (list(inputs),))
     except KernelwrightError as error:
         raise StaysWithInductor(str(error)) from error
@@ -251,12 +284,19 @@ def _read(
     custom = [op for op in externs if not op.startswith(OF_PYTORCH)]
     if custom:
         raise StaysWithInductor(f"the graph calls the custom operator {custom[0]}")
-    lowered = _without_views(lowered, laid_out.places)
+    lowered = _without_views(lowered, outputs.places)
     if not lowered.program.calls:
         raise StaysWithInductor("the graph computes nothing")
     lowered = lowered.on(_device(inputs))
     constants = tuple(_constant(module, source) for source in lowered.sources)
-    return GraphProgram(lowered, constants, laid_out.places, laid_out.num_outputs, autocast)
+    return GraphProgram(
+        lowered=lowered,
+        constants=constants,
+        places=outputs.places,
+        num_outputs=outputs.num_outputs,
+        autocast=autocast,
+        device=_device(inputs),
+    )
 
 
 def _check_copies(lowered: Lowered, inputs: Sequence[Any], copied_share: float) -> None:
@@ -288,19 +328,25 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
     """
     if any(not isinstance(value, torch.Tensor | torch.SymInt | int) for value in inputs):
         return "numbers among its inputs vary from call to call"
+    if are_wanted_gradients(inputs) and any(isinstance(v, torch.SymInt | int) for v in inputs):
+        return "gradients are wanted, and sizes vary"
     inputs = [value for value in inputs if isinstance(value, torch.Tensor)]
     if any(type(value) not in PLAIN_TENSORS for value in inputs):
         return "an input is of a subclass of torch.Tensor"
     if torch.are_deterministic_algorithms_enabled():
         return "deterministic algorithms are wanted, and kernels may add in any order"
-    if torch.is_grad_enabled() and any(value.requires_grad for value in inputs):
-        return "gradients are wanted"
     devices = {value.device for value in inputs}
     if len(devices) != 1:
         return "its inputs are on several devices" if devices else "it has no inputs"
     if devices.pop().type not in device_types:
         return "Triton kernels need a GPU"
     return ""
+
+
+def are_wanted_gradients(inputs: Sequence[Any]) -> bool:
+    """Whether a backward graph is needed."""
+    tensors = (value for value in inputs if isinstance(value, torch.Tensor))
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
 
 
 def _device(inputs: Sequence[Any]) -> torch.device:
@@ -326,6 +372,8 @@ class Autocast:
     device: str
     dtype: torch.dtype | None
     """None: autocast is off."""
+    may_change: bool = False
+    """A call may come under another autocast."""
 
     @classmethod
     def now(cls, inputs: Sequence[Any]) -> "Autocast":
@@ -333,12 +381,17 @@ class Autocast:
         is_on = torch.is_autocast_enabled(device)
         return cls(device, torch.get_autocast_dtype(device) if is_on else None)
 
+    @classmethod
+    def ended(cls, inputs: Sequence[Any]) -> "Autocast":
+        """That of a graph of AOTAutograd, which has all casts itself."""
+        return cls(_device(inputs).type, None, may_change=True)
+
     def as_there(self) -> AbstractContextManager[object]:
         """The autocast of the compilation, in another thread."""
         return torch.autocast(self.device, self.dtype, enabled=self.dtype is not None)
 
     def switched_off(self) -> AbstractContextManager[object]:
         """The program has all casts itself."""
-        if self.dtype is None:
+        if self.dtype is None and not self.may_change:
             return nullcontext()
         return torch.autocast(self.device, enabled=False)

@@ -213,5 +213,9 @@ def with_strides(tensor: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor
     """The tensor as PyTorch would lay it out: Dynamo's later graphs rely on strides."""
     if tensor.stride() == strides:
         return tensor
-    laid_out = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
-    return laid_out.copy_(tensor)
+    rows = tensor
+    for dim, stride in enumerate(strides):
+        if stride == 0 and tensor.shape[dim] > 1:  # expanded: one value for all indices
+            rows = rows.narrow(dim, 0, 1)
+    laid_out = torch.empty_strided(rows.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return laid_out.copy_(rows).as_strided(tensor.shape, strides)

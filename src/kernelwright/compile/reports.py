@@ -17,6 +17,8 @@ class GraphReport:
     number: int
     num_calls: int
     """Calls in Dynamo's graph."""
+    part: str = ""
+    """"forward" or "backward" where gradients are wanted."""
     graph_break: str = ""
     """Why Dynamo ended the graph; "" where the function ends."""
     runs: str = INDUCTOR
@@ -46,7 +48,8 @@ class GraphReport:
 
     def __str__(self) -> str:
         speedup = f", {self.speedup:.2f}x of torch.compile" if self.speedup else ""
-        lines = [f"graph {self.number} ({self.num_calls} calls): {self.runs}{speedup}"]
+        part = f"{self.part}, " if self.part else ""
+        lines = [f"graph {self.number} ({part}{self.num_calls} calls): {self.runs}{speedup}"]
         if self.why:
             lines.append(f"  why: {self.why}")
         lines += [f"  {fragment}" for fragment in self.fragments]

@@ -10,7 +10,8 @@ class Served:
     """A graph's function, whose implementation another thread may exchange.
 
     Args:
-        inductor: Inductor's code for the graph, or what compiles that code at the first call.
+        inductor: Inductor's code for the graph, or what compiles that code at the first call. A
+            function of the list of inputs.
         on_failure: gets the error of an exchanged implementation, which is given up then.
     """
 
@@ -19,7 +20,7 @@ class Served:
         self._call = inductor
 
     def __call__(self, *inputs: Any) -> Any:
-        return self._call(*inputs)
+        return self._call(list(inputs))
 
     def exchange(
         self, kernels: Call, serves: Callable[[Sequence[Any]], bool] | None = None
@@ -28,18 +29,31 @@ class Served:
         either implementation to its end.
 
         Args:
+            kernels: a function of the inputs.
             serves: whether the kernels serve a call with these inputs; None: all calls.
         """
 
-        def guarded(*inputs: Any) -> Any:
+        def guarded(inputs: list[Any]) -> Any:
             if serves is not None and not serves(inputs):
-                return self._inductor(*inputs)
+                return self._inductor(inputs)
             try:
                 return kernels(*inputs)
             except Exception as error:
                 # Results are computed before an input changes, so Inductor's code can begin anew.
                 self._call = self._inductor
                 self._on_failure(error)
-                return self._inductor(*inputs)
+                return self._inductor(inputs)
 
         self._call = guarded
+
+
+class ServedPart(Served):
+    """A forward or a backward graph. AOTAutograd gives all inputs as one list, which Inductor's
+    code empties: no caller may hold tensors whose memory the code could use again."""
+
+    def __init__(self, inductor: Call, on_failure: Callable[[Exception], None]) -> None:
+        super().__init__(inductor, on_failure)
+        self._boxed_call = True  # AOTAutograd's name for that, which it looks for in the instance
+
+    def __call__(self, inputs: list[Any]) -> Any:
+        return self._call(inputs)

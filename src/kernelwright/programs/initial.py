@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from kernelwright.ops.operator import Domain, TensorType
 from kernelwright.programs.build import default_init
@@ -115,7 +116,8 @@ def choose_init(uses: Uses, value: Input, name: str, example: Any = None) -> Ini
         return init
     default = default_init(made)
     if default.kind == "randint":  # a boolean buffer is a mask, even if it is named "bias"
-        if isinstance(example, torch.Tensor) and not example.is_meta and example.numel():
+        is_real = isinstance(example, torch.Tensor) and not isinstance(example, FakeTensor)
+        if is_real and not example.is_meta and example.numel():
             return Init("randint", 0, max(int(example.max()) + 1, 2))
         return default
     return _weight(uses, value, name.rpartition(".")[2]) if name else default
