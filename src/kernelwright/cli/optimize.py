@@ -1,9 +1,11 @@
 """`kernelwright optimize`: make one target faster."""
 
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from signal import Signals
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -15,6 +17,7 @@ from kernelwright.cli.options import (
     DEFAULT_MODE,
     OUT_NAMES,
     BudgetOption,
+    ClusterOption,
     Device,
     DeviceOption,
     EvalOption,
@@ -71,6 +74,16 @@ ExportOption = Annotated[
     ),
 ]
 
+WorkersOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="Tune fragments in N processes side by side; with --cluster, in N actors.",
+        show_default="none; in a cluster, one for each GPU",
+    ),
+]
+
 
 def command(
     target: TargetArgument,
@@ -84,19 +97,26 @@ def command(
     library: LibraryOption = None,
     dynamic: DynamicOption = None,
     package: ExportOption = None,
+    workers: WorkersOption = None,
+    cluster: ClusterOption = None,
     json: JsonOption = False,
 ) -> None:
     """Turn the hot parts of a PyTorch program into verified Triton kernels."""
     begin_s = time.monotonic()  # the budget covers importing torch
     folder = folder or Path("out") / default_name(target)
-    with displayed(True, in_pipes=True) as show:
+    with ExitStack() as folders, displayed(True, in_pipes=True) as show:
         show(Progress(stage="loading", subject=target, budget_s=budget_s))
         check_target(target)
         check_folder(folder)
         check_policies(policy)
         supervised.limit_user_code(budget_s)
         from kernelwright.library.store import Library
+        from kernelwright.search.fleet import Workers
         from kernelwright.search.optimize import optimize_target
+
+        fleet = Workers(number=workers, cluster=cluster) if workers or cluster else None
+        if fleet is not None and library is None:  # what workers find goes through a library
+            library = Path(folders.enter_context(TemporaryDirectory(prefix="kernelwright-")))
 
         result = optimize_target(
             target,
@@ -110,6 +130,7 @@ def command(
             begin_s=begin_s,
             training=not is_eval,
             dynamic=dynamic or (),
+            workers=fleet,
             library=Library(library, partial(note, style="yellow")) if library else None,
         )
         if package is not None and not result["interrupted_by"]:

@@ -105,6 +105,10 @@ GradeOption = Annotated[
 TimingOption = Annotated[
     bool, typer.Option(help="Measure the time of accepted candidates, on a GPU only.")
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="The address of a Ray cluster: HOST:PORT, or `auto`."),
+]
 JudgesOption = Annotated[
     int | None,
     typer.Option(

@@ -12,6 +12,7 @@ from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     OUT_NAMES,
+    ClusterOption,
     Contract,
     ContractOption,
     Device,
@@ -42,10 +43,6 @@ OutOption = Annotated[
     typer.Option(
         *OUT_NAMES, help="The folder for records.jsonl. The same command resumes the run."
     ),
-]
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(metavar="ADDRESS", help="The address of a Ray cluster: HOST:PORT, or `auto`."),
 ]
 
 

@@ -33,6 +33,7 @@ from kernelwright.search.describe import (
     verdict_record,
 )
 from kernelwright.search.files import write_result
+from kernelwright.search.fleet import Workers
 from kernelwright.search.interrupts import signal_name, terminating
 from kernelwright.search.outcome import Ended, outcome_record
 from kernelwright.search.search import Search
@@ -72,6 +73,7 @@ def optimize_target(
     training: bool | None = None,
     dynamic: Sequence[str] = (),
     sized: SizedProgram | None = None,
+    workers: Workers | None = None,
 ) -> Record:
     """Optimize a target; write `optimized.py` and `records.jsonl` to `out`.
 
@@ -96,6 +98,7 @@ def optimize_target(
             leaves its module.
         dynamic: sizes that vary from call to call: "x:0", "x:0=batch" or "x:0=batch:1-256".
         sized: the target, which is a flat program, at several sizes.
+        workers: tune fragments side by side; what they find goes through `library`.
 
     Returns:
         The result record, the last of the records.
@@ -130,6 +133,7 @@ def optimize_target(
         judge, teacher_judge = judging.enter_context(
             judges(sources, budget_s, has_foreign=shelf.has_foreign(), hold=hold, **rules)
         )
+        executor = judging.enter_context(workers.executor(rules)) if workers else None
         target = target or load()  # beside the start of the judge's processes
         search = Search(
             judge,
@@ -139,6 +143,7 @@ def optimize_target(
             teacher_judge=teacher_judge,
             tries_useless=with_slower,
             shelf=shelf,
+            workers=executor,
         )
         outcome = search_target(
             target,

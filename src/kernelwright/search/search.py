@@ -1,10 +1,13 @@
 """The search of a program in its forms: fragments are proposed, and each is tuned on its own."""
 
 from collections.abc import Hashable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor as Threads
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+from kernelwright.core.errors import InfraError
+from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.library.entry import FRAGMENT, PROGRAM
 from kernelwright.programs.combine import Option, combine
@@ -14,7 +17,9 @@ from kernelwright.programs.parts import smaller_parts
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
+from kernelwright.sandbox.executor import Executor
 from kernelwright.search.describe import Spent
+from kernelwright.search.fleet import tuned_elsewhere
 from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms, sized_forms
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.shelf import Shelf
@@ -89,6 +94,7 @@ class Search:
         budget: of the whole job; tuning ends early enough for the whole to be judged.
         tries_useless: without a GPU, judge candidates that save no memory traffic too.
         shelf: where fragments are looked up and kept.
+        workers: tune fragments side by side, for the shelf (`search.fleet`).
     """
 
     def __init__(
@@ -102,6 +108,7 @@ class Search:
         tries_useless: bool = False,
         seed: int = 0,
         shelf: Shelf | None = None,
+        workers: Executor | None = None,
     ) -> None:
         self._judge, self._seed = judge, seed
         self._judges = {Writers.TEACHER: teacher_judge or judge, Writers.MODELS: judge}
@@ -111,6 +118,7 @@ class Search:
         self._budget, self._steps = budget, steps or Steps()
         self._tries_useless = tries_useless
         self._shelf = shelf or Shelf(None, judge.rules, self._sources, self._steps)
+        self._workers = workers if self._shelf.is_used else None
         self._known: dict[tuple[str, Writers], Tuned] = {}
         self._winners: dict[Hashable, Tuned] = {}
         """By kind, one that won at some size."""
@@ -193,7 +201,7 @@ class Search:
             self._steps("leaving a form out", f"{form.name}: PyTorch computes less exactly in it")
         return agrees
 
-    def _search(self, work: _FormWork, planned_s: float, ahead: Executor) -> Variant:
+    def _search(self, work: _FormWork, planned_s: float, ahead: Threads) -> Variant:
         """The form with its fragments tuned: first with the teacher's candidates. Then models,
         where there are some, write for the calls that no chosen fragment holds."""
         form, program, tuned = work.form, work.form.program, work.tuned
@@ -217,11 +225,12 @@ class Search:
         num_untried = sum(not self._is_settled(program, calls, tuned) for calls in work.untried)
         return Variant.of(form, tuple(tuned), self._chosen(program, tuned), num_untried)
 
-    def _try_all(self, work: _FormWork, proposals: list[frozenset[int]], ahead: Executor) -> None:
+    def _try_all(self, work: _FormWork, proposals: list[frozenset[int]], ahead: Threads) -> None:
         """Tune the proposals in their order. Where a model's candidates are all wrong, smaller
         parts of the fragment follow."""
         program, tuned = work.form.program, work.tuned
         by_models = work.writers is Writers.MODELS
+        self._tune_elsewhere(work, proposals)
         for number, calls in enumerate(proposals, 1):  # which get more on the way
             if self._is_settled(program, calls, tuned):
                 continue
@@ -244,7 +253,33 @@ class Search:
             if by_models and not any(verdict.accepted for verdict in found.verdicts):
                 proposals[number:number] = smaller_parts(program, calls, proposals)
 
-    def _try_gaps(self, work: _FormWork, ahead: Executor) -> None:
+    def _tune_elsewhere(self, work: _FormWork, proposals: Sequence[frozenset[int]]) -> None:
+        """Have workers tune the proposals that nobody has tuned, for the shelf."""
+        if self._workers is None or work.writers is not Writers.TEACHER:
+            return
+        jobs: dict[str, Record] = {}
+        for calls in proposals:
+            part = extract(work.form.program, calls).program
+            text, scope = to_text(part), self._scope(work, calls)
+            is_known = (text, work.writers) in self._known
+            if is_known or self._shelf.has(text, limit=work.limit, scope=scope):
+                continue
+            if not stays(part, self._judge, tries_useless=self._tries_useless):
+                job = {"text": text, "scope": scope, "limit": work.limit, "seed": self._seed}
+                jobs.setdefault(text, job)
+        if len(jobs) < 2:
+            return
+        self._steps("workers tune fragments", work.form.name, total=len(jobs))
+        try:
+            entries = tuned_elsewhere(self._workers, jobs.values(), work.until)
+            for number, entry in enumerate(entries, 1):
+                self._shelf.add(entry)
+                self._steps("workers tune fragments", work.form.name, done=number, total=len(jobs))
+        except InfraError as error:
+            self._workers = None
+            self._steps("going on without workers", str(error))
+
+    def _try_gaps(self, work: _FormWork, ahead: Threads) -> None:
         """Tune fragments of the calls that no chosen fragment holds, until there are none."""
         program, tuned = work.form.program, work.tuned
         by_models = work.writers is Writers.MODELS
@@ -323,7 +358,7 @@ class Search:
         return True
 
     def _compile_next(
-        self, ahead: Executor, work: _FormWork, proposals: Sequence[frozenset[int]]
+        self, ahead: Threads, work: _FormWork, proposals: Sequence[frozenset[int]]
     ) -> None:
         """Have the candidates of the next new fragment compiled while the first is judged, which is
         waiting mostly."""

@@ -86,9 +86,9 @@ class Shelf:
             saving=entry.saving,
         )
 
-    def has(self, text: str, *, limit: int) -> bool:
-        """Whether `known` gives a fragment that is not the whole program."""
-        return self._entry(text, FRAGMENT, limit) is not None
+    def has(self, text: str, *, limit: int, scope: str = FRAGMENT) -> bool:
+        """Whether `known` gives a fragment."""
+        return self._entry(text, scope, limit) is not None
 
     def similar(self, text: str, *, is_trusting: bool) -> Sequence[Candidate]:
         """Kernels for the fragment that another GPU or other versions accepted.
@@ -108,17 +108,33 @@ class Shelf:
         Args:
             is_trusting: the judge trusts candidates. Else the winner may be somebody else's.
         """
+        entry = self.entry_of(tuned, text, scope=scope, limit=limit, is_trusting=is_trusting)
+        if entry is not None:
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry that another process made."""
+        self._ask(lambda library: library.put(entry), None)
+
+    def entry_of(
+        self, tuned: Tuned, text: str, *, scope: str, limit: int, is_trusting: bool
+    ) -> Entry | None:
+        """What became of a fragment, for a library; None where chance decided.
+
+        Args:
+            is_trusting: as of `keep`.
+        """
         if not tuned.verdicts or tuned.num_cut_off:
-            return
+            return None
         wins = tuned.winner is not None
         if not wins and any(verdict.code in BY_CHANCE for verdict in tuned.verdicts):
-            return
+            return None
         accepted = (i for i, verdict in enumerate(tuned.verdicts) if verdict.accepted)
         best = tuned.winner if tuned.winner is not None else next(accepted, 0)
         has_rival = "compiled" in tuned.verdicts[best].times
         if wins and self.rules.device.type == "cuda" and not has_rival:
-            return  # time was too short for torch.compile, or torch.compile failed
-        entry = Entry(
+            return None  # time was too short for torch.compile, or torch.compile failed
+        return Entry(
             key=self._key(text, scope),
             wins=wins,
             candidate=tuned.candidates[best],
@@ -130,7 +146,6 @@ class Shelf:
             created_s=time.time(),
             is_foreign=not is_trusting,
         )
-        self._ask(lambda library: library.put(entry), None)
 
     def known_module(self, target: Target, budget_s: float) -> Entry | None:
         """What an earlier search of the same module with as large a budget delivered on this

@@ -55,15 +55,9 @@ def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pool
     Raises:
         UsageError: Ray is not installed, there is no cluster, or it has no GPU for this recipe.
     """
-    try:
-        from kernelwright.sandbox.ray_executor import RayExecutor, Share, resources
-    except ModuleNotFoundError as error:
-        raise UsageError(
-            "a cluster needs Ray", remedy="pip install 'kernelwright[cluster]'"
-        ) from error
-    num_cores, num_gpus = resources(address)
-    if recipe.device == "cuda" and not num_gpus:
-        raise UsageError("the cluster has no GPU", remedy="use --device cpu")
+    num_cores, num_gpus = _resources(address, recipe.device)
+    from kernelwright.sandbox.ray_executor import RayExecutor, Share
+
     num_workers = num_workers or max(1, num_cores - num_gpus * recipe.timing)
     if recipe.device == "cuda":
         num_workers = min(num_workers, JUDGES_A_GPU * num_gpus)
@@ -75,3 +69,46 @@ def cluster_pools(recipe: Recipe, num_workers: int | None, address: str) -> Pool
     if recipe.timing:
         clock = RayExecutor(clocks, num_gpus, Share(num_gpus=CLOCK_SHARE), address=address)
     return Pools(RayExecutor(judges, num_workers, share, address=address), clock)
+
+
+def one_a_gpu(
+    factory: Factory, device: str, num_workers: int | None = None, cluster: str | None = None
+) -> Executor:
+    """Workers whose times nothing disturbs: one for each GPU, without GPUs one for each core.
+
+    Args:
+        num_workers: another number of workers.
+        cluster: as `address` of `cluster_pools`; None: processes of this machine.
+
+    Raises:
+        UsageError: as `cluster_pools`.
+    """
+    if cluster is None:
+        cards = gpus() if device == "cuda" else []
+        num_workers = num_workers or len(cards) or len(os.sched_getaffinity(0))
+        return LocalExecutor(factory, num_workers, gpus=cards)
+    num_cores, num_gpus = _resources(cluster, device)
+    from kernelwright.sandbox.ray_executor import RayExecutor, Share
+
+    on_gpu = device == "cuda"
+    share = Share(num_gpus=CLOCK_SHARE if on_gpu else 0.0)
+    num_workers = num_workers or (num_gpus if on_gpu else max(1, num_cores))
+    return RayExecutor(factory, num_workers, share, address=cluster)
+
+
+def _resources(address: str, device: str) -> tuple[int, int]:
+    """(CPU cores, GPUs) of a cluster.
+
+    Raises:
+        UsageError: Ray is not installed, there is no cluster, or it has no GPU for this device.
+    """
+    try:
+        from kernelwright.sandbox.ray_executor import resources
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "a cluster needs Ray", remedy="pip install 'kernelwright[cluster]'"
+        ) from error
+    num_cores, num_gpus = resources(address)
+    if device == "cuda" and not num_gpus:
+        raise UsageError("the cluster has no GPU", remedy="use --device cpu")
+    return num_cores, num_gpus

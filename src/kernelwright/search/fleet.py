@@ -1,0 +1,119 @@
+"""Fragments tuned by many workers: processes of this machine, one for each GPU, or a Ray cluster.
+
+The search stays as without workers. Before it looks at fragments, workers tune all of them side by
+side, and their results go into the library, where the search finds them. A fragment whose worker is
+lost too often is tuned by the search itself.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.library.entry import PROGRAM, Entry
+from kernelwright.policy.names import TEACHER
+from kernelwright.programs.fragment import extract
+from kernelwright.programs.text import parse
+from kernelwright.sandbox.executor import Executor, Factory, Job
+from kernelwright.search.shelf import Shelf
+from kernelwright.search.sources import Sources, Writers
+from kernelwright.search.steps import Steps
+from kernelwright.search.tune import tune
+from kernelwright.timing.deadline import Deadline
+from kernelwright.verify.compare import Precision
+from kernelwright.verify.judge import Judge, device_named
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.pools import one_a_gpu
+
+TUNER = "kernelwright.search.fleet:Tuner"
+JOB_S = 300.0
+"""A worker takes at most this long for one fragment."""
+
+
+class Tuner:
+    """A worker: tunes the fragments that it is given. See `sandbox.executor.Worker`."""
+
+    def __init__(self, device: str, precision: str, mode: str) -> None:
+        self._open = ExitStack()
+        rules = Rules(device_named(device), Precision(precision), mode)
+        self._judge = self._open.enter_context(Judge(device, precision, mode, trusted=True))
+        self._sources = Sources(TEACHER)
+        self._shelf = Shelf(None, rules, self._sources, Steps())
+
+    def begin(self, job: Record) -> None:
+        """Nothing is prepared: candidates compile while others are judged."""
+
+    def run(self, job: Record) -> Record:
+        """Tune a fragment: {"text", "scope", "limit", "seed", "for_s"} -> the entry of a library
+        as {"payload", "source"}, or {} where chance decided."""
+        program, text = parse(job["text"]), job["text"]
+        tuned = tune(
+            extract(program, range(len(program.calls))),
+            self._judge,
+            self._sources,
+            writers=Writers.TEACHER,
+            limit=job["limit"],
+            seed=derive(job["seed"], text),
+            deadline=Deadline(clock_s=time.monotonic() + job["for_s"]),
+            is_whole=job["scope"] == PROGRAM,
+        )
+        entry = self._shelf.entry_of(
+            tuned, text, scope=job["scope"], limit=job["limit"], is_trusting=True
+        )
+        return {} if entry is None else {"payload": entry.payload(), "source": entry.source}
+
+    def close(self) -> None:
+        """End the judge's processes."""
+        self._open.close()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workers:
+    """The workers of a search: one for each GPU, without GPUs one for each core."""
+
+    number: int | None = None
+    """Another number."""
+    cluster: str | None = None
+    """The address of a Ray cluster; None: processes of this machine."""
+
+    def executor(self, rules: Mapping[str, Any]) -> Executor:
+        """
+        Args:
+            rules: device, precision and mode, as of `Judge`.
+
+        Raises:
+            UsageError: Ray is not installed, there is no cluster, or the cluster has no GPU.
+        """
+        device = device_named(rules["device"]).type
+        factory = Factory(TUNER, {**rules, "device": device})
+        return one_a_gpu(factory, device, self.number, self.cluster)
+
+
+def tuned_elsewhere(
+    workers: Executor, jobs: Iterable[Record], deadline: Deadline
+) -> Iterator[Entry]:
+    """Entries for the library, in order of completion. After the deadline, no job is begun and none
+    is waited for.
+
+    Args:
+        jobs: as of `Tuner.run`, without "for_s".
+
+    Raises:
+        InfraError: workers cannot be started.
+    """
+
+    def timed() -> Iterator[Job]:
+        for number, job in enumerate(jobs):
+            left_s = deadline.left_s()
+            if left_s <= 0:
+                return
+            yield str(number), job | {"for_s": min(left_s, JOB_S)}
+
+    for done in workers.run(timed()):
+        if done.answer:
+            yield Entry.of(done.answer["payload"], done.answer["source"])
+        if deadline.is_over:
+            return

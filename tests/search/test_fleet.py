@@ -1,0 +1,118 @@
+"""A search with workers: the same result as without, whatever becomes of the workers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernelwright.core.errors import InfraError
+from kernelwright.library.store import Library
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.text import to_text
+from kernelwright.sandbox.executor import Done
+from kernelwright.search.fleet import Tuner, Workers
+from kernelwright.search.optimize import optimize_target
+
+SRC = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def target(tmp_path):
+    """A program with two parts that nothing connects."""
+    b = Builder()
+    results = []
+    for rows in (24, 40):
+        [x] = b.call("exp", input=b.input(TensorType((rows, 16))))
+        results += b.call("tanh", input=x)
+    file = tmp_path / "program.py"
+    file.write_text(to_text(b.program(results)))
+    return file
+
+
+class InThisProcess:
+    """An executor whose jobs are done at once, some of which are lost.
+
+    Args:
+        lost: numbers of jobs whose workers are lost too often.
+        failure: raised in the place of the second answer.
+    """
+
+    def __init__(self, lost=(), failure=None):
+        self.lost, self.failure, self.jobs = lost, failure, []
+
+    def __enter__(self):
+        self.tuner = Tuner("cpu", "strict", "hybrid")
+        return self
+
+    def __exit__(self, *_):
+        self.tuner.close()
+
+    def run(self, jobs):
+        for number, (job_id, job) in enumerate(jobs):
+            if self.failure and number == 1:
+                raise self.failure
+            self.jobs.append(job["text"])
+            is_lost = number in self.lost
+            yield Done(job_id, None if is_lost else self.tuner.run(job), "lost" * is_lost)
+
+
+def search(target, tmp_path, monkeypatch, executor):
+    monkeypatch.setattr(Workers, "executor", lambda *_: executor)
+    return optimize_target(
+        str(target),
+        out=tmp_path / "out",
+        device="cpu",
+        budget_s=120,
+        policy="teacher",
+        library=Library(tmp_path / "library"),
+        workers=Workers(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("executor", "taken"),
+    [
+        (InThisProcess(), 2),
+        (InThisProcess(lost=[0]), 1),
+        (InThisProcess(failure=InfraError("no worker is left")), 1),
+    ],
+    ids=["all answer", "one is lost", "no worker is left"],
+)
+def test_the_search_takes_what_workers_found_and_tunes_the_rest(
+    target, tmp_path, monkeypatch, executor, taken
+):
+    result = search(target, tmp_path, monkeypatch, executor)
+    assert result["verdict"]["accepted"], result["verdict"]["message"]
+    assert result["operators_triton"] == 4
+    assert result["num_from_library"] == taken
+    assert len(set(executor.jobs)) == len(executor.jobs)
+
+
+def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):
+    result = optimize_target(
+        str(target),
+        out=tmp_path / "out",
+        device="cpu",
+        budget_s=120,
+        library=Library(tmp_path / "library"),
+        workers=Workers(number=2),
+    )
+    assert result["num_from_library"] == 2
+    assert result["operators_triton"] == 4
+
+
+def test_a_cluster_loses_a_node_and_no_fragment(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'kernelwright[cluster]'")
+    done = subprocess.run(
+        [sys.executable, Path(__file__).parent / "cluster_search.py"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
+    )
+    assert done.returncode == 0, done.stderr[-3_000:]
