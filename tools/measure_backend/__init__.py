@@ -1,0 +1,1 @@
+"""Whole models behind `torch.compile(model, backend="kernelwright")`, beside torch.compile."""
