@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from kernelwright.ops.operator import Layout as Order
@@ -101,7 +102,8 @@ class _Recorder(torch.fx.Interpreter):
 
     def run_node(self, n: torch.fx.Node) -> Any:
         result = super().run_node(n)
-        if isinstance(result, torch.Tensor):
+        # A tensor inside of torch.vmap has no memory of its own.
+        if isinstance(result, torch.Tensor) and not is_functorch_wrapped_tensor(result):
             self.made[n] = result
         return result
 
