@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
+from scores import WIDTH, Scores
 
 import kernelwright
 from kernelwright.compile.backend import Compiler
@@ -19,17 +19,6 @@ def _gpu():
     torch._dynamo.reset()
 
 
-class Scores(nn.Module):
-    """Large enough that a kernel wins: launches take no part of the time."""
-
-    def __init__(self):
-        super().__init__()
-        self.shift = nn.Parameter(torch.randn(4096))
-
-    def forward(self, x):
-        return torch.softmax(x * 0.125 + self.shift, -1) * torch.tanh(x)
-
-
 class NeverSearches(LibraryFinder):
     def search(self, program, settings):
         raise AssertionError("the library has the graph")
@@ -39,7 +28,7 @@ def agree(module, fast, num=3):
     other = Scores().cuda()
     other.load_state_dict(module.state_dict())
     for _ in range(num):
-        x = torch.randn(8192, 4096, device="cuda")
+        x = torch.randn(8192, WIDTH, device="cuda")
         torch.testing.assert_close(fast(x), other(x), rtol=1e-5, atol=1e-6)
 
 
@@ -66,7 +55,7 @@ def test_a_module_is_explained(tmp_path):
     options = {"library": str(tmp_path), "budget_s": 60.0}
     with torch.no_grad():
         explanation = kernelwright.explain(
-            Scores().cuda(), torch.randn(8192, 4096, device="cuda"), options=options
+            Scores().cuda(), torch.randn(8192, WIDTH, device="cuda"), options=options
         )
     assert len(explanation.graphs) == 1
     assert "softmax" in str(explanation)

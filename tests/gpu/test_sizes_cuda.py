@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from torch import nn
+from scores import WIDTH, Scores
 from torch.export import Dim
 
 import kernelwright
@@ -30,22 +30,13 @@ def _gpu():
     torch._dynamo.reset()
 
 
-class Scores(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.shift = nn.Parameter(torch.randn(2048))
-
-    def forward(self, x):
-        return torch.softmax(x * 0.125 + self.shift, -1) * torch.tanh(x)
-
-
 def test_one_module_serves_all_rows_and_so_does_its_package(tmp_path):
     module = Scores().cuda()
     rows = {"x": {0: Dim("rows", max=4096)}}
     with torch.no_grad():
         fast = kernelwright.optimize(
             module,
-            torch.randn(1024, 2048, device="cuda"),
+            torch.randn(1024, WIDTH, device="cuda"),
             dynamic_shapes=rows,
             budget_s=150,
             progress=False,
@@ -53,10 +44,10 @@ def test_one_module_serves_all_rows_and_so_does_its_package(tmp_path):
         assert fast.optimization["form"] in ("kernels", "compiled_kernels", "compiled")
         pairs = []
         for number in (1, 2, 31, 1024, 4000, 4096):
-            x = torch.randn(number, 2048, device="cuda")
+            x = torch.randn(number, WIDTH, device="cuda")
             torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)
             pairs.append((x.cpu(), module(x).cpu()))
-        x = torch.randn(4097, 2048, device="cuda")
+        x = torch.randn(4097, WIDTH, device="cuda")
         with pytest.warns(UserWarning, match="rows 1 to 4096"):
             assert torch.equal(fast(x), module(x))
     kernelwright.export(fast, tmp_path / "scores.pt2")
@@ -71,7 +62,7 @@ def test_the_backend_searches_graphs_for_training_and_for_all_sizes(tmp_path, dy
     compiler, module = Compiler(settings), Scores().cuda()
     fast = torch.compile(module, backend=compiler, dynamic=dynamic)
     for number in (1024, 512) if dynamic else (1024, 1024):
-        x = torch.randn(number, 2048, device="cuda")
+        x = torch.randn(number, WIDTH, device="cuda")
         if dynamic:
             with torch.no_grad():
                 torch.testing.assert_close(fast(x), module(x), rtol=1e-4, atol=1e-5)

@@ -226,6 +226,8 @@ class Translator:
         return made if extern.returns_sequence(name) else made[0]
 
     def _type_of(self, node: Node, result: Any) -> TensorType:
+        if result is None:  # a gradient that nobody asked for
+            self._refuse(node, f"{node.target} leaves one of its results out")
         if not isinstance(result, torch.Tensor):
             self._refuse(node, f"{node.target} takes a number out of a tensor", BRANCH_REMEDY)
         try:
