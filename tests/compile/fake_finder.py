@@ -59,5 +59,5 @@ def compiler(finder=None, copied_share=float("inf"), **options):
         device_types=("cpu",),
         copied_share=copied_share,
     )
-    backend.left_to_inductor = calls
+    backend.left_to_inductor, backend.finder = calls, backend._finder
     return backend

@@ -6,6 +6,8 @@ import torch.nn.functional as F
 from fake_finder import FakeFinder, compiler
 from torch import nn
 
+from kernelwright.programs.text import parse, to_text
+
 
 @pytest.fixture(autouse=True)
 def _reset():
@@ -86,6 +88,20 @@ def test_a_step_gives_the_gradients_of_pytorch(name):
     torch.testing.assert_close(got[1].double(), exact[1], rtol=1e-3, atol=1e-4)
     assert {report.part for report in ours.reports} == {"forward", "backward"}
     assert [report.why for report in ours.reports if report.runs != "own kernels"] == []
+
+
+def test_a_first_convolution_has_no_gradient_of_its_input():
+    module, other = Convolutions(), Convolutions()
+    other.load_state_dict(module.state_dict())
+    ours, x = compiler(), torch.randn(2, 3, 8, 8)
+    fast = torch.compile(module, backend=ours)
+    for call in (fast, other):
+        call(x).square().sum().backward()
+    torch.testing.assert_close(module.first.weight.grad, other.first.weight.grad)
+    assert [report.why for report in ours.reports if report.runs != "own kernels"] == []
+    program = ours.finder.searched[-1]
+    assert parse(to_text(program)) == program
+    assert "_, t" in to_text(program)
 
 
 def test_kernels_serve_both_directions():

@@ -221,13 +221,15 @@ class Translator:
         except ValueError:  # no implementation without memory: the tracer's own results
             result = node.meta["val"]
             results = result if isinstance(result, list | tuple) else (result,)
-            types = tuple(self._type_of(node, item) for item in results)
+            types = tuple(self._type_of(node, item) for item in results if item is not None)
         made = self.builder.append(name, args, types)
-        return made if extern.returns_sequence(name) else made[0]
+        if not extern.returns_sequence(name):
+            return made[0]
+        left = iter(made)
+        is_tensor = extern.computed(name, dict(args)) or (True,) * len(made)
+        return tuple([next(left) if is_one else None for is_one in is_tensor])
 
     def _type_of(self, node: Node, result: Any) -> TensorType:
-        if result is None:  # a gradient that nobody asked for
-            self._refuse(node, f"{node.target} leaves one of its results out")
         if not isinstance(result, torch.Tensor):
             self._refuse(node, f"{node.target} takes a number out of a tensor", BRANCH_REMEDY)
         try:

@@ -72,6 +72,10 @@ def _same(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+MASKS = ("output_mask", "grad_input_mask")
+"""Names of arguments that say which gradients a backward overload computes."""
+
+
 def makes_of_nothing(op: str) -> bool:
     """It takes no tensor that could say on which device the result is to be."""
     declared = schema_args(op)
@@ -83,6 +87,20 @@ def returns_sequence(op: str) -> bool:
     """Its results come in a sequence even where there is only one."""
     returns = overload(op)._schema.returns
     return len(returns) != 1 or str(returns[0].type).startswith("List")
+
+
+def computed(op: str, values: Mapping[str, Any]) -> tuple[bool, ...]:
+    """For each result in the sequence that a backward overload returns: whether it is a tensor. A
+    mask among the arguments says which gradients are wanted; None is in the place of the others. ()
+    for overloads without such a mask.
+
+    Args:
+        values: what the call gives, by schema name.
+    """
+    num_returns = len(overload(op)._schema.returns)
+    masks = (values.get(name) for name in MASKS)
+    mask = next((mask for mask in masks if mask is not None and len(mask) == num_returns), ())
+    return tuple(map(bool, mask))
 
 
 def is_random(op: str, values: Mapping[str, Any]) -> bool:
@@ -99,12 +117,14 @@ def is_random(op: str, values: Mapping[str, Any]) -> bool:
 def evaluate(
     op: str, values: Mapping[str, Any], rank: int, device: torch.device | str
 ) -> tuple[torch.Tensor, ...]:
-    """Results of the overload on tensors by schema name; `rank` is that of its first result."""
+    """Results of the overload on tensors by schema name, without those that are None; `rank` is
+    that of its first result."""
     named = {name: attribute_value(name, value, rank) for name, value in values.items()}
     if any(arg.name == "device" for arg in schema_args(op)):
         named["device"] = device
     result = overload(op)(**named)
-    return tuple(result) if isinstance(result, list | tuple) else (result,)
+    results = result if isinstance(result, list | tuple) else (result,)
+    return tuple(each for each in results if each is not None)
 
 
 def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:

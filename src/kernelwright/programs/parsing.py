@@ -212,10 +212,15 @@ class _Body:
         self, node: ast.Call, op: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         try:
-            results = self.builder.call(op, **extern.bind(op, args, kwargs))
+            values = extern.bind(op, args, kwargs)
+            results = self.builder.call(op, **values)
         except ValueError as error:
             self.source.fail(node, str(error), "check the call against the operator's schema")
-        return results if extern.returns_sequence(op) else results[0]
+        if not extern.returns_sequence(op):
+            return results[0]
+        left = iter(results)
+        is_tensor = extern.computed(op, values) or (True,) * len(results)
+        return tuple([next(left) if is_one else None for is_one in is_tensor])
 
     def call(
         self, node: ast.expr, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]

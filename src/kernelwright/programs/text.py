@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from kernelwright.ops.operator import ALL_DTYPE_BYTES, Layout
+from kernelwright.programs import extern
 from kernelwright.programs.build import returns_sequence, spelled_args
 from kernelwright.programs.parsing import parse
 from kernelwright.programs.program import Call, Input, Program, Ref
@@ -59,10 +60,17 @@ def statement(call: Call, like: str = "") -> str:
         like: a tensor; a call that makes one of nothing makes it on that one's device, not on
             PyTorch's default.
     """
-    targets = ", ".join(call.outputs)
+    targets = ", ".join(_targets(call))
     if returns_sequence(call) and len(call.outputs) == 1:
         targets = f"[{targets}]"
     return f"{targets} = {expression(call, like)}"
+
+
+def _targets(call: Call) -> list[str]:
+    """Names for all results of the call, also for those that are None."""
+    mask = extern.computed(call.op, dict(call.args)) if call.is_extern else ()
+    names = iter(call.outputs)
+    return [next(names) if is_tensor else "_" for is_tensor in mask] or list(names)
 
 
 def expression(call: Call, like: str = "") -> str:
