@@ -134,19 +134,8 @@ def command(
             library=Library(library, partial(note, style="yellow")) if library else None,
         )
         if package is not None and not result["interrupted_by"]:
-            from kernelwright.deploy.targets import export_target
-            from kernelwright.verify.judge import device_named
-
             show(Progress(stage="exporting", subject=str(package), budget_s=budget_s))
-            export_target(
-                target,
-                folder / "optimized.py",
-                package,
-                form=result["form"],
-                device=device_named(device.value),
-                training=not is_eval,
-                dynamic=dynamic or (),
-            )
+            _export(target, folder / "optimized.py", package, result)
     render(folder / "records.jsonl", folder / "report.html")
     _note_failures(result)
     if json:
@@ -155,6 +144,23 @@ def command(
         _print(read_run(folder / "records.jsonl"), folder)
     if signal_name := result.get("interrupted_by"):
         raise typer.Exit(SIGNALLED + Signals[signal_name])
+
+
+def _export(target: str, optimized: Path, package: Path, result: Record) -> None:
+    """Write the package of what was delivered."""
+    from kernelwright.deploy.targets import export_target
+    from kernelwright.verify.judge import device_named
+
+    options = read_run(optimized.with_name("records.jsonl")).run["options"]
+    export_target(
+        target,
+        optimized,
+        package,
+        form=result["form"],
+        device=device_named(options["device"]),
+        training=options["training"],
+        dynamic=options.get("dynamic", ()),
+    )
 
 
 def _note_failures(result: Record) -> None:

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from kernelwright.core.folders import check_folder
 from kernelwright.core.progress import OnProgress, ignore
 from kernelwright.core.record import Record
@@ -115,15 +113,7 @@ def optimize_target(
     rules = {"device": device, "precision": precision, "mode": mode}
     shelf = Shelf(library, Rules(device_named(device), Precision(precision), mode), sources, steps)
     load = partial(
-        _load,
-        spec,
-        shelf.rules.device,
-        steps,
-        hold,
-        training=training,
-        falls_back=mode != "pure",
-        dynamic=dynamic,
-        sized=sized,
+        _load, spec, shelf.rules, steps, hold, training=training, dynamic=dynamic, sized=sized
     )
     with terminating(), ExitStack() as judging:
         target = load() if library is not None else None
@@ -135,31 +125,16 @@ def optimize_target(
         )
         executor = judging.enter_context(workers.executor(rules)) if workers else None
         target = target or load()  # beside the start of the judge's processes
+        clock: dict[str, Any] = {"budget": budget, "steps": steps}
+        further: dict[str, Any] = {"tries_useless": with_slower, "workers": executor}
         search = Search(
-            judge,
-            sources,
-            budget=budget,
-            steps=steps,
-            teacher_judge=teacher_judge,
-            tries_useless=with_slower,
-            shelf=shelf,
-            workers=executor,
+            judge, sources, teacher_judge=teacher_judge, shelf=shelf, **clock, **further
         )
         outcome = search_target(
-            target,
-            search,
-            judge,
-            budget=budget,
-            steps=steps,
-            with_slower=with_slower,
-            beside_compile=beside_compile,
+            target, search, judge, with_slower=with_slower, beside_compile=beside_compile, **clock
         )
-    options: Record = rules | {
-        "budget_s": budget_s,
-        "policy": policy,
-        "training": training,
-        "dynamic": list(dynamic),
-    }
+    options: Record = rules | {"budget_s": budget_s, "policy": policy, "training": training}
+    options["dynamic"] = list(dynamic)
     run = run_record(target.name, options, outcome.verdict, outcome.spent)
     steps("writing the result", str(out))
     records = [run, *outcome.records]
@@ -168,10 +143,11 @@ def optimize_target(
     return outcome.result
 
 
-def _load(spec: str, device: torch.device, steps: Steps, hold: Hold, **options: Any) -> Target:
+def _load(spec: str, rules: Rules, steps: Steps, hold: Hold, **options: Any) -> Target:
+    """The target; in pure mode optimized.py has no PyTorch code to fall back to."""
     steps("loading and lowering", spec)
     with hold():
-        return load_target(spec, device, **options)
+        return load_target(spec, rules.device, falls_back=rules.mode != "pure", **options)
 
 
 def _write_known(known: Entry, out: Path, budget: Budget) -> Record:

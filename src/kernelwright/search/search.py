@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 from concurrent.futures import Executor as Threads
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 
 from kernelwright.core.errors import InfraError
@@ -20,6 +20,11 @@ from kernelwright.programs.text import to_text
 from kernelwright.sandbox.executor import Executor
 from kernelwright.search.describe import Spent
 from kernelwright.search.fleet import tuned_elsewhere
+from kernelwright.search.form_work import (
+    MAX_CANDIDATES,
+    FormWork,
+    candidates_each,
+)
 from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms, sized_forms
 from kernelwright.search.proposals import gaps, proposed
 from kernelwright.search.shelf import Shelf
@@ -38,7 +43,7 @@ from kernelwright.search.tune import (
 )
 from kernelwright.search.variant import Variant
 from kernelwright.teacher.writer import family
-from kernelwright.timing.deadline import Budget, Deadline
+from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import ProgramTask, program_task
 from kernelwright.verify.task import Task
@@ -48,41 +53,11 @@ TUNING_SHARE, LAST_SHARE = 0.5, 0.7
 kernel is waited for. The rest is for judging the whole and for writing the result."""
 PROPOSING_SHARE = 0.3
 """Of a form's time for tuning: until when a large program is looked through for fragments."""
-MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
-"""A fragment: as many as its share of the time for tuning suffices for."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
 WRITING_SHARE, MIN_WRITING_S = 0.75, 5.0
 """Of the time that is left for a form: for models to write, at most, each time they are asked; with
 less than so many seconds they are not asked."""
-CANDIDATE_S = 1.5
-"""Of that time: compiling, two cases, times."""
-
-
-@dataclass(slots=True)
-class _FormWork:
-    """A form while it is searched."""
-
-    form: Form
-    until: Deadline
-    """Of tuning."""
-    latest: Deadline
-    """Of tuning while no kernel is right."""
-    writers: Writers
-    """Of the pass that goes on."""
-    tuned: list[Tuned] = field(default_factory=list)
-    limit: int = MIN_CANDIDATES
-    """Candidates of each source for a fragment."""
-    untried: set[frozenset[int]] = field(default_factory=set)
-    """Fragments that were proposed and not yet decided."""
-    by_writers: set[int] = field(default_factory=set)
-    """Indices into `tuned` of what the writers of this pass were tried for."""
-
-    @property
-    def deadline(self) -> Deadline:
-        """Of the fragment that is tuned now."""
-        has_kernel = any(each.winner is not None for each in self.tuned)
-        return self.until if has_kernel else self.latest
 
 
 class Search:
@@ -183,7 +158,7 @@ class Search:
             for number, form in enumerate(possible):
                 until = tuning.share(1 / (len(possible) - number))
                 is_last = number == len(possible) - 1
-                work = _FormWork(form, until, latest if is_last else until, self._sources.passes[0])
+                work = FormWork(form, until, latest if is_last else until, self._sources.passes[0])
                 searched.append(self._search(work, planned_s, ahead))
                 if self.interruption is not None:
                     return
@@ -201,7 +176,7 @@ class Search:
             self._steps("leaving a form out", f"{form.name}: PyTorch computes less exactly in it")
         return agrees
 
-    def _search(self, work: _FormWork, planned_s: float, ahead: Threads) -> Variant:
+    def _search(self, work: FormWork, planned_s: float, ahead: Threads) -> Variant:
         """The form with its fragments tuned: first with the teacher's candidates. Then models,
         where there are some, write for the calls that no chosen fragment holds."""
         form, program, tuned = work.form, work.form.program, work.tuned
@@ -213,7 +188,7 @@ class Search:
                 has_models=work.writers is Writers.MODELS,
                 for_s=max(PROPOSING_SHARE * work.until.left_s(), 0.0),
             )
-            work.limit = _candidates_each(planned_s, len(proposals))
+            work.limit = candidates_each(planned_s, len(proposals))
             work.untried |= set(proposals)
             self._try_all(work, proposals, ahead)
             self._try_gaps(work, ahead)
@@ -225,7 +200,7 @@ class Search:
         num_untried = sum(not self._is_settled(program, calls, tuned) for calls in work.untried)
         return Variant.of(form, tuple(tuned), self._chosen(program, tuned), num_untried)
 
-    def _try_all(self, work: _FormWork, proposals: list[frozenset[int]], ahead: Threads) -> None:
+    def _try_all(self, work: FormWork, proposals: list[frozenset[int]], ahead: Threads) -> None:
         """Tune the proposals in their order. Where a model's candidates are all wrong, smaller
         parts of the fragment follow."""
         program, tuned = work.form.program, work.tuned
@@ -253,7 +228,7 @@ class Search:
             if by_models and not any(verdict.accepted for verdict in found.verdicts):
                 proposals[number:number] = smaller_parts(program, calls, proposals)
 
-    def _tune_elsewhere(self, work: _FormWork, proposals: Sequence[frozenset[int]]) -> None:
+    def _tune_elsewhere(self, work: FormWork, proposals: Sequence[frozenset[int]]) -> None:
         """Have workers tune the proposals that nobody has tuned, for the shelf."""
         if self._workers is None or work.writers is not Writers.TEACHER:
             return
@@ -279,7 +254,7 @@ class Search:
             self._workers = None
             self._steps("going on without workers", str(error))
 
-    def _try_gaps(self, work: _FormWork, ahead: Threads) -> None:
+    def _try_gaps(self, work: FormWork, ahead: Threads) -> None:
         """Tune fragments of the calls that no chosen fragment holds, until there are none."""
         program, tuned = work.form.program, work.tuned
         by_models = work.writers is Writers.MODELS
@@ -296,7 +271,7 @@ class Search:
             if len(work.by_writers) == before:
                 return
 
-    def _note(self, work: _FormWork, calls: frozenset[int], found: Tuned) -> None:
+    def _note(self, work: FormWork, calls: frozenset[int], found: Tuned) -> None:
         """Keep what became of a fragment, beside what other writers' candidates gave."""
         program, tuned = work.form.program, work.tuned
         found = self._serving_all_sizes(work, calls, found)
@@ -312,7 +287,7 @@ class Search:
             chosen = [tuned[i] for i in self._chosen(program, tuned)]
             self._steps.best = _best_so_far(chosen, on_gpu=self._judge.on_gpu)
 
-    def _serving_all_sizes(self, work: _FormWork, calls: frozenset[int], tuned: Tuned) -> Tuned:
+    def _serving_all_sizes(self, work: FormWork, calls: frozenset[int], tuned: Tuned) -> Tuned:
         """The fragment with its fastest kernel that is right at the form's other sizes too."""
         others = other_sizes(work.form.elsewhere, tuned.fragment)
         is_whole = self._scope(work, calls) == PROGRAM
@@ -328,7 +303,7 @@ class Search:
         kind_ = family(fragment.program) or ""
         return Tuned(fragment=fragment, family=kind_, reason=f"stays PyTorch: {reason}")
 
-    def _ask(self, work: _FormWork, proposals: Sequence[frozenset[int]]) -> bool:
+    def _ask(self, work: FormWork, proposals: Sequence[frozenset[int]]) -> bool:
         """Have the models write for the first proposal, and for those after it along with it, in a
         share of the time that is left until then; False where no time is left for that."""
         if work.writers is not Writers.MODELS:
@@ -358,7 +333,7 @@ class Search:
         return True
 
     def _compile_next(
-        self, ahead: Threads, work: _FormWork, proposals: Sequence[frozenset[int]]
+        self, ahead: Threads, work: FormWork, proposals: Sequence[frozenset[int]]
     ) -> None:
         """Have the candidates of the next new fragment compiled while the first is judged, which is
         waiting mostly."""
@@ -415,7 +390,7 @@ class Search:
                 return True
         return False
 
-    def _tune(self, work: _FormWork, calls: frozenset[int]) -> Tuned:
+    def _tune(self, work: FormWork, calls: frozenset[int]) -> Tuned:
         fragment = extract(work.form.program, calls)
         text = to_text(fragment.program)
         if (text, work.writers) not in self._known:
@@ -426,10 +401,10 @@ class Search:
             self._winners.setdefault(kind(fragment.program), found)
         return replace(found, fragment=fragment)
 
-    def _scope(self, work: _FormWork, calls: frozenset[int]) -> str:
+    def _scope(self, work: FormWork, calls: frozenset[int]) -> str:
         return PROGRAM if len(calls) == len(work.form.program.calls) else FRAGMENT
 
-    def _from_shelf(self, work: _FormWork, calls: frozenset[int]) -> Tuned | None:
+    def _from_shelf(self, work: FormWork, calls: frozenset[int]) -> Tuned | None:
         """The fragment as an earlier search tuned it. The teacher's pass alone looks there."""
         if work.writers is not Writers.TEACHER or not self._shelf.is_used:
             return None
@@ -443,7 +418,7 @@ class Search:
             self._known[text, work.writers] = known
         return self._tune(work, calls)
 
-    def _tune_new(self, work: _FormWork, fragment: Fragment, text: str, scope: str) -> Tuned:
+    def _tune_new(self, work: FormWork, fragment: Fragment, text: str, scope: str) -> Tuned:
         """The fragment tuned, and added to the library where the teacher wrote."""
         judge, writers = self._judges[work.writers], work.writers
         uses_shelf = writers is Writers.TEACHER and self._shelf.is_used
@@ -462,7 +437,7 @@ class Search:
             self._shelf.keep(tuned, text, scope=scope, limit=work.limit, is_trusting=judge.trusted)
         return tuned
 
-    def _without_time(self, work: _FormWork, calls: frozenset[int]) -> list[Tuned]:
+    def _without_time(self, work: FormWork, calls: frozenset[int]) -> list[Tuned]:
         """The fragment as an equal one was tuned, or with what won at other sizes; none where there
         is neither."""
         fragment = extract(work.form.program, calls)
@@ -489,12 +464,6 @@ class Search:
             return 0.0
         covered = len(tuned.fragment.calls) if self._judge.rules.mode == "pure" else 0
         return tuned.saving + covered * 1e12
-
-
-def _candidates_each(planned_s: float, num_proposals: int) -> int:
-    """By the time that a form was to have: what is written never depends on the clock."""
-    affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
-    return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
 
 
 def _best_so_far(chosen: Sequence[Tuned], *, on_gpu: bool) -> str:

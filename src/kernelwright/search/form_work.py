@@ -1,0 +1,45 @@
+"""A form of a program while it is searched."""
+
+from dataclasses import dataclass, field
+
+from kernelwright.search.forms import Form
+from kernelwright.search.sources import Writers
+from kernelwright.search.tune import Tuned
+from kernelwright.timing.deadline import Deadline
+
+MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
+"""A fragment: as many as its share of the time for tuning suffices for."""
+CANDIDATE_S = 1.5
+"""Of the time for tuning: compiling, two cases, times."""
+
+
+@dataclass(slots=True)
+class FormWork:
+    """A form while it is searched."""
+
+    form: Form
+    until: Deadline
+    """Of tuning."""
+    latest: Deadline
+    """Of tuning while no kernel is right."""
+    writers: Writers
+    """Of the pass that goes on."""
+    tuned: list[Tuned] = field(default_factory=list)
+    limit: int = MIN_CANDIDATES
+    """Candidates of each source for a fragment."""
+    untried: set[frozenset[int]] = field(default_factory=set)
+    """Fragments that were proposed and not yet decided."""
+    by_writers: set[int] = field(default_factory=set)
+    """Indices into `tuned` of what the writers of this pass were tried for."""
+
+    @property
+    def deadline(self) -> Deadline:
+        """Of the fragment that is tuned now."""
+        has_kernel = any(each.winner is not None for each in self.tuned)
+        return self.until if has_kernel else self.latest
+
+
+def candidates_each(planned_s: float, num_proposals: int) -> int:
+    """By the time that a form was to have: what is written never depends on the clock."""
+    affordable = planned_s / (CANDIDATE_S * max(num_proposals, 1))
+    return min(max(int(affordable), MIN_CANDIDATES), MAX_CANDIDATES)
