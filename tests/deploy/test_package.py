@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,9 +30,8 @@ RUN = """
 import sys, torch
 sys.modules["kernelwright"] = None  # an import would fail
 package = torch._inductor.aoti_load_package(sys.argv[1])
-inputs, kwargs, expected = torch.load(sys.argv[2])
-for args, result in zip(inputs, expected):
-    torch.testing.assert_close(package(*args, **kwargs), result)
+for x, expected in torch.load(sys.argv[2]):
+    torch.testing.assert_close(package(x), expected)
 """
 
 
@@ -78,12 +78,6 @@ def of(module, example, *, shapes=None, change=lambda source: source, on_gpu=Tru
     return attach(module, delivery)
 
 
-def run_elsewhere(package, inputs, kwargs, expected):
-    data = package.with_name("data.pt")
-    torch.save((inputs, kwargs, expected), data)
-    subprocess.run([sys.executable, "-c", RUN, str(package), str(data)], check=True)
-
-
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
     """A package for all numbers of rows up to 50."""
@@ -95,35 +89,50 @@ def plain(tmp_path_factory):
     return module, path
 
 
-def test_a_package_computes_what_the_module_does_at_all_sizes(plain):
+def test_a_package_computes_what_the_module_does_at_all_sizes(plain, tmp_path):
     module, path = plain
-    inputs = [(torch.randn(rows, 24),) for rows in (1, 2, 4, 17, 50)]
+    inputs, data = [torch.randn(rows, 24) for rows in (1, 2, 4, 17, 50)], tmp_path / "data.pt"
     with torch.no_grad():
-        run_elsewhere(path, inputs, {}, [module(*args) for args in inputs])
+        torch.save([(x, module(x)) for x in inputs], data)
+    subprocess.run([sys.executable, "-c", RUN, str(path), str(data)], check=True)
 
 
-def test_structures_and_state_are_those_of_the_module(tmp_path):
+@pytest.fixture
+def exported(monkeypatch, tmp_path):
+    """What AOTInductor would compile, which takes seconds: a function from a module that is
+    exported to the module that was captured."""
+    captures = []
+    monkeypatch.setattr(
+        torch._inductor, "aoti_compile_and_package", lambda program, **_: captures.append(program)
+    )
+
+    def of_module(fast):
+        kernelwright.export(fast, tmp_path / "captured.pt2")
+        return captures[-1].module()
+
+    return of_module
+
+
+def test_structures_and_state_are_those_of_the_module(exported):
     module = Parts().eval()
+    other = deepcopy(module)  # the captured module has the module's buffers
     kwargs = {"scale": torch.tensor(2.0), "parts": [torch.randn(8)]}
-    example = ((torch.randn(4, 8),), kwargs)
-    path = tmp_path / "parts.pt2"
-    kernelwright.export(of(module, example), path)
-    inputs = [(torch.randn(4, 8),) for _ in range(3)]
+    package = exported(of(module, ((torch.randn(4, 8),), kwargs)))
     with torch.no_grad():
-        run_elsewhere(path, inputs, kwargs, [module(*args, **kwargs) for args in inputs])
+        for _ in range(3):
+            x = torch.randn(4, 8)
+            torch.testing.assert_close(package(x, **kwargs), other(x, **kwargs))
 
 
-def test_kernels_inside_torch_compile_are_exported(tmp_path):
-    module, example = Plain().eval(), ((torch.randn(4, 24),), {})
-    path = tmp_path / "compiled.pt2"
-    kernelwright.export(of(module, example, change=emit.compiled), path)
-    inputs = [(torch.randn(4, 24),)]
+def test_kernels_inside_torch_compile_are_exported(exported):
+    module, x = Plain().eval(), torch.randn(4, 24)
+    package = exported(of(module, ((x,), {}), change=emit.compiled))
     with torch.no_grad():
-        run_elsewhere(path, inputs, {}, [module(*args) for args in inputs])
+        torch.testing.assert_close(package(x), module(x))
 
 
 @pytest.mark.parametrize("replaced", [False, True])
-def test_where_the_original_runs_the_original_is_exported(tmp_path, replaced):
+def test_where_the_original_runs_the_original_is_exported(exported, replaced):
     module, example = Plain().eval(), ((torch.randn(4, 24),), {})
     fast = of(module, example)
     fast = attach(module, replace(delivery_of(fast), source=None))
@@ -132,9 +141,8 @@ def test_where_the_original_runs_the_original_is_exported(tmp_path, replaced):
         expected = module(x)
     if replaced:
         vars(fast)[REPLACED] = module.forward
-    path = tmp_path / "original.pt2"
-    kernelwright.export(fast, path)
-    run_elsewhere(path, [(x,)], {}, [expected])
+    with torch.no_grad():
+        torch.testing.assert_close(exported(fast)(x), expected)
 
 
 def test_cpp_loads_a_package(plain, tmp_path):
