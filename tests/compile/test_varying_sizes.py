@@ -87,10 +87,29 @@ def test_one_program_serves_all_sizes(kind, mark):
                 if isinstance(one, torch.Tensor):
                     assert one.stride() == another.stride()
     torch.testing.assert_close(dict(module.state_dict()), dict(other.state_dict()))
-    left = {report.why for report in ours.reports if report.runs != "own kernels"}
-    reads_a_float = kind is Convolutions and mark  # the momentum of the normalization
-    assert left == ({"a number that varies from call to call is read"} if reads_a_float else set())
+    assert [report.why for report in ours.reports if report.runs != "own kernels"] == []
     assert len(ours.reports) <= 3
+
+
+def test_kernels_serve_the_float_that_they_were_made_for():
+    finder = FakeFinder(change=lambda source: source.replace("torch.mul(", "torch.sub("))
+    ours = compiler(finder)
+    fast = torch.compile(lambda x, scale: x * scale, backend=ours, dynamic=True)
+    x = torch.randn(4, 3)
+    for scale in (0.5, 2.0, 0.5):
+        result = fast(x, scale)
+        assert torch.equal(result, x - 0.5 if scale == 0.5 else x * scale)
+    assert len(ours.reports) == 1
+
+
+def test_a_float_that_the_graph_computes_with_stays_an_input():
+    ours = compiler()
+    fast = torch.compile(lambda x, y: x * y, backend=ours)
+    x, y = torch.randn(4, 3), torch.tensor(2.0, dtype=torch.float64)
+    torch.testing.assert_close(fast(x, y), x * y)
+    y.fill_(3.0)
+    torch.testing.assert_close(fast(x, y), x * y)
+    assert [report.runs for report in ours.reports] == ["own kernels"]
 
 
 def test_outside_of_the_verified_range_inductors_code_runs():

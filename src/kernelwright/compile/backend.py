@@ -79,10 +79,10 @@ class Compiler:
         if records is not None and records[-1]["form"] not in OURS:
             report.read(records)
             return self._inductor(graph, inputs)
-        if records is not None and program.sized is None:
+        if records is not None and program.serves_all_calls:
             # Kernels need no code of Inductor's beside them, unless a call of theirs fails.
             inductor = _at_first_call(self._inductor, graph)
-        else:  # Dynamo knows symbols of sizes while it compiles alone
+        else:  # Dynamo knows symbols while it compiles alone
             inductor = self._inductor(graph, inputs)
         served = Served(lambda given: inductor(*given), partial(_give_up, report))
         self._serve(served, program, records, report)
@@ -212,7 +212,7 @@ def _deliver(
         compute = imported_function(records[-1]["source"])
         if warm_device is not None:
             _warm(compute, program.program, warm_device)
-        serves = program.sized.serves if program.sized is not None else None
+        serves = None if program.serves_all_calls else program.serves
         served.exchange(program.caller(compute), serves)
     except Exception as error:
         report.keeps_inductor(_fault(error))

@@ -1,6 +1,6 @@
 """A graph of Dynamo as a program, and why some graphs stay with Inductor."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
+from kernelwright.compile.floats import NO_FLOATS, Floats, may_be_float, with_floats
 from kernelwright.compile.memory import (
     Place,
     StaysWithInductor,
@@ -68,6 +69,8 @@ class GraphProgram:
     """Of all inputs."""
     sized: SizedGraph | None = None
     """The program at several sizes, where sizes vary."""
+    floats: Floats = NO_FLOATS
+    """That the program has as constants."""
 
     @property
     def program(self) -> Program:
@@ -77,6 +80,16 @@ class GraphProgram:
     def sought(self) -> Sought:
         """What a search looks for."""
         return Sought(self.program) if self.sized is None else self.sized.sought
+
+    @property
+    def serves_all_calls(self) -> bool:
+        """Dynamo's guards are enough."""
+        return self.sized is None and not self.floats.values
+
+    def serves(self, inputs: Sequence[Any]) -> bool:
+        """Whether the program computes a call with these inputs."""
+        is_in_range = self.sized is None or self.sized.serves(inputs)
+        return is_in_range and self.floats.are_those_of(inputs)
 
     def caller(self, compute: Compute) -> Callable[..., Outputs]:
         """A function of the graph's inputs that returns the graph's outputs.
@@ -186,6 +199,10 @@ def read_graph(
     """
     # Inductor changes the graph that it compiles.
     graph = torch.fx.GraphModule(graph, deepcopy(graph.graph))
+    graph, floats = with_floats(graph, inputs)
+    device = _device(inputs)
+    if any(value.device != device for value in _read_tensors(graph, inputs)):
+        raise StaysWithInductor("its inputs are on several devices")
     autocast = Autocast.now(inputs)
     try:
         sizes = GraphSizes.of(graph)
@@ -200,7 +217,15 @@ def read_graph(
         if sizes is not None:
             program = thread.submit(_at_sizes, program, sizes, inputs, read).result()
     _check_copies(program.lowered, inputs, copied_share)
-    return program
+    return replace(program, floats=floats)
+
+
+def _read_tensors(graph: torch.fx.GraphModule, inputs: Sequence[Any]) -> Iterator[torch.Tensor]:
+    """The tensors among the inputs that the graph uses."""
+    placeholders = (node for node in graph.graph.nodes if node.op == "placeholder")
+    for node, value in zip(placeholders, inputs, strict=True):
+        if node.users and isinstance(value, torch.Tensor):
+            yield value
 
 
 def read_part(
@@ -335,10 +360,10 @@ def why_not(inputs: Sequence[Any], device_types: Sequence[str]) -> str:
         return "an input is of a subclass of torch.Tensor"
     if torch.are_deterministic_algorithms_enabled():
         return "deterministic algorithms are wanted, and kernels may add in any order"
-    devices = {value.device for value in inputs}
-    if len(devices) != 1:
+    devices = {value.device for value in inputs if not may_be_float(value)}
+    if len(devices) > 1 or not inputs:
         return "its inputs are on several devices" if devices else "it has no inputs"
-    if devices.pop().type not in device_types:
+    if _device(inputs).type not in device_types:
         return "Triton kernels need a GPU"
     return ""
 
@@ -351,7 +376,8 @@ def are_wanted_gradients(inputs: Sequence[Any]) -> bool:
 
 def _device(inputs: Sequence[Any]) -> torch.device:
     """Of the tensors among the inputs of a graph."""
-    return next(value.device for value in inputs if isinstance(value, torch.Tensor))
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return min(tensors, key=may_be_float).device
 
 
 def _outside_inference_mode(tensor: Any) -> Any:
