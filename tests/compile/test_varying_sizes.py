@@ -163,6 +163,28 @@ def test_sizes_are_those_that_guards_allow():
             assert x.stride() == (1, x.shape[0])
 
 
+def test_an_integer_that_varies_leaves_the_graph_to_inductor():
+    ours = compiler()
+    fast = torch.compile(lambda x, n: x * n + x[:n].sum(), backend=ours, dynamic=True)
+    x = torch.randn(9, 3)
+    for n in (4, 5, 6):
+        torch.testing.assert_close(fast(x, n), x * n + x[:n].sum())
+    assert any("an integer among its inputs varies" in report.why for report in ours.reports)
+
+
+def test_a_size_that_guards_hold_still_is_served_at_that_size_alone():
+    def function(x):
+        return x.reshape(x.shape[0], -1) * 1.0 if x.shape[1] * x.shape[2] == 60 else x
+
+    sizes, _ = sizes_of(function, torch.randn(4, 6, 10))
+    served = sizes.served(sizes.points())
+    by_hint = {sizes.hints[name]: (each.low, each.high) for name, each in served.items()}
+    assert by_hint[6] == (6, 6)
+    assert by_hint[10] == (10, 10)
+    assert by_hint[4][0] == 2
+    assert by_hint[4][1] > 4
+
+
 def test_a_graph_without_symbols_has_no_sizes():
     seen = []
 

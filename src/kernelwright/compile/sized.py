@@ -45,6 +45,8 @@ class SizedGraph:
             if source.kind == "user"
         }
         dimensions = sizes.dimensions()
+        if sizes.hints.keys() - dimensions.keys():
+            raise ValueError("an integer among its inputs varies")
         texts = {
             name: f"{name_of[position]}.shape[{dim}]"
             for name, (position, dim) in dimensions.items()
@@ -52,9 +54,7 @@ class SizedGraph:
         }
         programs = [first.program, *(_like(other, first) for other in others)]
         limits = tuple(
-            (*dimensions[name], Range(size_range.low, max(point[name] for point in points)))
-            for name, size_range in sizes.ranges.items()
-            if name in dimensions
+            (*dimensions[name], size_range) for name, size_range in sizes.served(points).items()
         )
         program = SizedProgram(programs=tuple(programs), sizes=tuple(points), texts=texts)
         read = {name: f"inputs[{at}].shape[{dim}]" for name, (at, dim) in dimensions.items()}

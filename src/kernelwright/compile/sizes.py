@@ -12,8 +12,10 @@ from torch._subclasses.fake_tensor import FakeTensor
 from kernelwright.programs.sizes.fit import Sizes
 from kernelwright.search.sizes.requested import MOST_GROWTH, OPEN_RANGE, Range
 
-NUM_POINTS, LEAST_POINTS = 6, 4
+NUM_POINTS, LEAST_POINTS = 7, 4
 """Sizes at which a graph is read: as many as there are, and the least number."""
+LEAST_VALUES = 4
+"""Values of a size that show how numbers depend on the size."""
 NUM_DRAWS = 400
 """Draws of sizes, of which those count that Dynamo's guards allow."""
 
@@ -57,29 +59,49 @@ class GraphSizes:
         return cls(hints, ranges, inputs, tuple(guard.expr for guard in env.guards))
 
     def points(self) -> list[Sizes]:
-        """Sizes that Dynamo's guards allow, those of the call first."""
-        drawn = {tuple(self.hints.items())}
-        for sizes in self._draws():
-            if self._is_allowed(sizes):
-                drawn.add(tuple(sizes.items()))
-        first, others = dict(self.hints), sorted(drawn - {tuple(self.hints.items())})
-        others.sort(key=lambda items: sum(size for _, size in items))
-        step = max(len(others) / (NUM_POINTS - 1), 1.0)
-        spread = [
-            others[int(i * step)] for i in range(NUM_POINTS - 2) if int(i * step) < len(others)
-        ]
-        return [first, *map(dict, dict.fromkeys([*spread, *others[-1:]]))]
+        """Sizes that Dynamo's guards allow, those of the call first. Each further point shows most
+        of what the points before it do not show: other values of the sizes."""
+        allowed = {
+            tuple(sizes.items()): sizes for sizes in self._draws() if self._is_allowed(sizes)
+        }
+        points: list[Sizes] = [dict(self.hints)]
+        while len(points) < NUM_POINTS and allowed:
+            seen = {name: {point[name] for point in points} for name in self.hints}
+
+            def worth(sizes: Sizes, seen: dict[str, set[int]] = seen) -> tuple[int, int]:
+                few = [name for name, size in sizes.items() if size not in seen[name]]
+                return sum(len(seen[name]) < LEAST_VALUES for name in few), sum(sizes.values())
+
+            best = max(allowed, key=lambda items: worth(allowed[items]))
+            points.append(allowed.pop(best))
+        return points
+
+    def served(self, points: Sequence[Sizes]) -> dict[str, Range]:
+        """The sizes that a program read at these points serves. A size of which the points show few
+        values may be a constant there: it stays as it is."""
+        found = {}
+        for name, size_range in self.ranges.items():
+            values = {point[name] for point in points}
+            low, high = size_range.low, max(values)
+            if len(values) < LEAST_VALUES:
+                low = high = self.hints[name]
+            found[name] = Range(low, high)
+        return found
 
     def _draws(self) -> Iterator[dict[str, int]]:
+        """Sizes that all differ from those of the call, and sizes of which one differs. Guards
+        often ask for multiples."""
         draw = Random(0)
         for number in range(NUM_DRAWS):
-            if number % 2:  # guards often ask for multiples
-                yield {
-                    name: draw.choice((hint // 2, hint, hint * draw.randint(1, OPEN_RANGE)))
-                    for name, hint in self.hints.items()
-                }
-            else:
-                yield {name: draw.randint(r.low, r.high) for name, r in self.ranges.items()}
+            some = {
+                name: draw.choice((hint // 2, hint * draw.randint(1, OPEN_RANGE)))
+                if number % 2
+                else draw.randint(self.ranges[name].low, self.ranges[name].high)
+                for name, hint in self.hints.items()
+            }
+            yield some
+            name = draw.choice(list(self.hints))
+            yield {**self.hints, name: some[name]}
 
     def _is_allowed(self, sizes: Sizes) -> bool:
         growth = 1.0
