@@ -179,6 +179,25 @@ def test_weights_may_change_and_be_replaced_after_compilation():
         agree(fast(x), module(x))
 
 
+def test_other_threads_do_not_believe_that_a_capture_runs(monkeypatch):
+    answers = []
+
+    def elsewhere():
+        answers.append(torch.compiler.is_exporting())
+
+    def lowered(*_):
+        monkeypatch.setattr(torch.compiler, "_is_exporting_flag", True)
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        answers.append(torch.compiler.is_exporting())
+        raise UsageError("enough")
+
+    monkeypatch.setattr("kernelwright.compile.graph.lower", lowered)
+    torch.compile(lambda x: x + 1, backend=compiler())(torch.randn(3))
+    assert answers == [False, True]
+
+
 def test_threads_may_call_at_once():
     module = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
     fast = torch.compile(module, backend=compiler())

@@ -2,7 +2,7 @@
 
 Each call goes on where the last one ended. For each model and dtype: a search that fills the
 library OUT/library, then times of a new process that takes kernels from there. Then batches of one
-compiled module, and training steps.
+compiled module, training steps, and 10,000 calls with changing shapes, threads and streams.
 """
 
 import json
@@ -28,7 +28,8 @@ def jobs() -> list[tuple[str, str, str]]:
     every = [(model.name, dtype) for dtype in ("bfloat16", "float32") for model in MODELS]
     found = [(*each, phase) for each in every for phase in ("search", "time")]
     found += [(name, "bfloat16", "batches") for name in DYNAMIC]
-    return found + [(name, "float32", "train") for name in TRAINED]
+    found += [(name, "float32", "train") for name in TRAINED]
+    return [*found, ("block", "float32", "soak")]
 
 
 def main(
@@ -53,7 +54,8 @@ def main(
 
 def _line(job: tuple[str, str, str], out: Path, budget_s: float, left_s: float) -> str:
     """The record of a job; a failure is a record too."""
-    command = [sys.executable, "-m", "tools.measure_backend.measure", *job]
+    what = ["soak"] if job[-1] == "soak" else ["measure", *job]
+    command = [sys.executable, "-m", f"tools.measure_backend.{what[0]}", *what[1:]]
     command += [str(out / "library"), str(budget_s)]
     name, dtype, phase = job
     # Compile times are compared: neither side may find its code in a cache.

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
+from kernelwright.compile.alone import exporting_alone
 from kernelwright.compile.floats import NO_FLOATS, Floats, may_be_float, with_floats
 from kernelwright.compile.memory import (
     Place,
@@ -287,7 +288,7 @@ def _read(
 ) -> GraphProgram:
     """The program of a graph, whose outputs may have other strides than PyTorch gives them."""
     try:
-        with autocast.as_there(), torch.no_grad():
+        with autocast.as_there(), torch.no_grad(), exporting_alone():
             outputs = laid_out(layout(graph, inputs), strides)
             module = _Whole(outputs.graph)
             lowered = lower(module, (list(inputs),))
