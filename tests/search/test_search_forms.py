@@ -5,9 +5,9 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.programs.variants import largest, same_attributes
+from kernelwright.search.form_work import MAX_CANDIDATES, MIN_CANDIDATES, candidates_each
 from kernelwright.search.forms import CPU_ELEMENTS, MOST_EXCESS, at_cpu_size, forms
 from kernelwright.search.optimize import optimize_target
-from kernelwright.search.search import MAX_CANDIDATES, MIN_CANDIDATES, _candidates_each
 
 
 def summed(rows: int = 64) -> Program:
@@ -79,9 +79,9 @@ def test_where_that_is_too_large_all_sizes_shrink():
 
 
 def test_forms_share_the_time_that_candidates_are_planned_by():
-    assert _candidates_each(90.0, 10) == 6
-    assert _candidates_each(45.0, 10) == MIN_CANDIDATES
-    assert _candidates_each(180.0, 0) == _candidates_each(180.0, 1) == MAX_CANDIDATES
+    assert candidates_each(90.0, 10) == 6
+    assert candidates_each(45.0, 10) == MIN_CANDIDATES
+    assert candidates_each(180.0, 0) == candidates_each(180.0, 1) == MAX_CANDIDATES
 
 
 def test_each_is_searched_in_both_layouts_and_records_tell_the_kinds_apart():
