@@ -16,7 +16,7 @@ from kernelwright.core.errors import UsageError, file_error
 from kernelwright.core.record import Record
 from kernelwright.search.optimized import delivery_of
 
-FORMAT = 1
+FORMAT = 2
 FACTS = "kernelwright.json"
 """The member of the archive with the format and the environment of the search."""
 
