@@ -26,7 +26,7 @@ def program(*ops, rows=64):
 
 def test_a_search_leaves_its_result_in_the_library(tmp_path):
     finder = LibraryFinder("cpu")
-    settings = Settings.of({"budget_s": 60, "library": tmp_path / "library"})
+    settings = Settings.of({"budget_s": 600, "library": tmp_path / "library"})
     graph = program("relu", "tanh")
     assert finder.known(Sought(graph), settings) is None
     records = finder.search(Sought(graph), settings)
@@ -37,13 +37,13 @@ def test_a_search_leaves_its_result_in_the_library(tmp_path):
     assert time.monotonic() - begin_s < 5.0
     assert known[-1]["source"] == records[-1]["source"]
     assert finder.known(Sought(program("relu")), settings) is None
-    longer = Settings.of({"budget_s": 120, "library": tmp_path / "library"})
+    longer = Settings.of({"budget_s": 1200, "library": tmp_path / "library"})
     assert finder.known(Sought(graph), longer) is None, "a longer search may find more"
 
 
 def test_a_search_at_several_sizes_delivers_one_source_for_all(tmp_path):
     finder = LibraryFinder("cpu")
-    settings = Settings.of({"budget_s": 60, "library": tmp_path / "library"})
+    settings = Settings.of({"budget_s": 600, "library": tmp_path / "library"})
     graphs = [program("relu", "tanh", rows=rows) for rows in (64, 3, 17, 200)]
     sizes = tuple({"rows": graph.inputs[0].type.shape[0]} for graph in graphs)
     texts = {"rows": "x0.shape[0]"}

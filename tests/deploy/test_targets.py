@@ -68,7 +68,7 @@ def test_each_kind_of_target_is_exported(kind, tmp_path, monkeypatch):
     file.write_text(text)
     spec = "exported_factory:make" if kind == "factory" else str(file)
     options = {"training": False, "dynamic": ("x:0=rows:1-40",)}
-    result = optimize_target(spec, out=tmp_path / "out", device="cpu", budget_s=60, **options)
+    result = optimize_target(spec, out=tmp_path / "out", device="cpu", budget_s=600, **options)
     package = tmp_path / "model.pt2"
     export_target(
         spec,

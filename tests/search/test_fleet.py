@@ -65,7 +65,7 @@ def search(target, tmp_path, monkeypatch, executor):
         str(target),
         out=tmp_path / "out",
         device="cpu",
-        budget_s=120,
+        budget_s=900,
         policy="teacher",
         library=Library(tmp_path / "library"),
         workers=Workers(),
@@ -96,7 +96,7 @@ def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):
         str(target),
         out=tmp_path / "out",
         device="cpu",
-        budget_s=120,
+        budget_s=900,
         library=Library(tmp_path / "library"),
         workers=Workers(number=2),
     )
