@@ -1,5 +1,6 @@
 """Programs that compute at all sizes, and modules that serve them."""
 
+import math
 import warnings
 
 import pytest
@@ -12,23 +13,14 @@ from kernelwright import optimize
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import environment
 from kernelwright.programs.compose import compose
+from kernelwright.search.emit import factory_file
+from kernelwright.search.guards import HELPERS
 from kernelwright.search.importing import imported_function
 from kernelwright.search.optimized import Delivery, attach
 from kernelwright.search.sizes.lowering import lower_at_sizes
 from kernelwright.search.sizes.requested import Range, requested
 from kernelwright.search.sizes.signature import Signature
-
-
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.qkv = nn.Linear(16, 48)
-
-    def forward(self, x):
-        batch, tokens, width = x.shape
-        q, k, v = self.qkv(x).reshape(batch, tokens, 3, 2, 8).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v)
-        return y.transpose(1, 2).reshape(batch, tokens, width) / tokens
+from varying_modules import Attention
 
 
 class Convolutions(nn.Module):
@@ -176,6 +168,68 @@ def served():
 def test_kernels_serve_the_range(served, rows):
     x = torch.randn(rows, 3)
     torch.testing.assert_close(served(x), x.exp() + 3)
+
+
+class Scaled(nn.Module):
+    """NaN stands for no scale."""
+
+    def forward(self, x, scale):
+        return x.exp() if scale != scale else (x * scale).exp()
+
+
+@pytest.fixture
+def written():
+    """A function from whether the file keeps the original to what `optimized.py` defines: a class
+    whose program is PyTorch's own."""
+
+    def names(falls_back):
+        module, example = Scaled(), ((torch.randn(4, 3), math.nan), {})
+        asked = requested(module.forward, example, {"x": {0: B}})
+        sized = lower_at_sizes(module, example, asked)
+        text = factory_file(
+            "package:make",
+            sized.lowered,
+            compose(sized.sized.spelled, []).source,
+            module=module,
+            is_for_one_mode=False,
+            falls_back=falls_back,
+            sizes=sized.requested,
+        )
+        namespace = {}
+        exec(text.replace("return results[0]", "return results[0] - 100.0"), namespace)
+        return namespace["attach"](Scaled())
+
+    return names
+
+
+@pytest.mark.parametrize(
+    ("rows", "scale", "is_served"),
+    [(24, math.nan, True), (1, math.nan, True), (24, 2.0, False), (25, math.nan, False)],
+)
+def test_a_file_serves_its_range_and_its_numbers(written, rows, scale, is_served):
+    x = torch.randn(rows, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = written(True)(x, scale)
+    assert torch.equal(result, Scaled()(x, scale) - 100.0 * is_served)
+
+
+@pytest.mark.parametrize(("rows", "scale"), [(24, 2.0), (25, math.nan)])
+def test_a_file_without_the_original_refuses_other_calls(written, rows, scale):
+    with pytest.raises(ValueError, match=r"kernelwright optimize. again"):
+        written(False)(torch.zeros(rows, 3), scale)
+
+
+def test_a_number_is_not_nan():
+    namespace = {}
+    exec(HELPERS["is_value"], namespace)
+    is_value = namespace["is_value"]
+    assert is_value(math.nan, math.nan)
+    assert is_value(1.0, 1.0)
+    assert not is_value(math.nan, 1.0)
+    assert not is_value(1.0, math.nan)
+    assert not is_value(1, 1.0)
+    assert not is_value(True, 1)
 
 
 def test_outside_of_the_range_the_original_runs_and_one_warning_comes(served):

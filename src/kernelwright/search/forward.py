@@ -28,7 +28,8 @@ MAX_CONSTANT_ELEMENTS = 4096
 EXPECT_VALUE = '''
 def expect_value(name, value, traced):
     """Numbers, flags and texts are part of the program."""
-    if type(value) is not type(traced) or (value != traced and value == value):
+    are_nan = value != value and traced != traced
+    if type(value) is not type(traced) or (value != traced and not are_nan):
         raise ValueError(
             f"{name} is {value!r}, optimized for {traced!r}: "
             "run `kernelwright optimize` again with that value"

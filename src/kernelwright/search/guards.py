@@ -11,7 +11,7 @@ import torch
 
 from kernelwright.programs.capture import carriers
 from kernelwright.programs.lowering import Lowered
-from kernelwright.search.sizes.requested import Requested
+from kernelwright.search.sizes.requested import Requested, ranges_text
 
 ORIGINAL = "original_forward"
 """The name that the original's `forward` has in `optimized.py`."""
@@ -38,8 +38,9 @@ def has_type(tensor, shape, dtype):
 ''',
     "is_value": '''
 def is_value(value, traced):
-    """Numbers, flags and texts are part of the program."""
-    return type(value) is type(traced) and (value == traced or value != value)
+    """Numbers, flags and texts are part of the program; NaN is equal to NaN alone."""
+    are_nan = value != value and traced != traced
+    return type(value) is type(traced) and (value == traced or are_nan)
 ''',
     "can_run": '''
 def can_run(kernel, *tensors):
@@ -116,7 +117,7 @@ def guards(
 def _types(lowered: Lowered, sizes: Requested | None) -> list[tuple[str, str]]:
     """Shape and dtype of the tensors among the inputs, as text."""
     free = {(place.leaf, place.dim) for place in (sizes.places if sizes else ())}
-    found = []
+    types = []
     for value, source in zip(lowered.program.inputs, lowered.sources, strict=True):
         if source.kind != "user":
             continue
@@ -126,8 +127,8 @@ def _types(lowered: Lowered, sizes: Requested | None) -> list[tuple[str, str]]:
         shown = tuple(
             None if (source.position, dim) in free else size for dim, size in enumerate(shape)
         )
-        found.append((repr(shown), f"torch.{source.dtype}"))
-    return found
+        types.append((repr(shown), f"torch.{source.dtype}"))
+    return types
 
 
 def _error(users: Sequence[str], types: Sequence[tuple[str, str]], module: torch.nn.Module) -> str:
@@ -161,15 +162,16 @@ def _out_of_range(
         wanted += f" + {place.shift}" if place.shift else ""
         if wanted != length:
             conditions.append(f"{length} == {wanted}")
-    ranges = ", ".join(f"{name} {each.low} to {each.high}" for name, each in sizes.ranges.items())
-    text = f"optimized for {ranges}: calls with other sizes run the original forward"
+    if not conditions:  # the program reads no tensor whose sizes vary
+        return []
+    text = f"optimized for {ranges_text(sizes.ranges)}"
     if original is None:
-        return [f"    if not ({' and '.join(conditions)}):", f"        raise ValueError({text!r})"]
-    return [
-        f"    if not ({' and '.join(conditions)}):",
-        f"        warnings.warn({text!r}, stacklevel=2)",
-        f"        return {original}",
-    ]
+        text += ": run `kernelwright optimize` again for other sizes"
+        lines = [f"raise ValueError({text!r})"]
+    else:
+        text += ": calls with other sizes run the original forward"
+        lines = [f"warnings.warn({text!r}, stacklevel=2)", f"return {original}"]
+    return [f"    if not ({' and '.join(conditions)}):", *(f"        {line}" for line in lines)]
 
 
 def call_text(function: str, forward: Callable[..., Any]) -> str:
