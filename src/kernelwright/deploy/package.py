@@ -17,8 +17,6 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 
 from kernelwright.core.delivered import OURS
 from kernelwright.core.errors import UsageError, file_error
-from kernelwright.programs import attributes
-from kernelwright.programs.capture.carriers import carried
 from kernelwright.search.arguments import Call
 from kernelwright.search.importing import Compute, importable
 from kernelwright.search.optimized import REPLACED, Delivery, delivery_of
@@ -148,25 +146,10 @@ class _Deployed(torch.nn.Module):
     def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the optimized module returns for these arguments."""
         leaves = pytree.tree_leaves((args, kwargs))
-        inputs = [carried(self._value(source, leaves)) for source in self._lowered.sources]
+        inputs = self._lowered.inputs_of(self.module, leaves)
         results = self._lowered.separated(self._compute(*inputs))
         self._lowered.store(self.module, results)
         return self._lowered.rebuild(results, args, kwargs)
-
-    def _value(self, source: Any, leaves: list[Any]) -> torch.Tensor:
-        """An input of the program."""
-        found: torch.Tensor
-        if source.kind == "user":
-            found = leaves[source.position]
-        elif source.tensor is not None:
-            found = source.tensor
-        elif source.kind == "parameter":
-            found = self.module.get_parameter(source.name)
-        elif source.kind == "attribute":
-            found = attributes.read(self.module, source.name)
-        else:
-            found = self.module.get_buffer(source.name)
-        return found
 
 
 def _original(module: torch.nn.Module, delivery: Delivery) -> torch.nn.Module:

@@ -181,6 +181,14 @@ class Lowered:
                 f"inputs are structured as {spec}, the module was lowered with {self.in_spec}",
                 remedy="call it with the structure of the example inputs",
             )
+        return self.inputs_of(module, leaves)
+
+    def inputs_of(self, module: torch.nn.Module, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        """The program's inputs, in order.
+
+        Args:
+            leaves: of (args, kwargs) of a call.
+        """
         tensors = []
         for source in self.sources:
             if source.kind == "user":

@@ -67,7 +67,7 @@ def model_file(
 _COMPILED = """
 
 compiled_operator = torch.compile(
-    uncompiled_operator, fullgraph=True{options}
+    uncompiled_operator, fullgraph=True, dynamic={is_sized}{options}
 )
 
 
@@ -93,9 +93,9 @@ def compiled(composed: str, *, moves_layouts: bool = True, is_sized: bool = Fals
         if isinstance(node, ast.FunctionDef) and node.name == "fused_operator"
     )
     names = ", ".join(argument.arg for argument in entry.args.args)
-    options = ("" if is_sized else ", dynamic=False") + options_text(moves_layouts, is_sized)
+    options = options_text(moves_layouts)
     uncompiled = rename(composed, {"fused_operator": "uncompiled_operator"})
-    return uncompiled.rstrip() + _COMPILED.format(names=names, options=options)
+    return uncompiled.rstrip() + _COMPILED.format(names=names, is_sized=is_sized, options=options)
 
 
 LAYOUTS_STAY = '{"layout_optimization": False}'

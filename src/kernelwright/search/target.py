@@ -1,6 +1,6 @@
 """What `optimize` was pointed at: a program to search, a task to judge by, a file to write."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -113,13 +113,13 @@ def _flat(path: Path, task: ProgramTask, sized: SizedProgram | None) -> Target:
         original=text,
         compiled=partial(flat_compiled, compiled, is_sized=sized is not None),
         sized=sized,
-        elsewhere={} if sized is None else _programs_elsewhere(path.name, sized),
+        elsewhere={} if sized is None else _programs_elsewhere(path.name, sized.elsewhere),
     )
 
 
-def _programs_elsewhere(name: str, sized: SizedProgram) -> dict[str, Task]:
-    pairs = zip(sized.sizes[1:], sized.programs[1:], strict=True)
-    return {sizes_text(sizes): program_task(program, name=name) for sizes, program in pairs}
+def _programs_elsewhere(name: str, programs: Iterable[tuple[Sizes, Program]]) -> dict[str, Task]:
+    """The tasks of a program at other sizes."""
+    return {sizes_text(sizes): program_task(program, name=name) for sizes, program in programs}
 
 
 def _model(
@@ -191,7 +191,6 @@ def module_target(
     sized = None if asked is None else lower_at_sizes(module, example, asked)
     lowered = sized.lowered if sized is not None else lower(module, *example)
     written = sized.sized.spelled if sized is not None else lowered.program
-    elsewhere = sized.elsewhere if sized is not None else ()
     target = Target(
         name=name,
         program=lowered.program,
@@ -200,9 +199,7 @@ def module_target(
         original="",
         compiled=partial(flat_compiled, compose(written, []).source, is_sized=sized is not None),
         sized=sized.sized if sized is not None else None,
-        elsewhere={
-            sizes_text(sizes): program_task(program, name=name) for sizes, program in elsewhere
-        },
+        elsewhere={} if sized is None else _programs_elsewhere(name, sized.elsewhere),
     )
     device = _device(lowered, module, example)
     return ModuleTarget(

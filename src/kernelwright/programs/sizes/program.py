@@ -1,7 +1,7 @@
 """A program at several sizes: the same calls, whose attributes are functions of the sizes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kernelwright.core.record import Record
@@ -23,14 +23,16 @@ class SizedProgram:
     """One for each program."""
     texts: Mapping[str, str]
     """Name of a size -> the expression of the program's inputs that reads it: "x0.shape[0]"."""
+    spelled: Program = field(init=False, repr=False, compare=False)
+    """The first program, whose text computes at all sizes."""
 
     def __post_init__(self) -> None:
-        spelled(self.programs, self.sizes, self.texts)
+        object.__setattr__(self, "spelled", self.spell(self.programs))
 
     @property
-    def spelled(self) -> Program:
-        """The first program, whose text computes at all sizes."""
-        return self.spell(self.programs)
+    def elsewhere(self) -> Iterator[tuple[Sizes, Program]]:
+        """The other programs, with their sizes."""
+        return zip(self.sizes[1:], self.programs[1:], strict=True)
 
     def spell(self, programs: Sequence[Program]) -> Program:
         """The first of other programs at the same sizes, in a form that computes at all sizes.

@@ -35,6 +35,11 @@ class Range:
     high: int
 
 
+def ranges_text(ranges: Mapping[str, Range]) -> str:
+    """For example "batch 1 to 256, tokens 2 to 40"."""
+    return ", ".join(f"{name} {each.low} to {each.high}" for name, each in ranges.items())
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A dimension of an input: `scale * size + shift` elements."""
@@ -72,11 +77,11 @@ class Requested:
         ]
         between = [self._smaller(each) for each in between]
         ones = {name: each.low for name, each in self.ranges.items()}
-        found: list[Sizes] = []
-        for each in (dict(self.example), *ends, *between, ones):
-            if each not in found:
-                found.append(each)
-        return found
+        points: list[Sizes] = []
+        for sizes in (dict(self.example), *ends, *between, ones):
+            if sizes not in points:
+                points.append(sizes)
+        return points
 
     def _highest(self) -> Iterator[dict[str, int]]:
         """All sizes at their ends where that is not too large, else one after the other."""

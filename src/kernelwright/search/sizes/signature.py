@@ -8,9 +8,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.search.arguments import Call
-from kernelwright.search.sizes.requested import Place, Range, Requested
-
-Described = tuple[Any, ...]
+from kernelwright.search.sizes.requested import Place, Range, Requested, ranges_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Signature:
 
     def __str__(self) -> str:
         """The ranges: "batch 1 to 256"."""
-        return ", ".join(f"{name} {r.low} to {r.high}" for name, r in self.ranges.items())
+        return ranges_text(self.ranges)
 
 
 def _described(leaf: Any) -> Any:
