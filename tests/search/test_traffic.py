@@ -5,7 +5,7 @@ from dataclasses import replace
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.search.traffic import eager_bytes, moved_bytes
+from kernelwright.programs.traffic import eager_bytes, moved_bytes
 
 BYTES = 64 * 64 * 4
 

@@ -9,12 +9,13 @@ from rl_runs import make_programs, make_recipe, save_policy, write_programs
 
 from kernelwright.core.verdict import Code
 from kernelwright.policy.embedded import load_model
+from kernelwright.policy.texts import Text, micro_batches, padded
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.folder import Standing
 from kernelwright.train.objectives import drpo
 from kernelwright.train.pace import Pace
 from kernelwright.train.rl.credit import Credit, credits_of, plan_length, plan_mark, rewards_of
-from kernelwright.train.rl.passes import Row, Text, blank, micro_batches, padded, passes_of, tensors
+from kernelwright.train.rl.passes import Row, blank, passes_of, tensors
 from kernelwright.train.rl.recipe import Loss, Objective
 from kernelwright.train.rl.run import trainer_of
 

@@ -62,6 +62,8 @@ class Outcome:
     """It was refused with one of CHEATS."""
     speedup: float
     """Of what is correct, over PyTorch; 1 where nothing was timed, and of what is not correct."""
+    modelled: float | None = None
+    """Estimated speed-up of a correct answer over PyTorch, by bytes and launches; never a time."""
 
     @property
     def is_correct(self) -> bool:
@@ -73,9 +75,11 @@ class Outcome:
         return self.reached >= Reached.PARSED and not self.cheats
 
     @classmethod
-    def of(cls, verdict: Verdict | None) -> Self:
-        """Args:
-        verdict: None where the answer holds no candidate.
+    def of(cls, verdict: Verdict | None, modelled: float | None = None) -> Self:
+        """
+        Args:
+            verdict: None where the answer holds no candidate.
+            modelled: the estimated speed-up, where somebody needs it.
         """
         if verdict is None:
             return cls(reached=Reached.NOTHING, cheats=False, speedup=1.0)
@@ -83,4 +87,5 @@ class Outcome:
             reached=_REACHED[verdict.stage],
             cheats=verdict.code in CHEATS,
             speedup=(verdict.speedup or 1.0) if verdict.accepted else 1.0,
+            modelled=modelled if verdict.accepted else None,
         )

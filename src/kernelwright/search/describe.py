@@ -7,7 +7,7 @@ from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
-from kernelwright.search.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
+from kernelwright.programs.traffic import eager_bytes, eager_launches, kernel_launches, moved_bytes
 from kernelwright.search.variant import Served, Variant, Whole
 
 

@@ -8,8 +8,8 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Timing
 from kernelwright.policy.answer import Malformed
 from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.traffic import kernel_launches
 from kernelwright.search.describe import traffic_record
-from kernelwright.search.traffic import kernel_launches
 from kernelwright.search.tune import Tuned, rival_of
 from kernelwright.search.variant import Served, Variant, Whole
 

@@ -17,6 +17,7 @@ from kernelwright.programs.parts import smaller_parts
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
+from kernelwright.programs.traffic import kernel_launches
 from kernelwright.sandbox.executor import Executor
 from kernelwright.search.describe import Spent
 from kernelwright.search.fleet import tuned_elsewhere
@@ -31,7 +32,6 @@ from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources, Writers
 from kernelwright.search.steps import Steps
-from kernelwright.search.traffic import kernel_launches
 from kernelwright.search.tune import (
     Tuned,
     affordable,

@@ -11,8 +11,8 @@ from kernelwright.core.verdict import Timing, Verdict
 from kernelwright.programs.fragment import Fragment, extract
 from kernelwright.programs.positions import stay_in_range
 from kernelwright.programs.program import Program
+from kernelwright.programs.traffic import eager_bytes, launches_added, moved_bytes
 from kernelwright.search.sources import Sources, Unread, Writers
-from kernelwright.search.traffic import eager_bytes, launches_added, moved_bytes
 from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import stage

@@ -11,13 +11,13 @@ from kernelwright.core.errors import OutOfTime
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Stage, Verdict
 from kernelwright.programs.compose import compose
+from kernelwright.programs.traffic import eager_launches, launches_added
 from kernelwright.search.contest import Contest
 from kernelwright.search.describe import form_record, traffic_record, whole_record
 from kernelwright.search.entries import Entry
 from kernelwright.search.forms import CPU_LIMIT_BYTES, at_cpu_size
 from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
-from kernelwright.search.traffic import eager_launches, launches_added
 from kernelwright.search.variant import Served, Variant, Whole
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.verify.judge import Judge

@@ -13,7 +13,7 @@ from typing import Any
 from kernelwright.core.errors import UsageError
 from kernelwright.policy.answer import read_answer
 from kernelwright.rewards.outcome import Outcome
-from kernelwright.rewards.rewards import REWARDS, Reward
+from kernelwright.rewards.rewards import MODELLED, REWARDS, Reward
 from kernelwright.verify.standing import Finding, StandingJudges
 
 ORIGIN = "policy"
@@ -116,8 +116,9 @@ def reward_named(name: str) -> Callable[[Outcome], Reward]:
     """Raises:
     UsageError: there is none of this name.
     """
-    if name not in REWARDS:
-        raise UsageError(f"no reward {name!r}", remedy=f"one of {', '.join(REWARDS)}")
+    known = [each for each in REWARDS if each != MODELLED]
+    if name not in known:
+        raise UsageError(f"no reward {name!r} here", remedy=f"one of {', '.join(known)}")
     return REWARDS[name]
 
 

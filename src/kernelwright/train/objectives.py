@@ -42,9 +42,10 @@ def drpo(
     pushed down by a log-mean-exp, and the policy is held near the one that answered.
 
     Groups that are all correct or all wrong give no gradient but that of the hinge, as in the code
-    that the authors' group published. With `contrasts_right`, which is ours, those that are all
-    correct are pulled by their weights less the mean of them: the fast at the expense of the slow.
-    A policy that is nearly always right would learn nothing of speed otherwise.
+    that the authors' group published. They count in the mean over queries all the same: equation 5
+    divides by all n of them. With `contrasts_right`, which is ours, groups that are all correct are
+    pulled by their weights less the mean weight: the fast at the expense of the slow. A policy that
+    is nearly always right would learn nothing of speed otherwise.
 
     Args:
         logps, old_logps: (B, T) of the policy that learns and of the one that answered.
@@ -53,11 +54,12 @@ def drpo(
         beta, delta: of the squared hinge on KL(old || new).
 
     Returns:
-        A scalar, the mean over groups that teach.
+        A scalar, the mean over all groups.
     """
     scores = mean_logps(logps, mask)
     losses = []
-    for group in sorted(set(groups.tolist())):
+    numbers = sorted(set(groups.tolist()))
+    for group in numbers:
         inside = groups == group
         right, wrong = inside & is_correct, inside & ~is_correct
         if right.any() and wrong.any():
@@ -66,7 +68,7 @@ def drpo(
             losses.append(push - pull)
         elif right.any() and contrasts_right:
             losses.append(-((weights[right] - 1 / right.sum()) * scores[right]).sum())
-    policy = torch.stack(losses).mean() if losses else (logps * 0.0).sum()
+    policy = torch.stack(losses).sum() / len(numbers) if losses else (logps * 0.0).sum()
     return policy + hinge(logps, old_logps, mask, beta=beta, delta=delta)
 
 
@@ -75,6 +77,17 @@ def hinge(logps: Tensor, old_logps: Tensor, mask: Tensor, *, beta: float, delta:
     that the old policy drew."""
     kl = ((old_logps.detach() - logps) * mask).sum() / mask.sum().clamp(min=1)
     return beta * (kl - delta).clamp(min=0.0).square()
+
+
+def reference_kl(logps: Tensor, reference_logps: Tensor, mask: Tensor) -> Tensor:
+    """KL(new || reference) by Schulman's estimator exp(r) - r - 1 with r = log reference - log new,
+    the mean over an answer's tokens, then over answers: the term of GRPO (Shao et al. 2024, eq. 4).
+
+    Args:
+        reference_logps: (B, T) of the model that the run began with.
+    """
+    ratio = reference_logps.detach() - logps
+    return mean_logps(ratio.exp() - ratio - 1, mask).mean()
 
 
 def log_mean_exp(values: Tensor) -> Tensor:

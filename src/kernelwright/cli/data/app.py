@@ -1,7 +1,7 @@
 """`kernelwright data`: programs and pairs to train on."""
 
 from kernelwright.cli import verbs
-from kernelwright.cli.data import build, collect, fingerprints
+from kernelwright.cli.data import build, collect, fingerprints, pool
 
 app = verbs.group(
     "Make programs and pairs to train on.",
@@ -38,4 +38,18 @@ verbs.add(
     fingerprints.command,
     "csp-dag.md",
     ("Note what tasks compute", "kernelwright data fingerprints tasks -o tasks.json"),
+)
+verbs.add(
+    app,
+    "pool",
+    pool.pool,
+    "pool.md",
+    ("Judge answers of the embedded model", "kernelwright data pool recipes/pool/smoke.toml -o p"),
+)
+verbs.add(
+    app,
+    "fastest",
+    pool.fastest,
+    "pool.md",
+    ("Make pairs of the fastest answers", "kernelwright data fastest pool -o pairs"),
 )

@@ -28,6 +28,7 @@ from math import (
     trunc,
 )
 from statistics import NormalDist
+from sys import float_info
 
 from kernelwright.ops.ranges.given import Given, Rule
 from kernelwright.ops.ranges.spread import (
@@ -79,7 +80,9 @@ def clipped(x: float, low: float, high: float) -> float:
 
 
 def _erfinv(x: float) -> float:
-    return NormalDist().inv_cdf((x + 1) / 2) * sqrt(0.5)
+    # A number just below 1 makes a share that rounds to 1, where the normal quantile has no value.
+    share = clipped((x + 1) / 2, float_info.min, 1 - float_info.epsilon / 2)
+    return NormalDist().inv_cdf(share) * sqrt(0.5)
 
 
 def _short(function: Callable[[float], float]) -> Callable[[float], float]:

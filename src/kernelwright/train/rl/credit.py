@@ -3,12 +3,13 @@
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from kernelwright.policy.answer import PLAN_END
 from kernelwright.rewards.advantages import centred, correct_weights, leave_one_out
 from kernelwright.rewards.outcome import Outcome
-from kernelwright.rewards.rewards import REWARDS, Reward
+from kernelwright.rewards.rewards import Reward, rewards
 from kernelwright.train.rl.recipe import Loss, Objective
 
 if TYPE_CHECKING:
@@ -33,8 +34,31 @@ class Credit:
 
 def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list[Reward | None]:
     """None where failures of ours left no outcome."""
-    reward = REWARDS[objective.reward]
+    reward = rewards(objective.reward_settings)[objective.reward]
     return [None if outcome is None else reward(outcome) for outcome in outcomes]
+
+
+def flowed_back(
+    rewards: Sequence[Reward | None], parents: Sequence[int | None], discount: float
+) -> list[Reward | None]:
+    """Rewards with a share of what came later: an answer earns, beside its own reward, the discount
+    times the mean reward of the answers that followed it (Kevin, section 3.2, for two turns).
+
+    Args:
+        parents: number of the answer that each answer follows; None at the first turn.
+    """
+    later: dict[int, list[Reward]] = defaultdict(list)
+    for reward, parent in zip(rewards, parents, strict=True):
+        if reward is not None and parent is not None:
+            later[parent].append(reward)
+    flowed = list(rewards)
+    for number, following in later.items():
+        if (own := rewards[number]) is not None:
+            flowed[number] = Reward(
+                plan=own.plan + discount * fmean(reward.plan for reward in following),
+                code=own.code + discount * fmean(reward.code for reward in following),
+            )
+    return flowed
 
 
 def credits_of(

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from kernelwright.core.errors import UsageError
@@ -29,7 +30,7 @@ class Promotion:
     after: int
     """Stages, from 0."""
     solved: float | None
-    """Share of held-out programs; None where the stage's steps were used up."""
+    """Share of programs that were solved; None where the stage's steps or minutes were used up."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -38,6 +39,11 @@ class State:
 
     stage: int = 0
     steps_in_stage: int = 0
+    seconds_in_stage: float = 0.0
+    recent: list[float] = field(default_factory=list)
+    """Share of right answers to each of the last programs of the stage's highest level."""
+    draws: Counter[Name] = field(default_factory=Counter)
+    """How often each program was drawn."""
     visits: dict[Name, list[float]] = field(default_factory=dict)
     """Program -> share of right answers at its last visits."""
     barred: set[Name] = field(default_factory=set)
@@ -47,6 +53,9 @@ class State:
         return {
             "stage": self.stage,
             "steps_in_stage": self.steps_in_stage,
+            "seconds_in_stage": self.seconds_in_stage,
+            "recent": self.recent,
+            "draws": [[*name, number] for name, number in self.draws.items()],
             "visits": [[*name, shares] for name, shares in self.visits.items()],
             "barred": sorted(self.barred),
         }
@@ -56,6 +65,9 @@ class State:
         return cls(
             stage=values["stage"],
             steps_in_stage=values["steps_in_stage"],
+            seconds_in_stage=values["seconds_in_stage"],
+            recent=values["recent"],
+            draws=Counter({Name(level, index): n for level, index, n in values["draws"]}),
             visits={Name(level, number): shares for level, number, shares in values["visits"]},
             barred={Name(*each) for each in values["barred"]},
         )
@@ -68,22 +80,24 @@ class Curriculum:
         sizes: Mapping[int, int],
         *,
         right_teaches: bool = False,
+        is_even: bool = False,
     ) -> None:
         """
         Args:
             sizes: level -> programs to learn from.
             right_teaches: programs whose answers are all right teach which of them is fast.
+            is_even: no program is drawn again before all others of its level, as in epochs.
 
         Raises:
             UsageError: a stage has a level without programs, or no level at all.
         """
         self.settings, self.sizes = settings, sizes
-        self._right_teaches = right_teaches
+        self._right_teaches, self._is_even = right_teaches, is_even
         even = recipe.Stage(levels={str(level): 1.0 for level in sizes})
         stages = [_levels(stage, sizes) for stage in settings.stages or (even,)]
-        self._limits = [stage.max_steps for stage in settings.stages or (even,)]
+        self._limits = list(settings.stages or (even,))
         if settings.mix is recipe.Mix.FIXED:
-            stages, self._limits = stages[-1:], [None]
+            stages, self._limits = stages[-1:], [even]
         self.stages = stages
         self.state = State()
 
@@ -93,8 +107,8 @@ class Curriculum:
         return self.stages[self.state.stage]
 
     def draw(self, number: int, seed: int) -> list[Name]:
-        """Programs for a step, levels in the stage's proportions. None occurs twice while others
-        of its level are left."""
+        """Programs for a step, levels in the stage's proportions. No program occurs twice while
+        others of its level are left."""
         rng, names = random.Random(seed), []
         for level, count in _apportioned(self.mix, number, rng).items():
             taken: set[Name] = set()
@@ -102,15 +116,16 @@ class Curriculum:
                 name = self.one(level, rng, taken)
                 taken.add(name)
                 names.append(name)
+        self.state.draws.update(names)
         return names
 
     def one(self, level: int, rng: random.Random, taken: set[Name]) -> Name:
-        """A program of a level; by weight among those that are not taken.
+        """A program of a level that is not taken: by weight, or of those drawn least often.
 
         Raises:
             UsageError: none may be drawn any more.
         """
-        for _ in range(TRIES):
+        for _ in range(0 if self._is_even else TRIES):
             name = Name(level, rng.randrange(self.sizes[level]))
             if name not in taken and rng.random() < self.weight(name):
                 return name
@@ -122,7 +137,11 @@ class Curriculum:
         if not allowed:
             remedy = "see what the records say of infra failures, and give other programs"
             raise UsageError(f"no program of level {level} can be learnt from", remedy=remedy)
-        return rng.choice([name for name in allowed if name not in taken] or allowed)
+        left = [name for name in allowed if name not in taken] or allowed
+        if self._is_even:
+            fewest = min(self.state.draws[name] for name in left)
+            left = [name for name in left if self.state.draws[name] == fewest]
+        return rng.choice(left)
 
     def weight(self, name: Name) -> float:
         """Of being drawn, 0 to 1."""
@@ -141,17 +160,28 @@ class Curriculum:
         """
         shares = [*self.state.visits.get(name, []), solved]
         self.state.visits[name] = shares[-self.settings.visits :]
+        if name.level == max(self.mix):
+            self.state.recent = [*self.state.recent, solved][-self.settings.promote_after :]
 
     def bar(self, name: Name) -> None:
         self.state.barred.add(name)
 
-    def stepped(self) -> Promotion | None:
-        """A step is done."""
-        self.state.steps_in_stage += 1
-        limit = self._limits[self.state.stage]
-        if limit is not None and self.state.steps_in_stage >= limit:
-            return self._promoted(None)
-        return None
+    def stepped(self, seconds: float) -> Promotion | None:
+        """A step is done: the stage may be passed, by answers in training, or used up.
+
+        Args:
+            seconds: that the step took.
+        """
+        state, limits = self.state, self._limits[self.state.stage]
+        state.steps_in_stage += 1
+        state.seconds_in_stage += seconds
+        if len(state.recent) >= self.settings.promote_after:
+            share = fmean(state.recent)
+            if share >= self.settings.promote_at:
+                return self._promoted(share)
+        has_steps = limits.max_steps is None or state.steps_in_stage < limits.max_steps
+        has_time = limits.max_minutes is None or state.seconds_in_stage < 60 * limits.max_minutes
+        return None if has_steps and has_time else self._promoted(None)
 
     def validated(self, solved: Mapping[int, float]) -> Promotion | None:
         """Args:
@@ -167,6 +197,8 @@ class Curriculum:
             return None
         self.state.stage += 1
         self.state.steps_in_stage = 0
+        self.state.seconds_in_stage = 0.0
+        self.state.recent = []
         return Promotion(self.state.stage - 1, self.state.stage, share)
 
 

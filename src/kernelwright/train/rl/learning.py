@@ -7,6 +7,7 @@ passes changes nothing.
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,10 @@ from datasets import Dataset
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from kernelwright.policy.texts import Text, ids_and_mask
 from kernelwright.train.kept import KeptTrainer
-from kernelwright.train.objectives import drpo
-from kernelwright.train.rl.passes import (
-    Row,
-    Text,
-    blank,
-    ids_and_mask,
-    passes_of,
-    spread,
-    tensors,
-)
+from kernelwright.train.objectives import drpo, reference_kl
+from kernelwright.train.rl.passes import Row, blank, passes_of, spread, tensors
 from kernelwright.train.rl.recipe import Loss, Recipe
 
 IGNORED = -100
@@ -68,6 +62,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
     def learn(self, model: Any, rows: Sequence[Row]) -> torch.Tensor:
         """The mean loss of the updates; the last one's gradients are left to the caller."""
         updates = self.recipe.objective.updates
+        rows = self._with_reference(rows)
         losses = []
         for number in range(updates):
             if number:
@@ -79,6 +74,15 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             torch.cuda.synchronize(self.args.device)
         return torch.stack(losses).mean()
 
+    def _with_reference(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """With log-probabilities of the model that the run began with, where the loss asks."""
+        if not self.recipe.objective.kl:
+            return rows
+        reference = self.logps([row.text for row in rows], self.ref_model)
+        return [
+            replace(row, reference_logps=logps) for row, logps in zip(rows, reference, strict=True)
+        ]
+
     def _update(self, model: Any, rows: Sequence[Row]) -> torch.Tensor:
         """Gradients of one update, from passes of equal numbers of tokens; its loss."""
         if self._is(Loss.DRPO):
@@ -88,8 +92,9 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
                 model, [rows[n] for n in taught], [gradients[n] for n in taught], 1.0
             )
             return torch.full_like(found, loss)
-        # What has no advantage has no gradient, and counts all the same.
-        teaching = [row for row in rows if row.credit.teaches]
+        # An answer without advantage counts in the mean. It has a gradient by its KL term alone.
+        has_kl = self.recipe.objective.kl > 0
+        teaching = [row for row in rows if row.credit.teaches or has_kl]
         return self._pass_all(model, teaching, None, 1 / max(len(rows), 1))
 
     def _pass_all(
@@ -165,6 +170,11 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             delta=objective.delta,
             contrasts_right=objective.contrasts_right,
         )
+        reference = [row.reference_logps for row in rows if row.reference_logps is not None]
+        if reference:
+            counted = torch.from_numpy(mask.astype(np.float32))
+            drift = reference_kl(logps, torch.from_numpy(spread(reference, mask)), counted)
+            loss = loss + objective.kl * drift
         loss.backward()  # type: ignore[no-untyped-call]
         assert logps.grad is not None
         gradient = logps.grad.numpy()

@@ -10,23 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from kernelwright.policy.texts import Text, ids_and_mask, micro_batches
 from kernelwright.train.objectives import by_token
 from kernelwright.train.rl.credit import Credit
-
-WIDTHS_OF = 64
-"""Rows of a batch are padded to a multiple of this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A request and an answer, as tokens."""
-
-    prompt: Sequence[int]
-    answer: Sequence[int]
-    """At least one, but for rows that count for nothing."""
-
-    def __len__(self) -> int:
-        return len(self.prompt) + len(self.answer)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -41,37 +27,8 @@ class Row:
     old_logps: np.ndarray | None
     """(tokens of the answer,): of the policy that wrote it; None where that is the one that
     learns."""
-
-
-def micro_batches(lengths: Sequence[int], micro_tokens: int) -> list[list[int]]:
-    """Numbers of rows, longest first, in batches of at most so many tokens with their padding; a
-    row that is longer is alone."""
-    batches: list[list[int]] = []
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        width = padded(lengths[batches[-1][0]]) if batches else 0
-        if batches and width * (len(batches[-1]) + 1) <= micro_tokens:
-            batches[-1].append(number)
-        else:
-            batches.append([number])
-    return batches
-
-
-def padded(length: int) -> int:
-    return -(-length // WIDTHS_OF) * WIDTHS_OF
-
-
-def ids_and_mask(
-    texts: Sequence[Text], *, pad_id: int, width: int | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """(B, T) int64 tokens, requests first, padded behind; (B, T) bool, true on answers alone."""
-    width = width or padded(max(map(len, texts)))
-    ids = np.full((len(texts), width), pad_id, dtype=np.int64)
-    mask = np.zeros((len(texts), width), dtype=bool)
-    for number, text in enumerate(texts):
-        begin, end = len(text.prompt), len(text)
-        ids[number, :begin], ids[number, begin:end] = text.prompt, text.answer
-        mask[number, begin:end] = True
-    return ids, mask
+    reference_logps: np.ndarray | None = None
+    """(tokens of the answer,): of the model that the run began with; None without such a term."""
 
 
 def tensors(
@@ -82,7 +39,7 @@ def tensors(
 
     Returns:
         prompt_ids, prompt_mask (B, 0); completion_ids, completion_mask, advantages and, where rows
-        have them, old_per_token_logps (B, T).
+        have them, old_per_token_logps and ref_per_token_logps (B, T).
     """
     ids, mask = ids_and_mask([row.text for row in rows], pad_id=pad_id)
     is_plan = np.zeros_like(mask)
@@ -104,6 +61,9 @@ def tensors(
     old = [row.old_logps for row in rows if row.old_logps is not None]
     if old:
         made["old_per_token_logps"] = torch.from_numpy(spread(old, mask))
+    reference = [row.reference_logps for row in rows if row.reference_logps is not None]
+    if reference:
+        made["ref_per_token_logps"] = torch.from_numpy(spread(reference, mask))
     return {name: value.to(device) for name, value in made.items()}
 
 
@@ -135,4 +95,5 @@ def blank(row: Row) -> Row:
     """A row of which no token is an answer's."""
     text = Text([*row.text.prompt, *row.text.answer], [])
     old = None if row.old_logps is None else row.old_logps[:0]
-    return replace(row, text=text, old_logps=old)
+    reference = None if row.reference_logps is None else row.reference_logps[:0]
+    return replace(row, text=text, old_logps=old, reference_logps=reference)

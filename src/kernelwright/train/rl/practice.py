@@ -14,8 +14,10 @@ import numpy as np
 
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
+from kernelwright.programs.traffic import modelled_speedup
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.rl.curriculum import Curriculum, Name
+from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.programs import Programs, Source, opened
 from kernelwright.train.rl.recipe import Recipe
 from kernelwright.train.rl.rollout import Asker, Judges, Question, Rollout, restored, saved
@@ -66,9 +68,15 @@ class Practice:
         curriculum: Curriculum,
         asker: Asker,
         judges: Judges,
+        pooled: PooledAnswers | None = None,
     ) -> None:
+        """
+        Args:
+            pooled: gives the answers that are learnt from; None: the asker has them written.
+        """
         self.recipe, self.programs, self.curriculum = recipe, programs, curriculum
         self.asker, self._judges = asker, judges
+        self._answers = pooled or asker
         self.overruled: dict[str, Verdict] = {}
         """Content of candidates that an audit rejected -> its verdict, which holds from then on."""
 
@@ -81,7 +89,7 @@ class Practice:
         """
         began, before = time.monotonic(), self._judges.num_judged
         waited_s = self.asker.lock_wait_s
-        rollouts = self.asker.ask(
+        rollouts = self._answers.ask(
             self._questions(step),
             samples=self.recipe.rollouts.group,
             sampling=self.recipe.rollouts.sampling(derive(self.recipe.seed, "answers", step)),
@@ -97,7 +105,8 @@ class Practice:
         )
 
     def further_turn(self, batch: Batch) -> list[Rollout]:
-        """What is wrong is told what is wrong with it; the answers to that join the batch."""
+        """The judge's findings on wrong answers go back to the model; its second answers join the
+        batch."""
         if self.recipe.rollouts.turns < 2:
             return []
         settled = self.settle(batch)
@@ -109,7 +118,11 @@ class Practice:
         began, before = time.monotonic(), self._judges.num_judged
         waited_s = self.asker.lock_wait_s
         seed = derive(self.recipe.seed, "further answers", batch.step)
-        more = self.asker.ask_again(wrong, self.recipe.rollouts.sampling(seed))
+        more = self.asker.ask_again(
+            wrong,
+            samples=self.recipe.rollouts.retries,
+            sampling=self.recipe.rollouts.sampling(seed),
+        )
         batch.rollouts += more
         batch.judged += self._judges.num_judged - before
         batch.handed_in_s = time.monotonic()
@@ -139,7 +152,7 @@ class Practice:
                 verdict = self.overruled.get(content_of_answer(rollout), verdict)
             is_ours = finding is not None and verdict is None
             verdicts.append(verdict)
-            outcomes.append(None if is_ours else Outcome.of(verdict))
+            outcomes.append(None if is_ours else outcome_of(rollout, verdict))
         return Settled(verdicts=verdicts, outcomes=outcomes)
 
     def visited(self, batch: Batch, outcomes: Sequence[Outcome | None]) -> None:
@@ -204,6 +217,15 @@ class Practice:
             judged=self._judges.num_judged - before,
             handed_in_s=time.monotonic(),
         )
+
+
+def outcome_of(rollout: Rollout, verdict: Verdict | None) -> Outcome:
+    """What became of an answer, with its estimated speed-up where it is correct."""
+    candidate = rollout.answer.candidate
+    if verdict is None or not verdict.accepted or candidate is None:
+        return Outcome.of(verdict)
+    program = rollout.question.program
+    return Outcome.of(verdict, modelled_speedup(program, candidate, verdict.launches))
 
 
 def content_of_answer(rollout: Rollout) -> str:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 
 from kernelwright.core import record
@@ -12,6 +13,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.data.pairs.pair import TRAIN, VALIDATION, split_of
 from kernelwright.data.pairs.programs import Origin, contaminates
+from kernelwright.data.pool.answers import PoolProgram
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import benchmark_fingerprints
@@ -50,12 +52,20 @@ class Programs:
         return {level: len(self.train[level]) for level in sorted(self.train)}
 
 
-def programs_of(recipe: Recipe, folder: Path, workers: int, say: Say) -> Programs:
+def programs_of(
+    recipe: Recipe,
+    folder: Path,
+    workers: int,
+    say: Say,
+    stored: Iterable[PoolProgram] = (),
+) -> Programs:
     """Each program once, on one side. Which of them are a benchmark's is seen when they are opened.
 
     Args:
         folder: of the run; programs to draw are drawn into it, once.
         workers: processes that draw.
+        stored: programs of a pool, which are learnt from. Then the recipe's own programs, where it
+            has any, are held out.
 
     Raises:
         UsageError: a file cannot be read or has no programs, or nothing is held out.
@@ -66,9 +76,12 @@ def programs_of(recipe: Recipe, folder: Path, workers: int, say: Say) -> Program
         say("drawing programs")
         files.append(_drawn(recipe, folder / DRAWN, workers, say))
     own_files = [Path(name) for name in recipe.validation.files]
+    pooled = [(Source(each.level, each.text, each.fingerprint), None) for each in stored]
+    if pooled:
+        own_files, files = own_files + files, []
     held = {source.fingerprint: source for source, _ in _read(own_files)}
     seen = set(held)
-    for source, split in _read(files):
+    for source, split in chain(pooled, _read(files)):
         if source.fingerprint in seen:
             continue
         seen.add(source.fingerprint)

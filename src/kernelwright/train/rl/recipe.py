@@ -14,13 +14,14 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.policy.names import URL
 from kernelwright.policy.policy import Sampling
-from kernelwright.rewards.rewards import REWARDS
+from kernelwright.rewards.rewards import MODELLED, REWARDS, SIGNED_REWARDS, SPEED_REWARDS, Settings
 from kernelwright.train import recipe as supervised
 from kernelwright.train.recipe import Budget, Decay, Dtype
 
 LOCAL = "local"
 """The model that learns answers itself, in this process."""
-SPEED_REWARDS = ("log_speed", "power_speed")
+POOL = "pool:"
+"""Before the folder of a pool: stored answers are learnt from, and nothing is written."""
 
 
 class Loss(StrEnum):
@@ -69,6 +70,8 @@ class Stage:
     """Level -> weight. The highest level is the one that promotion asks about."""
     max_steps: int | None = None
     """The next stage begins after so many steps in any case."""
+    max_minutes: float | None = None
+    """The next stage begins after so many minutes of training in any case."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +80,10 @@ class Curriculum:
     stages: tuple[Stage, ...] = ()
     """All levels alike where none are given."""
     promote_at: float = 0.5
-    """Share of held-out programs of the stage's highest level that are solved greedily."""
+    """Share of programs of the stage's highest level that ends the stage: of held-out programs,
+    solved greedily, or of the last `promote_after` programs that were trained on, by answers."""
+    promote_after: int = 128
+    """Programs of the stage's highest level that the share in training is taken over."""
     visits: int = 2
     """A program whose last so many visits were all solved, or all not, by all answers ..."""
     dull_weight: float = 0.25
@@ -91,15 +97,26 @@ class Rollouts:
     programs: int = 128
     group: int = 8
     policy: str = LOCAL
-    """"local", or "openai:URL#model": a server that is given the weights after each step."""
+    """"local"; "openai:URL#model", a server that is given the weights after each step; or
+    "pool:FOLDER", the judged answers of `kernelwright data pool`."""
     served: str = ""
     """The folder that the server reads its model from; weights are written there."""
     turns: int = 1
-    """2: what is wrong is told what is wrong with it, and answers once more."""
+    """2: the judge's finding goes back to the model, which answers again."""
+    retries: int = 2
+    """Second answers to each wrong first answer; they are compared with each other."""
+    discount: float = 0.5
+    """Share of the mean reward of its second answers that a wrong first answer earns (Kevin,
+    section 3.2). Not for `drpo`, which reads no reward of wrong answers."""
     ahead: int = 0
     """1: the next step's answers are written and judged while this one's are learnt from."""
     temperature: float = 1.0
     max_tokens: int = 2048
+
+    @property
+    def pool(self) -> str:
+        """The folder of the pool that is learnt from; empty where answers are written."""
+        return self.policy.removeprefix(POOL) if self.policy.startswith(POOL) else ""
 
     def sampling(self, seed: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=self.max_tokens, seed=seed)
@@ -135,6 +152,15 @@ class Objective:
     clip_high: float = 0.2
     alpha: float = 0.1
     """hrd: of the plan's advantage."""
+    kl: float = 0.0
+    """Coefficient of the KL divergence from the model that the run began with, a token. AutoTriton
+    and DRTriton's GRPO have this term. 0: no reference model is kept."""
+    power: float = 1.0
+    """power_speed, one_plus_power: the exponent of the speed-up."""
+    correct_share: float = 0.3
+    """mixed: TritonRL's beta."""
+    max_speedup: float = 2.0
+    """hierarchical, mixed: speed-up beyond this earns no more."""
     temperature: float = 0.1
     """drpo, lambda: of weights among right answers."""
     tau: float = 5.0
@@ -151,7 +177,13 @@ class Objective:
         """Whether answers that are all right may differ in what they are credited with."""
         if self.loss is Loss.DRPO:
             return self.contrasts_right
-        return self.reward in ("hierarchical", "mixed", *SPEED_REWARDS)
+        return self.reward not in ("rule_and_execution", "partial_credit")
+
+    @property
+    def reward_settings(self) -> Settings:
+        return Settings(
+            power=self.power, correct_share=self.correct_share, max_speedup=self.max_speedup
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -217,10 +249,13 @@ class Recipe:
                 "objective.updates": self.objective.updates,
                 "objective.temperature": self.objective.temperature,
                 "objective.tau": self.objective.tau,
+                "objective.power": self.objective.power,
+                "objective.max_speedup": self.objective.max_speedup,
                 "micro_tokens": self.micro_tokens,
                 "optimizer.learning_rate": self.optimizer.learning_rate,
                 "curriculum.visits": self.curriculum.visits,
                 "curriculum.dull_weight": self.curriculum.dull_weight,
+                "curriculum.promote_after": self.curriculum.promote_after,
                 "validation.every_steps": self.validation.every_steps,
                 "validation.programs": self.validation.programs,
                 "audits.every_steps": self.audits.every_steps,
@@ -233,9 +268,12 @@ class Recipe:
         self._check_rollouts()
 
     def _check_budget(self) -> None:
-        given = {name: value for name, value in asdict(self.budget).items() if value is not None}
-        if len(given) != 1 or not given.keys() <= {"steps", "minutes"} or min(given.values()) <= 0:
-            raise UsageError(f"[budget] {given}", remedy="give steps or minutes, above 0")
+        limits = {name: value for name, value in asdict(self.budget).items() if value is not None}
+        known = ("steps", "minutes", "epochs") if self.rollouts.pool else ("steps", "minutes")
+        if len(limits) != 1 or not limits.keys() <= set(known) or min(limits.values()) <= 0:
+            raise UsageError(
+                f"[budget] {limits}", remedy=f"give one of {', '.join(known)}, above 0"
+            )
 
     def _check_objective(self) -> None:
         objective = self.objective
@@ -253,7 +291,24 @@ class Recipe:
         if objective.loss is Loss.DRPO and objective.reward not in SPEED_REWARDS:
             raise UsageError(
                 f"objective.reward = {objective.reward!r}: drpo weighs right answers by speed",
-                remedy="choose log_speed or power_speed",
+                remedy=f"choose {', '.join(sorted(SPEED_REWARDS))}",
+            )
+        if objective.loss is not Loss.DRPO and objective.reward in SIGNED_REWARDS:
+            raise UsageError(
+                f"objective: loss {objective.loss} with reward {objective.reward}: a correct answer"
+                " slower than PyTorch would earn less than a wrong one",
+                remedy="choose one_plus_log or power_speed, or the loss drpo",
+            )
+        if objective.reward == MODELLED and self.judging.timing:
+            raise UsageError(
+                "objective.reward = 'modelled' beside judging.timing: estimates and times mix",
+                remedy="set judging.timing = false, or choose log_speed",
+            )
+        if objective.kl < 0 or not 0 <= objective.correct_share <= 1:
+            raise UsageError(
+                f"objective.kl = {objective.kl}, objective.correct_share = "
+                f"{objective.correct_share}",
+                remedy="give a coefficient of 0 or more, and a share from 0 to 1",
             )
         if objective.contrasts_right and objective.loss is not Loss.DRPO:
             raise UsageError(
@@ -275,22 +330,33 @@ class Recipe:
         for name, value, least, most in (
             ("rollouts.turns", rollouts.turns, 1, 2),
             ("rollouts.ahead", rollouts.ahead, 0, 1),
+            ("rollouts.discount", rollouts.discount, 0, 1),
             ("validation.share", self.validation.share, 0, 1),
             ("curriculum.promote_at", self.curriculum.promote_at, 0, 1),
         ):
             if not least <= value <= most:
                 raise UsageError(f"{name} = {value}", remedy=f"give {least} to {most}")
-        if rollouts.policy != LOCAL and not rollouts.policy.startswith(URL):
+        if rollouts.policy != LOCAL and not rollouts.policy.startswith((URL, POOL)):
             raise UsageError(
                 f"rollouts.policy = {rollouts.policy!r}",
-                remedy=f'give "{LOCAL}" or "{URL}URL#model"',
+                remedy=f'give "{LOCAL}", "{URL}URL#model" or "{POOL}FOLDER"',
             )
-        if (rollouts.policy == LOCAL) != (not rollouts.served):
+        if rollouts.pool and (rollouts.turns > 1 or rollouts.ahead):
+            raise UsageError(
+                f"rollouts: turns = {rollouts.turns}, ahead = {rollouts.ahead} with a pool",
+                remedy="leave both out: the answers of a pool are written",
+            )
+        if rollouts.turns > 1 and rollouts.retries < 2:
+            raise UsageError(
+                f"rollouts.retries = {rollouts.retries}",
+                remedy="second answers are compared with each other: give 2 or more",
+            )
+        if rollouts.policy.startswith(URL) != bool(rollouts.served):
             raise UsageError(
                 f"rollouts.policy = {rollouts.policy!r} with rollouts.served = {rollouts.served!r}",
                 remedy="a server, and the folder it reads its model from, belong together",
             )
-        if not self.programs.files and not self.programs.draw:
+        if not (self.programs.files or self.programs.draw or rollouts.pool):
             raise UsageError("no programs to learn from", remedy="give programs.files or .draw")
 
     @classmethod

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 
 from kernelwright.core.seed import derive
@@ -56,6 +57,7 @@ class Question:
     name: Name
     reference: str
     """The program's text."""
+    program: Program
     messages: tuple[Message, ...]
 
 
@@ -65,6 +67,8 @@ class Rollout:
 
     question: Question
     turn: int = 0
+    parent: "Rollout | None" = None
+    """The wrong answer that this answer follows, at the second turn."""
     prompt: list[int]
     seed: int
     tokens: list[int] = field(default_factory=list)
@@ -73,11 +77,14 @@ class Rollout:
     answer: Answer = field(default_factory=lambda: read_answer("", origin=ORIGIN))
     future: "Future[Finding] | None" = None
     """None where there is no candidate."""
+    logps: np.ndarray | None = None
+    """(its tokens,) float32, of the policy that wrote it; None where the trainer computes them."""
 
     @property
-    def group(self) -> tuple[Name, int]:
-        """Answers that are compared: to one program, in one turn."""
-        return self.question.name, self.turn
+    def group(self) -> tuple[Name, int, int]:
+        """Answers that are compared: to one request. Second answers to different first answers were
+        asked differently."""
+        return self.question.name, self.turn, 0 if self.parent is None else self.parent.seed
 
     @property
     def counted_as(self) -> str:
@@ -132,7 +139,7 @@ class Asker:
         text: of the program, canonical.
         """
         messages = tuple(conversation(self._request(program)))
-        return Question(name=name, reference=text, messages=messages)
+        return Question(name=name, reference=text, program=program, messages=messages)
 
     def ask(
         self, questions: Sequence[Question], *, samples: int, sampling: Sampling
@@ -156,21 +163,26 @@ class Asker:
         self._write(rollouts, sampling)
         return rollouts
 
-    def ask_again(self, before: Sequence[Rollout], sampling: Sampling) -> list[Rollout]:
-        """One further answer to each that was wrong, told why."""
+    def ask_again(
+        self, before: Sequence[Rollout], *, samples: int, sampling: Sampling
+    ) -> list[Rollout]:
+        """`samples` further answers to each that was wrong; the model is told why."""
         rollouts = []
         for each in before:
             finding = each.finding()
             verdict = None if finding is None else finding.verdict
             told = with_feedback(each.question.messages, each.answer, verdict)
-            rollouts.append(
+            prompt = prompt_tokens(self._tokenizer, told)
+            rollouts += [
                 Rollout(
                     question=each.question,
                     turn=each.turn + 1,
-                    prompt=prompt_tokens(self._tokenizer, told),
-                    seed=derive(each.seed, "again"),
+                    parent=each,
+                    prompt=prompt,
+                    seed=derive(each.seed, "again", number),
                 )
-            )
+                for number in range(samples)
+            ]
         self._write(rollouts, sampling)
         return rollouts
 

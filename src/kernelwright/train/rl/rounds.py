@@ -3,7 +3,7 @@ audits, records.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,13 +14,15 @@ import torch
 from kernelwright.core import record
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
+from kernelwright.policy.texts import Text
 from kernelwright.train.records import RECORDS, RL_STEP
-from kernelwright.train.rl.credit import credits_of, plan_length, plan_mark, rewards_of
+from kernelwright.train.rl.credit import credits_of, flowed_back, plan_length, plan_mark, rewards_of
 from kernelwright.train.rl.curriculum import Promotion, State
 from kernelwright.train.rl.figures import own_kernel_share, step_record
-from kernelwright.train.rl.passes import Row, Text
+from kernelwright.train.rl.passes import Row
 from kernelwright.train.rl.practice import Batch, Practice
 from kernelwright.train.rl.recipe import Loss, Recipe
+from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.validation import Validated, Validation
 from kernelwright.train.rl.watch import Watch
 from kernelwright.train.rl.writers import Writer
@@ -70,9 +72,13 @@ class Rounds:
         """
         settled, objective = self.practice.settle(batch), self.recipe.objective
         rollouts = batch.rollouts
-        rewards = rewards_of(settled.outcomes, objective)
+        rewards = flowed_back(
+            rewards_of(settled.outcomes, objective),
+            _parents(rollouts),
+            self.recipe.rollouts.discount,
+        )
         self.practice.visited(batch, settled.outcomes)
-        self.watch.note(rollouts, settled.verdicts, rewards)
+        self.watch.note(rollouts, settled.outcomes, rewards)
         groups = [rollout.group for rollout in rollouts]
         numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
         credits = credits_of(groups, settled.outcomes, rewards, objective)
@@ -99,7 +105,7 @@ class Rounds:
             share = self._audit(step)
             line = line | {"own_kernel_share": line["own_kernel_share"] or share}
         record.append(self.folder / RECORDS, [{"record": RL_STEP, **line}])
-        self._promoted(step, self.practice.curriculum.stepped())
+        self._promoted(step, self.practice.curriculum.stepped(line["seconds"]["step"]))
 
     def validate(self, step: int) -> Validated:
         """
@@ -172,3 +178,9 @@ class Rounds:
         for each in saved:
             each["old_logps"] = [values.numpy() for values in each["old_logps"]]
         return [self.practice.restored(each) for each in saved]
+
+
+def _parents(rollouts: Sequence[Rollout]) -> list[int | None]:
+    """The number of the answer that each answer follows; None at the first turn."""
+    numbers = {id(rollout): number for number, rollout in enumerate(rollouts)}
+    return [None if rollout.parent is None else numbers[id(rollout.parent)] for rollout in rollouts]

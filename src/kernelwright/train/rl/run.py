@@ -23,9 +23,10 @@ from kernelwright.train.pace import ENDLESS_STEPS, Pace
 from kernelwright.train.process import this_process
 from kernelwright.train.records import LIBRARIES, RECORDS, cut_after, tensorboard
 from kernelwright.train.rl.curriculum import Curriculum
+from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.practice import Batch, Practice
 from kernelwright.train.rl.programs import Programs, programs_of
-from kernelwright.train.rl.recipe import LOCAL, Loss, Recipe
+from kernelwright.train.rl.recipe import Loss, Recipe
 from kernelwright.train.rl.rollout import Asker, Judges
 from kernelwright.train.rl.rounds import AUDITS, EXAMPLES, Rounds
 from kernelwright.train.rl.trainer import RolloutTrainer
@@ -101,7 +102,7 @@ def train_rl(
             )
             with disk_may_be_full(folder):
                 _record_part(recipe, folder, rounds, start)
-        pace = Pace(recipe.budget, recipe.checkpoints, recipe.budget.steps or ENDLESS_STEPS)
+        pace = Pace(recipe.budget, recipe.checkpoints, _steps(recipe, rounds))
         pace.seconds = start.standing.seconds
         trainer = trainer_of(
             recipe,
@@ -121,6 +122,16 @@ def train_rl(
     return Ended(trainer.standing, trainer.pace.stopped_by, is_main)
 
 
+def _steps(recipe: Recipe, rounds: Rounds | None) -> int:
+    """Steps of the run: as given, or as many as the epochs over a pool take."""
+    budget = recipe.budget
+    if budget.epochs is None:
+        return budget.steps or ENDLESS_STEPS
+    assert rounds is not None, "epochs are of pools, which one process learns from"
+    programs = sum(rounds.practice.programs.sizes.values())
+    return max(1, round(budget.epochs * programs / recipe.rollouts.programs))
+
+
 @contextmanager
 def _rounds(
     recipe: Recipe,
@@ -132,7 +143,10 @@ def _rounds(
     make_judges: MakeJudges,
 ) -> Iterator[Rounds]:
     """With judges that stand ready until the run ends."""
-    programs = programs_of(recipe, folder, workers, say)
+    pool = recipe.rollouts.pool
+    pooled = PooledAnswers(Path(pool), tokenizer, recipe) if pool else None
+    stored = () if pooled is None else pooled.programs.values()
+    programs = programs_of(recipe, folder, workers, say, stored)
     judging = recipe.judging
     how = JudgeRecipe(
         device=judging.device,
@@ -145,7 +159,7 @@ def _rounds(
     ).resolved()
     fresh = replace(how, grade="fresh", timing=False)
     # A server that writes has GPUs of its own, and which ones it does not say.
-    is_local = recipe.rollouts.policy == LOCAL
+    is_local = not recipe.rollouts.served
     where = judging.cluster, int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if is_local else 0
     with ExitStack() as stack:
         judges: Judges = stack.enter_context(make_judges(how, judging.workers, *where))
@@ -158,9 +172,12 @@ def _rounds(
 
         asker = Asker(tokenizer, writer, judges, request, device)
         curriculum = Curriculum(
-            recipe.curriculum, programs.sizes, right_teaches=recipe.objective.right_teaches
+            recipe.curriculum,
+            programs.sizes,
+            right_teaches=recipe.objective.right_teaches,
+            is_even=pooled is not None,
         )
-        practice = Practice(recipe, programs, curriculum, asker, judges)
+        practice = Practice(recipe, programs, curriculum, asker, judges, pooled)
         yield Rounds(
             recipe=recipe,
             folder=folder,
@@ -234,7 +251,7 @@ def _config(recipe: Recipe, folder: Path, steps: int, *, is_new: bool) -> GRPOCo
         loss_type=TRL_LOSS[objective.loss],
         epsilon=objective.clip_low,
         epsilon_high=objective.clip_high,
-        beta=0.0,
+        beta=objective.kl,
         router_aux_loss_coef=0.0,
         disable_dropout=True,  # what was answered and what is learnt from are one policy
     )

@@ -17,14 +17,14 @@ from trl import GRPOConfig
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.policy.texts import Text
 from kernelwright.train.folder import BEST, Standing
 from kernelwright.train.kept import check_finite
 from kernelwright.train.pace import Pace
 from kernelwright.train.rl.figures import flat
 from kernelwright.train.rl.learning import RowTrainer
-from kernelwright.train.rl.passes import Text
 from kernelwright.train.rl.practice import Batch
-from kernelwright.train.rl.recipe import LOCAL, Recipe
+from kernelwright.train.rl.recipe import Recipe
 from kernelwright.train.rl.rollout import Rollout
 from kernelwright.train.rl.rounds import Rounds
 from kernelwright.verify.guests import computing
@@ -76,7 +76,7 @@ class RolloutTrainer(RowTrainer):
             config=config,
             callbacks=[pace, *callbacks],
         )
-        if self.is_fsdp_enabled and recipe.rollouts.policy == LOCAL:
+        if self.is_fsdp_enabled and not recipe.rollouts.served:
             raise UsageError(
                 "weights that are sharded are whole in no process, which is to answer with them",
                 remedy="serve the model: rollouts.policy and rollouts.served",
@@ -108,7 +108,8 @@ class RolloutTrainer(RowTrainer):
         step = self.state.global_step + 1
         last = min(step + self.recipe.rollouts.ahead, self.state.max_steps)
         while (number := step + len(self._begun)) <= last:
-            self._refresh()
+            if not self.recipe.rollouts.pool:
+                self._refresh()
             batch = self._on_main(lambda rounds: rounds.practice.begin(number))
             if batch is not None:
                 self._seconds["decode"] += batch.decode_s
@@ -142,6 +143,10 @@ class RolloutTrainer(RowTrainer):
     ) -> None:
         """Of answers that were just written, where learning will change the weights before it
         comes to them; those that write and those that learn are the same now."""
+        if self.recipe.rollouts.pool:  # the writer's are stored
+            if batch is not None:
+                batch.old_logps = [each.logps for each in more or () if each.logps is not None]
+            return
         if self.recipe.rollouts.ahead == 0 and self.recipe.objective.updates == 1:
             return
         texts = None if more is None else [Text(each.prompt, each.tokens) for each in more]

@@ -1,7 +1,8 @@
-"""The watch on hacking: the most rewarded candidates are judged again, `fresh`, and kept on record.
+"""The watch on hacking: the fastest candidates are judged again, `fresh`, and kept on record.
 
-During training candidates are judged one after another in guests that live on. What earns most is
-what a policy that learns to deceive would show first. Where the second verdict differs, a guest was
+During training candidates are judged one after another in guests that live on. A policy that learns
+to deceive would show it in the largest speed-ups first; rewards would not tell, where all correct
+answers earn the same. Where the second verdict differs, a guest was
 deceived, or the kernel fails at sizes that only fresh judging tries. Such a text is not rewarded
 again.
 """
@@ -12,6 +13,7 @@ from typing import Any
 
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
+from kernelwright.rewards.outcome import Outcome
 from kernelwright.rewards.rewards import Reward
 from kernelwright.train.rl.practice import content_of_answer
 from kernelwright.train.rl.recipe import Audits
@@ -26,10 +28,12 @@ class Noted:
     content: str
     reference: str
     source: str
+    speedup: float = 1.0
+    """Over PyTorch: measured, or else modelled; 1 where neither is known."""
 
     @property
-    def rank(self) -> tuple[float, str]:
-        return -self.reward, self.content
+    def rank(self) -> tuple[float, float, str]:
+        return -self.speedup, -self.reward, self.content
 
 
 class Watch:
@@ -40,26 +44,27 @@ class Watch:
         """
         self._settings, self._judges = settings, judges
         self._noted: list[Noted] = []
-        """The most rewarded since the last audit, at most as many as are judged again."""
+        """The fastest since the last audit, at most as many as are judged again."""
         self._audited: set[str] = set()
         """By content."""
 
     def note(
         self,
         rollouts: Iterable[Rollout],
-        verdicts: Iterable[Verdict | None],
+        outcomes: Iterable[Outcome | None],
         rewards: Iterable[Reward | None],
     ) -> None:
-        """Keep the most rewarded of a step in mind."""
+        """Keep the fastest correct answers of a step in mind."""
         found = {each.content: each for each in self._noted}
-        for rollout, verdict, reward in zip(rollouts, verdicts, rewards, strict=True):
-            if verdict is None or not verdict.accepted or reward is None:
+        for rollout, outcome, reward in zip(rollouts, outcomes, rewards, strict=True):
+            if outcome is None or not outcome.is_correct or reward is None:
                 continue
             content = content_of_answer(rollout)
             if content not in self._audited and rollout.answer.candidate is not None:
                 source = rollout.answer.candidate.source
                 reference = rollout.question.reference
-                found[content] = Noted(reward.code, content, reference, source)
+                speedup = outcome.modelled or outcome.speedup
+                found[content] = Noted(reward.code, content, reference, source, speedup)
         ranked = sorted(found.values(), key=lambda each: each.rank)
         self._noted = ranked[: self._settings.candidates]
 

@@ -151,6 +151,6 @@ def writer_of(
     Raises:
         UsageError: the model cannot be decoded here, or no server is named.
     """
-    if recipe.rollouts.policy == LOCAL:
+    if recipe.rollouts.policy == LOCAL or recipe.rollouts.pool:  # which is validated with
         return LocalWriter(model, tokenizer, device)
     return ServedWriter(Endpoint.parse(recipe.rollouts.policy))

@@ -1,0 +1,69 @@
+"""Which answers are judged: the greedy answer, the best by the cost model, and some by chance."""
+
+import random
+from collections.abc import Sequence
+
+from kernelwright.core.seed import derive
+from kernelwright.data.pool.answers import Chosen, PoolAnswer, PoolProgram
+from kernelwright.data.pool.recipe import Choice
+from kernelwright.data.pool.writing import POLICY, TEACHER
+from kernelwright.policy.answer import read_answer
+from kernelwright.programs.program import Program
+from kernelwright.programs.tensors import meta_tensor
+from kernelwright.sandbox.compile_check import compile_check
+from kernelwright.sandbox.contract import GuestFault
+
+FAILED = 1 << 30
+"""In place of spilled bytes, for a candidate that does not compile."""
+
+
+def choose(program: PoolProgram, parsed: Program, choice: Choice, seed: int) -> None:
+    """Mark the answers to judge, and drop tokens that nobody will learn from."""
+    drawn = [each for each in program.answers if each.writer == POLICY and not each.malformed]
+    taught = [each for each in program.answers if each.writer == TEACHER and not each.malformed]
+    greedy = program.answers[0]
+    if greedy.writer == POLICY and not greedy.malformed:
+        greedy.chosen = Chosen.GREEDY
+    others = [answer for answer in drawn if answer.chosen is None]
+    ranked = _ranked(others, parsed, choice.compiled)
+    for answer in ranked[: choice.best]:
+        answer.chosen = Chosen.BEST
+    left = ranked[choice.best :]
+    rng = random.Random(derive(seed, "random", program.fingerprint))
+    for answer in rng.sample(left, min(choice.random, len(left))):
+        answer.chosen = Chosen.RANDOM
+    for answer in _ranked(taught, parsed, 0)[: choice.teacher]:
+        answer.chosen = Chosen.TEACHER
+    for answer in program.answers:
+        if answer.chosen is None and not answer.malformed:
+            answer.tokens, answer.logps = answer.tokens[:0], answer.logps[:0]
+            answer.text = ""
+
+
+def _ranked(answers: Sequence[PoolAnswer], program: Program, compiled: int) -> list[PoolAnswer]:
+    """The fastest first by the cost model; of equal ones, what was written more often."""
+    ranked = sorted(answers, key=lambda answer: (answer.planned_s, -answer.copies, answer.number))
+    if not compiled:
+        return ranked
+    first, rest = ranked[:compiled], ranked[compiled:]
+    for answer in first:
+        answer.spills = _spills(answer.text, program)
+    whole = [answer for answer in first if not answer.spills]
+    spilling = [answer for answer in first if answer.spills]
+    return [*whole, *rest, *sorted(spilling, key=lambda answer: answer.spills or 0)]
+
+
+def _spills(text: str, program: Program) -> int:
+    """Bytes that the kernels of an answer spill on sm_90; FAILED where they do not compile.
+
+    Raises:
+        InfraError: our side broke.
+    """
+    candidate = read_answer(text, origin=POLICY).candidate
+    assert candidate is not None, "answers that are ranked have a candidate"
+    inputs = [meta_tensor(value.type) for value in program.inputs]
+    try:
+        report = compile_check(candidate.source, inputs)
+    except GuestFault:
+        return FAILED
+    return max((usage.spills for usage in report.kernels.values()), default=FAILED)

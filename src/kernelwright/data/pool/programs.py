@@ -1,0 +1,75 @@
+"""The programs of a pool: read from files, loosened by chance, kept clear of benchmarks."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.data.pairs.loosened import with_more_outputs, with_other_numbers
+from kernelwright.data.pairs.programs import Origin, contaminates
+from kernelwright.data.pool.recipe import Programs
+from kernelwright.programs.fingerprint import fingerprint
+from kernelwright.programs.program import Program
+from kernelwright.programs.text import parse, to_text
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """A program that answers are written to."""
+
+    name: str
+    """LEVEL/NUMBER."""
+    level: int
+    program: Program
+    text: str
+    fingerprint: str
+
+
+def tasks_of(settings: Programs, seed: int) -> Iterator[Task]:
+    """Each program once, in the files' order.
+
+    Raises:
+        UsageError: a file cannot be read, or holds no program.
+    """
+    seen: set[str] = set()
+    numbers: Counter[int] = Counter()
+    for file in settings.files:
+        path = Path(file)
+        if not path.is_file():
+            raise UsageError("no such file", file=file, remedy="give a JSONL of programs")
+        for line in record.read(path):
+            if line.get("record") != "program":
+                continue
+            program = _loosened(parse(line["text"], file), settings, seed, line["fingerprint"])
+            canonical = fingerprint(program)
+            origin = Origin(
+                program=program, canonical=canonical, origin="", licence="", provenance={}
+            )
+            if canonical in seen or contaminates(origin, settings.avoid):
+                continue
+            seen.add(canonical)
+            level = len(program.calls)
+            numbers[level] += 1
+            yield Task(
+                name=f"L{level}/{numbers[level]}",
+                level=level,
+                program=program,
+                text=to_text(program),
+                fingerprint=canonical,
+            )
+    if not seen:
+        raise UsageError("programs.files hold no program", remedy="give files of `synth`")
+
+
+def _loosened(program: Program, settings: Programs, seed: int, name: str) -> Program:
+    rng = random.Random(derive(seed, "loosened", name))
+    has_numbers, has_outputs = rng.random(), rng.random()
+    if has_numbers < settings.numbers:
+        program = with_other_numbers(program, rng)
+    if has_outputs < settings.outputs:
+        program = with_more_outputs(program, rng)
+    return program

@@ -1,0 +1,116 @@
+"""A recipe of a pool: programs, the writer, which answers are judged, how. TOML (docs/pool.md)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from kernelwright.core import strict
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.policy.names import EMBEDDED
+from kernelwright.verify.recipe import Recipe as JudgeRecipe
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Programs:
+    files: tuple[str, ...]
+    """JSONL of `kernelwright synth` or `data collect`."""
+    avoid: tuple[str, ...] = ()
+    """Files of `kernelwright data fingerprints`, beside the benchmarks that are shipped."""
+    numbers: float = 0.0
+    """Share of programs that get numbers of any kind (`data.pairs.loosened`)."""
+    outputs: float = 0.0
+    """Share of programs that return values on their way too."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Writer:
+    path: str = EMBEDDED
+    """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
+    samples: int = 16
+    """Drawn answers to each program, beside the greedy answer."""
+    temperature: float = 1.0
+    max_tokens: int = 8192
+    teacher: int = 0
+    """Answers of the teacher to each program."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """Which answers to a program are judged, beside the greedy answer."""
+
+    best: int = 3
+    """Drawn answers that the cost model takes to be the fastest."""
+    random: int = 1
+    """Further drawn answers, by chance: they show what the cost model misses."""
+    teacher: int = 1
+    """Answers of the teacher that the cost model takes to be the fastest."""
+    compiled: int = 0
+    """Drawn answers a program, the best first, that are compiled for sm_90 before the choice: those
+    that spill registers or do not compile go behind the others. 0: none is compiled."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Judging:
+    device: str = "auto"
+    precision: str = "strict"
+    mode: str = "pure"
+    timing: bool = True
+    """Time correct answers; on a GPU only."""
+    timing_s: float | None = None
+    wall_s: float | None = None
+    workers: int | None = None
+    """Judges at once; one a core where not given."""
+
+    def recipe(self) -> JudgeRecipe:
+        """Raises UsageError: an option that the judge does not know."""
+        return JudgeRecipe(
+            device=self.device,
+            precision=self.precision,
+            mode=self.mode,
+            grade="recycled",
+            timing=self.timing,
+            timing_s=self.timing_s,
+            wall_s=self.wall_s,
+        ).resolved()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    programs: Programs
+    title: str = ""
+    seed: int = 0
+    writer: Writer = Writer()
+    choice: Choice = Choice()
+    judging: Judging = Judging()
+
+    def __post_init__(self) -> None:
+        writer, choice = self.writer, self.choice
+        if not self.programs.files:
+            raise UsageError("programs.files is empty", remedy="draw some: kernelwright synth")
+        if writer.temperature <= 0 or writer.samples < 1 or writer.max_tokens < 1:
+            raise UsageError(
+                f"writer: {writer.samples} samples at temperature {writer.temperature}",
+                remedy="give numbers above 0; the greedy answer is always written too",
+            )
+        shares = (self.programs.numbers, self.programs.outputs)
+        if not all(0 <= share <= 1 for share in shares):
+            raise UsageError(f"programs: shares {shares}", remedy="give shares from 0 to 1")
+        if min(choice.best, choice.random, choice.teacher, choice.compiled, writer.teacher) < 0:
+            raise UsageError(f"choice: {choice}", remedy="give numbers of 0 or more")
+
+    @classmethod
+    def load(cls, path: Path, changes: Sequence[str] = ()) -> Self:
+        """From a TOML file; files are named as seen from the current folder.
+
+        Args:
+            changes: settings in place of the file's, "writer.samples = 8" each.
+
+        Raises:
+            UsageError: it cannot be read, or says what a recipe does not know.
+        """
+        return strict.load(path, lambda values: strict.read(cls, strict.changed(values, changes)))
+
+    def to_json(self) -> Record:
+        return asdict(self)

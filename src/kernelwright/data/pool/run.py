@@ -1,0 +1,110 @@
+"""A pool from its recipe: answers written, chosen, judged, described. The same command goes on.
+
+A folder holds `pool.json` (recipe, writer, environment), `shards/` (programs with their answers),
+`judged/` (records of the judge), `summary.json` and `README.md`, the data card.
+"""
+
+import gc
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from kernelwright.core import record
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.data.pool.answers import (
+    CARD,
+    HEAD,
+    JUDGED,
+    SHARDS,
+    SUMMARY,
+    PoolProgram,
+    read_pool,
+)
+from kernelwright.data.pool.card import card, summary_of
+from kernelwright.data.pool.choosing import choose
+from kernelwright.data.pool.programs import Task, tasks_of
+from kernelwright.data.pool.recipe import Recipe
+from kernelwright.data.pool.writing import PoolWriter
+from kernelwright.policy.answer import read_answer
+from kernelwright.verify.jobs import Job
+from kernelwright.verify.many import judge_many
+from kernelwright.verify.pools import local_pools
+
+Say = Callable[[str], None]
+REMEDY = "give the recipe it was begun with, or another --out folder"
+
+
+def make_pool(recipe: Recipe, out: Path, say: Say = lambda _: None) -> Record:
+    """Write and judge what the folder lacks of the recipe's pool.
+
+    Returns:
+        The summary, also written as summary.json (`card.summary_of`).
+
+    Raises:
+        UsageError: the folder holds another pool, or a file or the model cannot be used.
+        InfraError: no judge can be started. What is written stays good.
+    """
+    judging = recipe.judging.recipe()
+    _begin(recipe, out)
+    say("reading programs")
+    tasks = sorted(
+        tasks_of(recipe.programs, recipe.seed),
+        key=lambda task: derive(recipe.seed, "order", task.fingerprint),
+    )
+    _write(recipe, tasks, out, say)
+    gc.collect()
+    torch.cuda.empty_cache()  # what the model held is the judges' now
+    pools = local_pools(judging, recipe.judging.workers)
+    jobs = list(_jobs(read_pool(out)))
+    judged = judge_many(jobs, judging, out / JUDGED, pools.judges, pools.clock, say)
+    summary = summary_of(read_pool(out)) | {"judging": judged}
+    (out / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+    (out / CARD).write_text(card(recipe, summary))
+    return summary
+
+
+def _begin(recipe: Recipe, out: Path) -> None:
+    """See that the folder is new, or was begun with the same recipe."""
+    head = {"record": "pool", "recipe": recipe.to_json()}
+    path = out / HEAD
+    if path.exists():
+        (begun,) = record.read(path)
+        record.check_same(begun, head, str(path), remedy=REMEDY)
+    else:
+        (out / SHARDS).mkdir(parents=True, exist_ok=True)
+        record.append(path, [head | {"environment": record.environment()}])
+
+
+def _write(recipe: Recipe, tasks: Sequence[Task], out: Path, say: Say) -> None:
+    """A shard for each run of programs; a shard is whole or not there."""
+    done = {program.name for program in read_pool(out)}
+    left = [task for task in tasks if task.name not in done]
+    if not left:
+        return
+    writer = PoolWriter(recipe)
+    first = len(list((out / SHARDS).glob("*.jsonl")))
+    at_once = writer.programs_at_once
+    for number, begin in enumerate(range(0, len(left), at_once), first):
+        say(f"{len(done) + begin} of {len(tasks)} programs answered")
+        few = left[begin : begin + at_once]
+        programs = writer.write(few)
+        for program, task in zip(programs, few, strict=True):
+            choose(program, task.program, recipe.choice, recipe.seed)
+        path = out / SHARDS / f"{number:05}.jsonl"
+        torn = path.with_suffix(".new")
+        torn.unlink(missing_ok=True)
+        record.append(torn, [program.to_json() for program in programs])
+        torn.replace(path)
+
+
+def _jobs(programs: Iterator[PoolProgram]) -> Iterator[Job]:
+    for program in programs:
+        for answer in program.answers:
+            if answer.chosen is None:
+                continue
+            candidate = read_answer(answer.text, origin=answer.writer).candidate
+            assert candidate is not None, "answers that are chosen have a candidate"
+            yield Job(id=program.job_id(answer), reference=program.text, candidate=candidate.source)

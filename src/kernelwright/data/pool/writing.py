@@ -1,0 +1,165 @@
+"""Answers of a policy and of the teacher to programs: written, read, merged."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+
+import numpy as np
+import torch
+
+from kernelwright.core.seed import derive
+from kernelwright.data.pool.answers import PoolAnswer, PoolProgram
+from kernelwright.data.pool.programs import Task
+from kernelwright.data.pool.recipe import Recipe
+from kernelwright.policy.answer import answer_text, read_answer
+from kernelwright.policy.decode import Decoder, Written
+from kernelwright.policy.embedded import folder_of, load_model
+from kernelwright.policy.local import prompt_tokens, stop_tokens
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.prompt import Request, conversation
+from kernelwright.policy.scores import answer_logps
+from kernelwright.policy.texts import Text
+from kernelwright.programs.traffic import eager_seconds, planned_seconds
+from kernelwright.teacher.whole import write_whole
+from kernelwright.timing.clock import gpu_lock
+
+POLICY, TEACHER = "policy", "teacher"
+ROWS = {"cuda": 8192, "cpu": 256}
+"""Answers that are written at once: what decoding in batches needs to be fast, and what is lost at
+most when a run is killed."""
+
+
+class PoolWriter:
+    """The writer of a pool, and the teacher beside it."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        """
+        Raises:
+            UsageError: the model cannot be loaded, or not be decoded here.
+        """
+        self._recipe = recipe
+        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        folder, on_gpu = folder_of(recipe.writer.path), self._device.type == "cuda"
+        self._model, self._tokenizer = load_model(folder, str(self._device), torch.float32)
+        decoded = self._model
+        if on_gpu:  # bfloat16 decodes faster; scores are computed as the trainer computes them
+            decoded, _ = load_model(folder, str(self._device), torch.bfloat16)
+        turn = partial(gpu_lock, 0, shared=True) if on_gpu else nullcontext
+        stops = stop_tokens(self._model, self._tokenizer)
+        self._decoder = Decoder(decoded, stops=stops, turn=turn)
+
+    @property
+    def programs_at_once(self) -> int:
+        return max(1, ROWS[self._device.type] // (self._recipe.writer.samples + 1))
+
+    def write(self, tasks: Sequence[Task]) -> list[PoolProgram]:
+        """All answers to each program, distinct texts, with the writer's log-probabilities."""
+        prompts = [self._prompt(task) for task in tasks]
+        greedy = self._decoded(prompts, samples=1, tasks=tasks, temperature=0.0)
+        drawn = self._decoded(
+            prompts,
+            samples=self._recipe.writer.samples,
+            tasks=tasks,
+            temperature=self._recipe.writer.temperature,
+        )
+        programs = [
+            self._program(task, [*first, *others])
+            for task, first, others in zip(tasks, greedy, drawn, strict=True)
+        ]
+        self._score(programs, prompts)
+        return programs
+
+    def _prompt(self, task: Task) -> list[int]:
+        judging = self._recipe.judging
+        request = Request(program=task.program, precision=judging.precision, mode=judging.mode)
+        return prompt_tokens(self._tokenizer, conversation(request))
+
+    def _decoded(
+        self,
+        prompts: Sequence[list[int]],
+        *,
+        samples: int,
+        tasks: Sequence[Task],
+        temperature: float,
+    ) -> list[list[tuple[int, Written]]]:
+        """For each prompt, its answers with their seeds."""
+        seeds = [
+            derive(self._recipe.seed, task.fingerprint, number)
+            for task in tasks
+            for number in range(samples)
+        ]
+        sampling = Sampling(
+            temperature=temperature, max_tokens=self._recipe.writer.max_tokens, seed=0
+        )
+        rows = [prompt for prompt in prompts for _ in range(samples)]
+        written = self._decoder.decode(rows, seeds=seeds, sampling=sampling)
+        pairs = list(zip(seeds, written, strict=True))
+        return [pairs[first : first + samples] for first in range(0, len(pairs), samples)]
+
+    def _program(self, task: Task, written: Sequence[tuple[int, Written]]) -> PoolProgram:
+        answers: dict[str, PoolAnswer] = {}
+        texts = self._tokenizer.batch_decode(
+            [each.tokens for _, each in written], skip_special_tokens=True
+        )
+        for text, (seed, each) in zip(texts, written, strict=True):
+            if text in answers:
+                answers[text].copies += 1
+                continue
+            end = [] if each.end is None else [each.end]
+            answers[text] = PoolAnswer(
+                number=len(answers),
+                writer=POLICY,
+                text=text,
+                is_cut_off=each.is_cut_off,
+                seed=seed,
+                tokens=np.array([*each.tokens, *end], np.int32),
+            )
+        program = PoolProgram(
+            name=task.name,
+            level=task.level,
+            text=task.text,
+            fingerprint=task.fingerprint,
+            eager_s=eager_seconds(task.program),
+            answers=list(answers.values()),
+        )
+        program.answers += self._taught(task, len(answers))
+        for answer in program.answers:
+            _estimate(task, answer)
+        return program
+
+    def _taught(self, task: Task, first: int) -> list[PoolAnswer]:
+        limit = self._recipe.writer.teacher
+        if not limit:
+            return []
+        candidates = write_whole(
+            task.program,
+            limit=limit,
+            seed=derive(self._recipe.seed, "teacher", task.fingerprint),
+            precision=self._recipe.judging.precision,
+        )
+        return [
+            PoolAnswer(number=first + number, writer=TEACHER, text=answer_text(candidate))
+            for number, candidate in enumerate(candidates)
+        ]
+
+    def _score(self, programs: Sequence[PoolProgram], prompts: Sequence[list[int]]) -> None:
+        """Log-probabilities of every answer that the policy wrote."""
+        rows = [
+            (answer, Text(prompt, answer.tokens.tolist()))
+            for program, prompt in zip(programs, prompts, strict=True)
+            for answer in program.answers
+            if len(answer.tokens)
+        ]
+        temperature = self._recipe.writer.temperature
+        logps = answer_logps(self._model, [text for _, text in rows], temperature=temperature)
+        for (answer, _), values in zip(rows, logps, strict=True):
+            answer.logps = values.astype(np.float16)
+
+
+def _estimate(task: Task, answer: PoolAnswer) -> None:
+    """Read the answer, and estimate its time."""
+    read = read_answer(answer.text, origin=answer.writer)
+    if read.candidate is None:
+        answer.malformed = str(read.malformed)
+    else:
+        answer.planned_s = planned_seconds(task.program, read.candidate)

@@ -1,0 +1,108 @@
+"""Answers of a pool in place of a writer: stored tokens, verdicts and log-probabilities.
+
+Any number of runs learn from the same verdicts, each for several epochs, without a GPU that judges.
+Ratios are taken against the policy that wrote the pool.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kernelwright.core.errors import UsageError
+from kernelwright.data.pool.answers import PoolAnswer, PoolProgram, read_head, read_pool
+from kernelwright.data.pool.writing import POLICY
+from kernelwright.policy.answer import read_answer
+from kernelwright.policy.local import prompt_tokens
+from kernelwright.policy.policy import Sampling
+from kernelwright.train.rl.recipe import Recipe
+from kernelwright.train.rl.rollout import ORIGIN, Question, Rollout
+from kernelwright.verify.standing import Finding
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+LEAST = 2
+"""Answers to a program that can be compared."""
+
+
+class PooledAnswers:
+    """Gives the answers of a pool to whoever asks its programs."""
+
+    def __init__(self, folder: Path, tokenizer: "PreTrainedTokenizerBase", recipe: Recipe) -> None:
+        """
+        Raises:
+            UsageError: the folder holds no pool, the pool was written or judged otherwise than the
+                recipe says, or no program in it has answers to compare.
+        """
+        self._tokenizer = tokenizer
+        self.lock_wait_s = 0.0
+        head = read_head(folder)["recipe"]
+        _check_same(head, recipe, folder)
+        self.programs: dict[str, PoolProgram] = {
+            program.text: program
+            for program in read_pool(folder)
+            if len(_members(program)) >= LEAST
+        }
+        if not self.programs:
+            raise UsageError(
+                "no program with two judged answers",
+                file=str(folder),
+                remedy="finish the pool: the same `kernelwright data pool` command goes on",
+            )
+
+    def ask(
+        self, questions: Sequence[Question], *, samples: int, sampling: Sampling
+    ) -> list[Rollout]:
+        """At most `samples` stored answers to each question, those that tell most first: the greedy
+        answer, then the judged ones, then those without a candidate."""
+        del sampling  # the answers are written
+        return [
+            self._rollout(question, prompt, answer)
+            for question in questions
+            for prompt in [prompt_tokens(self._tokenizer, question.messages)]
+            for answer in _members(self.programs[question.reference])[:samples]
+        ]
+
+    def _rollout(self, question: Question, prompt: list[int], answer: PoolAnswer) -> Rollout:
+        rollout = Rollout(
+            question=question,
+            prompt=prompt,
+            seed=answer.seed,
+            tokens=answer.tokens.tolist(),
+            is_cut_off=answer.is_cut_off,
+            answer=read_answer(answer.text, origin=ORIGIN),
+            logps=answer.logps.astype(np.float32),
+        )
+        if answer.verdict is not None:
+            rollout.future = Future()
+            rollout.future.set_result(Finding(answer.verdict))
+        return rollout
+
+
+def _members(program: PoolProgram) -> list[PoolAnswer]:
+    """The answers of the policy that are known to be right or wrong."""
+    settled = [
+        answer
+        for answer in program.answers
+        if answer.writer == POLICY and answer.is_settled and len(answer.tokens)
+    ]
+    return sorted(settled, key=lambda answer: (bool(answer.malformed), answer.number))
+
+
+def _check_same(head: dict, recipe: Recipe, folder: Path) -> None:  # type: ignore[type-arg]
+    """Refuse a pool whose requests or draws are not those of the recipe."""
+    wanted = {
+        "writer.temperature": (head["writer"]["temperature"], recipe.rollouts.temperature),
+        "judging.precision": (head["judging"]["precision"], recipe.judging.precision),
+        "judging.mode": (head["judging"]["mode"], recipe.judging.mode),
+    }
+    for name, (theirs, ours) in wanted.items():
+        if theirs != ours:
+            raise UsageError(
+                f"the pool has {name} = {theirs!r}, the recipe {ours!r}",
+                file=str(folder),
+                remedy="give the recipe the pool's setting",
+            )
