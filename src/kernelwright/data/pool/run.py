@@ -6,6 +6,7 @@ A folder holds `pool.json` (recipe, writer, environment), `shards/` (programs wi
 
 import gc
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from kernelwright.data.pool.answers import (
 from kernelwright.data.pool.card import card, summary_of
 from kernelwright.data.pool.choosing import choose
 from kernelwright.data.pool.programs import Task, tasks_of
+from kernelwright.data.pool.reading import Readers
 from kernelwright.data.pool.recipe import Recipe
 from kernelwright.data.pool.writing import PoolWriter
 from kernelwright.policy.answer import read_answer
@@ -84,20 +86,24 @@ def _write(recipe: Recipe, tasks: Sequence[Task], out: Path, say: Say) -> None:
     left = [task for task in tasks if task.name not in done]
     if not left:
         return
-    writer = PoolWriter(recipe)
-    first = len(list((out / SHARDS).glob("*.jsonl")))
-    at_once = writer.programs_at_once
-    for number, begin in enumerate(range(0, len(left), at_once), first):
-        say(f"{len(done) + begin} of {len(tasks)} programs answered")
-        few = left[begin : begin + at_once]
-        programs = writer.write(few)
-        for program, task in zip(programs, few, strict=True):
-            choose(program, task.program, recipe.choice, recipe.seed)
-        path = out / SHARDS / f"{number:05}.jsonl"
-        torn = path.with_suffix(".new")
-        torn.unlink(missing_ok=True)
-        record.append(torn, [program.to_json() for program in programs])
-        torn.replace(path)
+    with Readers(len(os.sched_getaffinity(0))) as readers:
+        writer = PoolWriter(recipe, readers)
+        first = len(list((out / SHARDS).glob("*.jsonl")))
+        at_once = writer.programs_at_once
+        for number, begin in enumerate(range(0, len(left), at_once), first):
+            say(f"{len(done) + begin} of {len(tasks)} programs answered")
+            few = left[begin : begin + at_once]
+            programs = writer.write(few)
+            for program, task in zip(programs, few, strict=True):
+                choose(program, task.program, recipe.choice, recipe.seed)
+            _write_shard(out / SHARDS / f"{number:05}.jsonl", programs)
+
+
+def _write_shard(path: Path, programs: Sequence[PoolProgram]) -> None:
+    torn = path.with_suffix(".new")
+    torn.unlink(missing_ok=True)
+    record.append(torn, [program.to_json() for program in programs])
+    torn.replace(path)
 
 
 def _jobs(programs: Iterator[PoolProgram]) -> Iterator[Job]:

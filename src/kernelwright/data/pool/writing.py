@@ -1,6 +1,7 @@
 """Answers of a policy and of the teacher to programs: written, read, merged."""
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import nullcontext
 from functools import partial
 
@@ -10,8 +11,8 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.data.pool.answers import PoolAnswer, PoolProgram
 from kernelwright.data.pool.programs import Task
+from kernelwright.data.pool.reading import Readers, result_of
 from kernelwright.data.pool.recipe import Recipe
-from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.policy.decode import Decoder, Written
 from kernelwright.policy.embedded import folder_of, load_model
 from kernelwright.policy.local import prompt_tokens, stop_tokens
@@ -19,8 +20,7 @@ from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request, conversation
 from kernelwright.policy.scores import answer_logps
 from kernelwright.policy.texts import Text
-from kernelwright.programs.traffic import eager_seconds, planned_seconds
-from kernelwright.teacher.whole import write_whole
+from kernelwright.programs.traffic import eager_seconds
 from kernelwright.timing.clock import gpu_lock
 
 POLICY, TEACHER = "policy", "teacher"
@@ -32,12 +32,12 @@ most when a run is killed."""
 class PoolWriter:
     """The writer of a pool, and the teacher beside it."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, readers: Readers) -> None:
         """
         Raises:
             UsageError: the model cannot be loaded, or not be decoded here.
         """
-        self._recipe = recipe
+        self._recipe, self._readers = recipe, readers
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         folder, on_gpu = folder_of(recipe.writer.path), self._device.type == "cuda"
         self._model, self._tokenizer = load_model(folder, str(self._device), torch.float32)
@@ -53,21 +53,33 @@ class PoolWriter:
         return max(1, ROWS[self._device.type] // (self._recipe.writer.samples + 1))
 
     def write(self, tasks: Sequence[Task]) -> list[PoolProgram]:
-        """All answers to each program, distinct texts, with the writer's log-probabilities."""
+        """All answers to each program, distinct texts, with the writer's log-probabilities.
+
+        Raises:
+            InfraError: a process that reads answers died.
+        """
+        lessons = [self._lesson(task) for task in tasks]
         prompts = [self._prompt(task) for task in tasks]
+        samples, temperature = self._recipe.writer.samples, self._recipe.writer.temperature
         greedy = self._decoded(prompts, samples=1, tasks=tasks, temperature=0.0)
-        drawn = self._decoded(
-            prompts,
-            samples=self._recipe.writer.samples,
-            tasks=tasks,
-            temperature=self._recipe.writer.temperature,
-        )
+        drawn = self._decoded(prompts, samples=samples, tasks=tasks, temperature=temperature)
         programs = [
             self._program(task, [*first, *others])
             for task, first, others in zip(tasks, greedy, drawn, strict=True)
         ]
         self._score(programs, prompts)
+        for program, lesson in zip(programs, lessons, strict=True):
+            program.answers += [
+                PoolAnswer(number=number, writer=TEACHER, text=text)
+                for number, text in enumerate(result_of(lesson), len(program.answers))
+            ]
+        self._estimate(programs)
         return programs
+
+    def _lesson(self, task: Task) -> Future[list[str]]:
+        seed = derive(self._recipe.seed, "teacher", task.fingerprint)
+        precision = self._recipe.judging.precision
+        return self._readers.taught(task.text, self._recipe.writer.teacher, seed, precision)
 
     def _prompt(self, task: Task) -> list[int]:
         judging = self._recipe.judging
@@ -114,7 +126,7 @@ class PoolWriter:
                 seed=seed,
                 tokens=np.array([*each.tokens, *end], np.int32),
             )
-        program = PoolProgram(
+        return PoolProgram(
             name=task.name,
             level=task.level,
             text=task.text,
@@ -122,25 +134,6 @@ class PoolWriter:
             eager_s=eager_seconds(task.program),
             answers=list(answers.values()),
         )
-        program.answers += self._taught(task, len(answers))
-        for answer in program.answers:
-            _estimate(task, answer)
-        return program
-
-    def _taught(self, task: Task, first: int) -> list[PoolAnswer]:
-        limit = self._recipe.writer.teacher
-        if not limit:
-            return []
-        candidates = write_whole(
-            task.program,
-            limit=limit,
-            seed=derive(self._recipe.seed, "teacher", task.fingerprint),
-            precision=self._recipe.judging.precision,
-        )
-        return [
-            PoolAnswer(number=first + number, writer=TEACHER, text=answer_text(candidate))
-            for number, candidate in enumerate(candidates)
-        ]
 
     def _score(self, programs: Sequence[PoolProgram], prompts: Sequence[list[int]]) -> None:
         """Log-probabilities of every answer that the policy wrote."""
@@ -155,11 +148,12 @@ class PoolWriter:
         for (answer, _), values in zip(rows, logps, strict=True):
             answer.logps = values.astype(np.float16)
 
-
-def _estimate(task: Task, answer: PoolAnswer) -> None:
-    """Read the answer, and estimate its time."""
-    read = read_answer(answer.text, origin=answer.writer)
-    if read.candidate is None:
-        answer.malformed = str(read.malformed)
-    else:
-        answer.planned_s = planned_seconds(task.program, read.candidate)
+    def _estimate(self, programs: Sequence[PoolProgram]) -> None:
+        """Read every answer, and estimate its time."""
+        futures = [
+            self._readers.estimates(program.text, [each.text for each in program.answers], POLICY)
+            for program in programs
+        ]
+        for program, future in zip(programs, futures, strict=True):
+            for answer, estimate in zip(program.answers, result_of(future), strict=True):
+                answer.malformed, answer.planned_s = estimate

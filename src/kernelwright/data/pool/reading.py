@@ -1,0 +1,82 @@
+"""What other processes do while a model decodes: the teacher writes, answers are read and timed by
+the cost model."""
+
+import multiprocessing
+import signal
+from collections.abc import Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Self, TypeVar
+
+import torch
+
+from kernelwright.core.errors import InfraError
+from kernelwright.policy.answer import answer_text, read_answer
+from kernelwright.programs.text import parse
+from kernelwright.programs.traffic import planned_seconds
+from kernelwright.teacher.whole import write_whole
+
+Result = TypeVar("Result")
+Estimate = tuple[str, float | None]
+"""Why an answer holds no candidate, or seconds by the cost model."""
+
+
+def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
+    """Different answers of the teacher to a program, as texts.
+
+    Args:
+        program: its canonical text.
+    """
+    candidates = write_whole(parse(program), limit=limit, seed=seed, precision=precision)
+    return [answer_text(candidate) for candidate in candidates]
+
+
+def estimates(program: str, answers: Sequence[str], origin: str) -> list[Estimate]:
+    """What the cost model says of each answer to a program."""
+    parsed, found = parse(program), list[Estimate]()
+    for text in answers:
+        answer = read_answer(text, origin=origin)
+        if answer.candidate is None:
+            found.append((str(answer.malformed), None))
+        else:
+            found.append(("", planned_seconds(parsed, answer.candidate)))
+    return found
+
+
+class Readers:
+    """Processes that read and teach; a context manager."""
+
+    def __init__(self, num_workers: int) -> None:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload([__name__])
+        self._pool = ProcessPoolExecutor(num_workers, context, _begin)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def taught(self, program: str, limit: int, seed: int, precision: str) -> Future[list[str]]:
+        """As the function of this name."""
+        return self._pool.submit(taught, program, limit, seed, precision)
+
+    def estimates(self, program: str, answers: list[str], origin: str) -> Future[list[Estimate]]:
+        """As the function of this name."""
+        return self._pool.submit(estimates, program, answers, origin)
+
+
+def result_of(future: Future[Result]) -> Result:
+    """
+    Raises:
+        InfraError: the process died.
+    """
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        raise InfraError("a process that reads answers died; run it again") from error
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's to handle
+    torch.set_num_threads(1)
