@@ -190,6 +190,7 @@ def judging(
     grade: Grade,
     *,
     timing: bool,
+    timing_s: float | None = None,
     contract: Contract = Contract.FIXED,
 ) -> "Recipe":
     """The recipe by which candidates are judged, with nothing left to the machine.
@@ -206,4 +207,5 @@ def judging(
         contract=contract.value,
         grade=grade.value,
         timing=timing,
+        timing_s=timing_s,
     ).resolved()

@@ -6,6 +6,7 @@ settled by one record; equal texts are judged once; failures of ours are tried o
 and never scored.
 """
 
+import math
 import queue
 import threading
 import time
@@ -27,6 +28,9 @@ from kernelwright.verify.recipe import Recipe
 from kernelwright.verify.run_folder import RunFolder
 
 SAY_EVERY_S = 2.0
+TOGETHER = 64
+"""Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges have to let
+go of the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
 
 Say = Callable[[str], None]
 
@@ -81,6 +85,10 @@ class _Run:
     _num_open: int = 0
     _judged: dict[str, tuple[Job, Record]] = field(default_factory=dict)
     """Content -> what was found of it, while it waits to be timed."""
+    _accepted: list[str] = field(default_factory=list)
+    """Contents that wait for a row."""
+    _rows: dict[str, list[str]] = field(default_factory=dict)
+    """Contents of each row that a clock owner has."""
     _retried: set[str] = field(default_factory=set)
     _stages: Counter[str] = field(default_factory=Counter)
     _clock_stages: Counter[str] = field(default_factory=Counter)
@@ -137,6 +145,7 @@ class _Run:
             self._settle(done)
             if not self._num_open:
                 self._to_judge.put(None)
+        self._hand_to_clocks()
 
     def _settle(self, done: Done) -> None:
         by_content = {job.content: job for job in self._batches[done.id]}
@@ -154,9 +163,11 @@ class _Run:
             self._num_open -= 1
             if self.clock is not None and finding.get("verdict", {}).get("accepted"):
                 self._judged[job.content] = job, finding
-                self._to_time.put((job.content, timing_job([(job, finding)])))
+                self._accepted.append(job.content)
             else:
                 self._record(job, finding)
+        if len(self._accepted) >= TOGETHER * (self.clock.num_workers if self.clock else 1):
+            self._hand_to_clocks()
 
     def _failed(self, job: Job, finding: Record) -> None:
         """A failure of ours is tried once more, apart from the candidates it came with."""
@@ -169,18 +180,48 @@ class _Run:
 
     # -- times
 
+    def _hand_to_clocks(self) -> None:
+        """Rows of equal lengths, one for each clock owner or several."""
+        waiting, self._accepted = self._accepted, []
+        if self.clock is None or not waiting:
+            return
+        num_rows = self.clock.num_workers * math.ceil(
+            len(waiting) / (TOGETHER * self.clock.num_workers)
+        )
+        length = math.ceil(len(waiting) / num_rows)
+        for first in range(0, len(waiting), length):
+            self._to_time.put(self._row(waiting[first : first + length]))
+
+    def _row(self, contents: list[str]) -> ExecutorJob:
+        name = f"times of {contents[0]}"
+        self._rows[name] = contents
+        return name, timing_job(self._judged[content] for content in contents)
+
     def _time(self, clock: Executor) -> None:
-        for done in clock.run(iter(self._to_time.get, None)):
-            job, judged = self._judged.pop(done.id)
+        """Rows as they come; then, one by one, the candidates of rows that were lost: one of them
+        may be to blame."""
+        alone = list(self._timed(clock, iter(self._to_time.get, None)))
+        for content in self._timed(clock, (self._row([content]) for content in alone)):
+            job, _ = self._judged.pop(content)
+            self._record(job, {"infra": "the clock owner ended while it timed the candidate"})
+
+    def _timed(self, clock: Executor, rows: Iterator[ExecutorJob]) -> Iterator[str]:
+        """Record the times of rows; the candidates of those that were lost."""
+        for done in clock.run(rows):
+            contents = self._rows.pop(done.id)
             if done.answer is None:
-                self._record(job, {"infra": done.failure})
+                yield from contents
             else:
-                self._clock_stages.update(done.answer["stages"])
-                (timed,) = done.answer["found"]
-                self._clock_times.append((timed["begin_s"], timed["end_s"]))
-                self._record(job, with_times(judged, timed))
+                self._note_times(done.answer)
             if self._is_stopped.is_set():
                 return
+
+    def _note_times(self, answer: Record) -> None:
+        self._clock_stages.update(answer["stages"])
+        for timed in answer["found"]:
+            job, judged = self._judged.pop(timed["id"])
+            self._clock_times.append((timed["begin_s"], timed["end_s"]))
+            self._record(job, with_times(judged, timed))
 
     # -- records
 

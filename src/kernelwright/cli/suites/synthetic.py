@@ -83,6 +83,16 @@ LabelOption = Annotated[
         show_default="the policy as given",
     ),
 ]
+TimingSecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timing-s",
+        metavar="SECONDS",
+        min=0.001,
+        help="The time for measuring an answer, beyond its first pairs of calls.",
+        show_default="the clock's own",
+    ),
+]
 SamplesOption = Annotated[
     int,
     typer.Option(
@@ -116,6 +126,7 @@ def command(
     mode: ModeOption = Mode.PURE,
     grade: GradeOption = Grade.FRESH,
     timing: TimingOption = True,
+    timing_s: TimingSecondsOption = None,
     workers: JudgesOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -137,7 +148,7 @@ def command(
 
     selection = Selection(levels=selected, limit=limit)
     problems = problems_of(programs or [], selection)
-    recipe = judging(device, precision, mode, grade, timing=timing)
+    recipe = judging(device, precision, mode, grade, timing=timing, timing_s=timing_s)
     asking = Asking(
         policy=partial(policy_named, policy),
         label=label or policy,

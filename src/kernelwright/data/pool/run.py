@@ -69,8 +69,10 @@ def make_pool(recipe: Recipe, out: Path, say: Say = lambda _: None) -> Record:
 
 
 def _begin(recipe: Recipe, out: Path) -> None:
-    """See that the folder is new, or was begun with the same recipe."""
-    head = {"record": "pool", "recipe": recipe.to_json()}
+    """See that the folder is new, or was begun with the same recipe, by any number of workers."""
+    known = recipe.to_json()
+    del known["judging"]["workers"]
+    head = {"record": "pool", "recipe": known}
     path = out / HEAD
     if path.exists():
         (begun,) = record.read(path)
