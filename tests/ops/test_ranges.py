@@ -8,6 +8,7 @@ import torch
 from test_operators import SAMPLES, bind
 
 from kernelwright.ops.operator import TensorType
+from kernelwright.ops.ranges.functions import _erfinv
 from kernelwright.ops.ranges.given import Given
 from kernelwright.ops.ranges.spread import (
     OutOfDomain,
@@ -188,3 +189,13 @@ def test_mixtures_and_products_have_exact_moments():
     assert (both.mean, both.std) == (0, pytest.approx(math.sqrt(2)))
     product = multiply(normal(2, 1), normal(3, 2))
     assert product.std == pytest.approx(math.sqrt(1 * 4 + 4 * 4 + 9 * 1))
+
+
+@pytest.mark.parametrize("near", [math.nextafter(1.0, 0.0), 1 - 1e-17 + 0.0, 0.999999999999999])
+def test_erfinv_close_to_its_ends_is_large_and_finite(near):
+    """(x + 1) / 2 rounds to 1 there, where the normal quantile has no value."""
+    for x in (near, -near):
+        if abs(x) < 1:
+            value = _erfinv(x)
+            assert 5 < abs(value) < 30
+            assert math.copysign(1.0, value) == math.copysign(1.0, x)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.rewards.outcome import CHEATS, Outcome, Reached
-from kernelwright.rewards.rewards import REWARDS, Reward, mixed, partial_credit, power_speed
+from kernelwright.rewards.rewards import REWARDS, Reward, Settings, partial_credit, rewards
 
 
 def verdict(stage: Stage, code: Code, speedup: float | None = None) -> Verdict:
@@ -45,6 +45,7 @@ NO_PYTHON = outcome(Stage.STATIC, Code.SYNTAX_ERROR)
 LIBRARY = outcome(Stage.RUN, Code.LIBRARY_COMPUTE)
 TORCH = outcome(Stage.STATIC, Code.FORBIDDEN)
 DECOY = outcome(Stage.PROBE, Code.DECOY)
+MODELLED = Outcome.of(verdict(Stage.ACCEPTED, Code.OK), modelled=3.0)
 NOTHING = Outcome.of(None)
 
 TABLE = {  # (plan, code) by outcome
@@ -53,6 +54,9 @@ TABLE = {  # (plan, code) by outcome
     "mixed": {FAST: (1.7, 1.7), SLOW: (0.65, 0.65), UNTIMED: (1, 1), CRASHED: (0, 0)},
     "log_speed": {FAST: (math.log(4),) * 2, SLOW: (-math.log(2),) * 2, WRONG: (0, 0)},
     "power_speed": {FAST: (4, 4), SLOW: (0.5, 0.5), UNTIMED: (1, 1), WRONG: (0, 0)},
+    "one_plus_log": {FAST: (1 + math.log(4),) * 2, SLOW: (1 - math.log(2),) * 2, WRONG: (0, 0)},
+    "one_plus_power": {FAST: (5, 5), SLOW: (1.5, 1.5), UNTIMED: (2, 2), CRASHED: (0, 0)},
+    "modelled": {FAST: (0, 0), MODELLED: (math.log(3),) * 2, WRONG: (0, 0), DECOY: (0, 0)},
     "partial_credit": {
         FAST: (1, 1),
         SLOW: (1, 1),
@@ -86,10 +90,22 @@ def test_what_is_valid():
 
 
 def test_settings_of_rewards():
-    assert mixed(FAST, beta=1.0) == Reward.uniform(1.0)
-    assert mixed(FAST, beta=0.0, max_speedup=3.0) == Reward.uniform(3.0)
-    assert power_speed(FAST, alpha=0.5) == Reward.uniform(2.0)
+    for share, cap, expected in ((1.0, 2.0, 1.0), (0.0, 3.0, 3.0), (0.5, 4.0, 2.5)):
+        named = rewards(Settings(correct_share=share, max_speedup=cap))
+        assert named["mixed"](FAST) == Reward.uniform(expected)
+        assert named["hierarchical"](FAST) == Reward(plan=cap, code=1.0)
+    for power in (0.25, 0.5, 0.75, 1.0):  # those of DRTriton's table
+        named = rewards(Settings(power=power))
+        assert named["power_speed"](FAST) == Reward.uniform(4**power)
+        assert named["one_plus_power"](FAST) == Reward.uniform(1 + 4**power)
     assert partial_credit(WRONG, credit={Reached.RAN: 0.7}) == Reward.uniform(0.7)
+
+
+def test_an_estimate_is_no_time_and_a_time_no_estimate():
+    assert REWARDS["log_speed"](MODELLED) == Reward.uniform(0.0)
+    assert REWARDS["modelled"](FAST) == Reward.uniform(0.0)
+    wrong = Outcome.of(verdict(Stage.COMPARE, Code.WRONG_VALUES), modelled=9.0)
+    assert wrong.modelled is None
 
 
 @given(st.sampled_from(Stage), st.sampled_from(Code), st.floats(0.01, 100))

@@ -5,7 +5,14 @@ import math
 import pytest
 import torch
 
-from kernelwright.train.objectives import by_token, drpo, hinge, log_mean_exp, mean_logps
+from kernelwright.train.objectives import (
+    by_token,
+    drpo,
+    hinge,
+    log_mean_exp,
+    mean_logps,
+    reference_kl,
+)
 
 MASK = torch.tensor([[1.0, 1, 1], [1, 1, 0], [1, 0, 0], [1, 1, 1]])
 LOGPS = torch.tensor([[-1.0, -2, -3], [-1, -1, -9], [-4, -9, -9], [-3, -3, -3]])
@@ -76,6 +83,34 @@ def test_groups_are_apart_and_count_the_same():
     weights, is_correct = torch.tensor([1.0, 1, 0, 0]), torch.tensor([True, True, False, False])
     found = loss(LOGPS, groups=both, weights=weights, is_correct=is_correct)
     assert found.item() == pytest.approx(((-4 + 2) + (-3 + 1)) / 2)
+
+
+def test_a_group_that_teaches_nothing_counts_in_the_mean():
+    """Equation 5 divides by all n queries, not by those that have both kinds of answers."""
+    alone = loss(LOGPS).item()
+    logps, mask = (torch.cat([values, values[:2]]) for values in (LOGPS, MASK))
+    found = loss(
+        logps,
+        old_logps=logps,
+        mask=mask,
+        groups=torch.tensor([0, 0, 0, 0, 1, 1]),
+        is_correct=torch.tensor([True, True, False, False, False, False]),
+        weights=torch.tensor([0.25, 0.75, 0.0, 0.0, 0.0, 0.0]),
+    )
+    assert found.item() == pytest.approx(alone / 2)
+
+
+def test_the_divergence_from_a_reference_by_hand():
+    """exp(r) - r - 1 with r = log reference - log new: 0.1 at one token, -0.2 at two, else 0."""
+    reference = LOGPS.clone()
+    reference[0, 0] += 0.1
+    reference[1, 0] -= 0.2
+    reference[1, 1] -= 0.2
+    first = (math.exp(0.1) - 0.1 - 1) / 3
+    second = math.exp(-0.2) + 0.2 - 1
+    found = reference_kl(LOGPS, reference, MASK)
+    assert found.item() == pytest.approx((first + second) / 4, rel=1e-4)
+    assert reference_kl(LOGPS, LOGPS, MASK).item() == 0.0
 
 
 def test_the_hinge_by_hand():

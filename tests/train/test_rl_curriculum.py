@@ -109,17 +109,47 @@ def test_a_stage_ends_when_its_highest_level_is_solved_often_enough():
 
 def test_a_stage_ends_with_its_steps_too():
     curriculum = make()
-    assert curriculum.stepped() is None
+    assert curriculum.stepped(1.0) is None
     curriculum.validated({1: 1.0})
-    assert [curriculum.stepped() for _ in range(3)] == [None, None, Promotion(1, 2, None)]
-    assert all(curriculum.stepped() is None for _ in range(5))
+    assert [curriculum.stepped(1.0) for _ in range(3)] == [None, None, Promotion(1, 2, None)]
+    assert all(curriculum.stepped(1.0) is None for _ in range(5))
+
+
+def test_a_stage_ends_with_its_minutes_too():
+    curriculum = make(stages=(Stage(levels={"1": 1.0}, max_minutes=1.0), Stage(levels={"2": 1.0})))
+    assert curriculum.stepped(59.0) is None
+    assert curriculum.stepped(1.0) == Promotion(0, 1, None)
+    assert curriculum.stepped(1e6) is None, "the last stage has no end"
+
+
+def test_a_stage_is_passed_by_answers_in_training():
+    curriculum = make(promote_at=0.5, promote_after=4)
+    for number, solved in enumerate((0.25, 0.25, 0.5)):
+        curriculum.visited(Name(1, number), solved)
+        assert curriculum.stepped(1.0) is None, "too few programs"
+    curriculum.visited(Name(1, 3), 0.5)
+    assert curriculum.stepped(1.0) is None, "0.375 of the last four"
+    curriculum.visited(Name(1, 4), 0.75)
+    assert curriculum.stepped(1.0) == Promotion(0, 1, 0.5)
+    assert curriculum.state.recent == [], "the next stage counts its own level"
+    curriculum.visited(Name(1, 5), 1.0)
+    assert curriculum.state.recent == [], "the highest level is asked about"
+
+
+def test_draws_without_weights_are_epochs():
+    curriculum = Curriculum(Settings(stages=(Stage(levels={"1": 1.0}),)), {1: 10}, is_even=True)
+    for epoch in range(1, 4):
+        for step in range(5):
+            curriculum.draw(2, seed=10 * epoch + step)
+        assert set(curriculum.state.draws.values()) == {epoch}
+        assert len(curriculum.state.draws) == 10
 
 
 def test_a_fixed_mix_is_that_of_the_last_stage_throughout():
     curriculum = make(mix=Mix.FIXED)
     assert curriculum.mix == {1: 0.25, 2: 0.25, 5: 0.5}
     assert curriculum.validated({1: 1.0, 2: 1.0, 5: 1.0}) is None
-    assert all(curriculum.stepped() is None for _ in range(5))
+    assert all(curriculum.stepped(1.0) is None for _ in range(5))
 
 
 def test_without_stages_all_levels_are_alike():
@@ -137,7 +167,7 @@ def test_its_state_is_plain_data():
     curriculum.visited(Name(1, 3), 0.5)
     curriculum.bar(Name(2, 7))
     curriculum.validated({1: 1.0})
-    curriculum.stepped()
+    curriculum.stepped(1.0)
     again = make()
     again.state = State.from_json(json.loads(json.dumps(curriculum.state.to_json())))
     assert again.state == curriculum.state

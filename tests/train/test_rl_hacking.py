@@ -1,6 +1,7 @@
 """Cheats earn nothing, by the real judges; audits that disagree are told, and end the reward."""
 
 from contextlib import ExitStack, nullcontext
+from types import SimpleNamespace
 
 import pytest
 from rl_runs import (
@@ -17,7 +18,11 @@ from rl_runs import (
 
 from kernelwright.core import record
 from kernelwright.core.verdict import Code
+from kernelwright.rewards.outcome import Outcome
+from kernelwright.rewards.rewards import Reward
+from kernelwright.train.rl.recipe import Audits
 from kernelwright.train.rl.run import train_rl
+from kernelwright.train.rl.watch import Watch
 from kernelwright.verify.pools import local_pools
 from kernelwright.verify.standing import Finding, StandingJudges
 
@@ -157,3 +162,21 @@ def test_what_an_audit_refuses_is_told_and_not_rewarded_again(relus, tmp_path):
     assert after["codes"].get("accepted", 0) < before["codes"]["accepted"] / 2
     texts = [(line["program"], line["source"]) for line in audits]
     assert len(set(texts)) == len(texts), "nothing is audited twice"
+
+
+def test_the_fastest_are_audited_even_where_all_earn_the_same():
+    outcomes = [Outcome.of(verdict(speedup=speed)) for speed in (1.0, 9.0, 3.0)]
+    outcomes.append(Outcome.of(verdict(), modelled=5.0))
+    rollouts = [rollout_of(number) for number in range(4)]
+    watch = Watch(Audits(candidates=2), FakeJudges(lambda *_: Finding(verdict())))
+    watch.note(rollouts, outcomes, [Reward.uniform(1.0)] * 4)
+    audited, refused = watch.audit(1)
+    assert [line["source"] for line in audited] == ["# 1\n", "# 3\n"]
+    assert refused == {}
+
+
+def rollout_of(number):
+    candidate = SimpleNamespace(source=f"# {number}\n")
+    return SimpleNamespace(
+        answer=SimpleNamespace(candidate=candidate), question=SimpleNamespace(reference="")
+    )

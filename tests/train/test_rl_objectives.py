@@ -11,10 +11,18 @@ from kernelwright.core.verdict import Code
 from kernelwright.policy.embedded import load_model
 from kernelwright.policy.texts import Text, micro_batches, padded
 from kernelwright.rewards.outcome import Outcome
+from kernelwright.rewards.rewards import Reward
 from kernelwright.train.folder import Standing
 from kernelwright.train.objectives import drpo
 from kernelwright.train.pace import Pace
-from kernelwright.train.rl.credit import Credit, credits_of, plan_length, plan_mark, rewards_of
+from kernelwright.train.rl.credit import (
+    Credit,
+    credits_of,
+    flowed_back,
+    plan_length,
+    plan_mark,
+    rewards_of,
+)
 from kernelwright.train.rl.passes import Row, blank, passes_of, tensors
 from kernelwright.train.rl.recipe import Loss, Objective
 from kernelwright.train.rl.run import trainer_of
@@ -198,7 +206,54 @@ def test_updates_are_steps_of_their_own(inputs, tmp_path):
         torch.testing.assert_close(gradients(trainer.model)[name], grad, rtol=1e-3, atol=1e-6)
 
 
+@pytest.mark.parametrize("loss", ["grpo", "drpo"])
+def test_a_term_holds_the_policy_near_the_model_it_began_with(inputs, tmp_path, loss):
+    """Its gradient comes on top of the loss, also for answers without advantage."""
+    kl = 0.5
+    reward = {"grpo": "one_plus_log", "drpo": "log_speed"}[loss]
+    trainer = make_trainer(inputs, tmp_path, 128, loss=loss, reward=reward, kl=kl)
+    with torch.no_grad():
+        for weight in trainer.model.parameters():
+            weight.mul_(1.02)
+    rows = make_rows(credits())
+    trainer.learn(trainer.model, rows)
+    model, _ = load_model(inputs[0], "cpu", torch.float32)
+    reference, _ = load_model(inputs[0], "cpu", torch.float32)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.02)
+
+    def drift(row):
+        ratio = logps_of(reference, row).detach() - logps_of(model, row)
+        return (ratio.exp() - ratio - 1).mean()
+
+    policy = grpo(model, rows) if loss == "grpo" else _drpo_by_hand(model, rows)
+    (policy + kl * torch.stack([drift(row) for row in rows]).mean()).backward()
+    wanted = gradients(model)
+    for name, grad in gradients(trainer.model).items():
+        torch.testing.assert_close(grad, wanted[name], rtol=2e-3, atol=1e-5, msg=name)
+
+
+def _drpo_by_hand(model, rows):
+    """Equation 5 for two groups of three, answer by answer; tau 5."""
+    total = 0.0
+    for group in (0, 1):
+        scores = [(row.credit, logps_of(model, row).mean()) for row in rows if row.group == group]
+        pull = sum(credit.weight * score for credit, score in scores if credit.is_correct)
+        wrong = [score / 5 for credit, score in scores if not credit.is_correct]
+        push = 5 * (torch.stack(wrong).exp().mean()).log()
+        total = total + push - pull
+    return total / 2
+
+
 # -- from outcomes to credit
+
+
+def test_a_wrong_first_answer_earns_a_share_of_what_follows_it():
+    earned = [Reward(0.0, 0.0), Reward(1.0, 1.0), Reward(2.0, 1.0), Reward(0.0, 0.0), None]
+    found = flowed_back(earned, [None, None, 0, 0, 1], 0.5)
+    assert found[0] == Reward(plan=0.5, code=0.25)
+    assert found[1:] == earned[1:], "a failure of ours gives nothing back"
 
 
 def outcome(code=Code.OK, speedup=1.0):

@@ -21,7 +21,7 @@ def test_shipped_recipes_are_read(path):
 
 def test_there_are_shipped_recipes():
     names = {path.stem for path in SHIPPED}
-    assert names == {"smoke", "embedded", "qwen-0.5b", "qwen-1.5b", "qwen-7b"}
+    assert names == {"smoke", "embedded", "pool", "qwen-0.5b", "qwen-1.5b", "qwen-7b"}
 
 
 def test_a_recipe_may_begin_with_the_model_that_ships():
@@ -47,8 +47,8 @@ def test_every_loss_has_a_reward_that_goes_with_it(loss):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"budget": {"steps": None, "epochs": 1.0}}, "steps or minutes"),
-        ({"budget": {"steps": 0}}, "steps or minutes"),
+        ({"budget": {"steps": None, "epochs": 1.0}}, "steps, minutes"),
+        ({"budget": {"steps": 0}}, "steps, minutes"),
         ({"programs": {"files": []}}, "programs.files"),
         ({"rollouts": {"group": 1}}, "rollouts.group"),
         ({"rollouts": {"ahead": 2}}, "rollouts.ahead"),
@@ -57,8 +57,28 @@ def test_every_loss_has_a_reward_that_goes_with_it(loss):
         ({"rollouts": {"policy": "teacher"}}, "rollouts.policy"),
         ({"validation": {"share": 1.5}}, "validation.share"),
         ({"objective": {"contrasts_right": True}}, "contrasts_right"),
+        ({"objective": {"kl": -1.0}}, "objective.kl"),
+        ({"objective": {"correct_share": 1.5}}, "objective.correct_share"),
+        ({"objective": {"power": 0.0}}, "objective.power"),
+        ({"objective": {"loss": "drpo", "reward": "modelled"}}, "judging.timing"),
+        ({"rollouts": {"turns": 2, "retries": 1}}, "rollouts.retries"),
+        ({"rollouts": {"discount": 2.0}}, "rollouts.discount"),
+        ({"rollouts": {"policy": "pool:p", "turns": 2}}, "turns = 2"),
+        ({"rollouts": {"policy": "pool:p", "ahead": 1}}, "ahead = 1"),
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(changes, told):
     with pytest.raises(UsageError, match=told):
         make_recipe("model", "programs", **changes)
+
+
+@pytest.mark.parametrize("loss", [loss for loss in Loss if loss not in (Loss.DRPO, Loss.HRD)])
+@pytest.mark.parametrize("reward", ["log_speed", "modelled"])
+def test_a_slow_correct_answer_never_earns_less_than_a_wrong_one(loss, reward):
+    with pytest.raises(UsageError, match="earn less than a wrong one"):
+        make_recipe(
+            "model",
+            "programs",
+            objective={"loss": loss.value, "reward": reward},
+            judging={"timing": False},
+        )

@@ -15,7 +15,7 @@ from kernelwright.sandbox.executor import Done
 from kernelwright.sandbox.local_executor import LocalExecutor
 from kernelwright.verify import many_worker
 from kernelwright.verify.jobs import Job, read_jobs
-from kernelwright.verify.many import judge_many, with_times
+from kernelwright.verify.many import TOGETHER, judge_many, with_times
 from kernelwright.verify.many_worker import ClockWorker, JudgeWorker
 from kernelwright.verify.pools import local_pools
 from kernelwright.verify.recipe import Recipe
@@ -215,6 +215,28 @@ def test_what_is_right_is_timed_and_what_is_wrong_is_not(tmp_path):
     assert by_id["c"].code is Code.WRONG_VALUES
     assert summary["codes"] == {"ok": 2, "wrong_values": 2}
     assert summary["clock"]["timed"] == 2
+
+
+def test_times_are_taken_in_rows(tmp_path):
+    """Judges let go of the GPU once a row, not once a candidate."""
+    names = [f"good {number}" for number in range(2 * TOGETHER + 9)]
+    clock = Fake({name: lambda _: timed() for name in names})
+    summary = judge_many([job(name, name) for name in names], RECIPE, tmp_path, Fake(), clock)
+    assert sorted(clock.seen) == sorted(names)
+    assert len(clock.batches) <= 4
+    assert max(map(len, clock.batches)) <= TOGETHER
+    assert summary["clock"]["timed"] == len(names)
+
+
+def test_a_lost_row_is_timed_again_one_by_one(tmp_path):
+    """One candidate is to blame; the others have their times."""
+    clock = Fake({"bad": lambda _: None, "good": lambda _: timed(), "fine": lambda _: timed()})
+    jobs = [job("a"), job("b", "bad"), job("c", "fine")]
+    summary = judge_many(jobs, RECIPE, tmp_path, Fake(), clock)
+    assert clock.batches == [["good", "bad"], ["fine"], ["good"], ["bad"]], "two clock owners"
+    assert (summary["codes"], summary["infra"]) == ({"ok": 2}, 1)
+    (failure,) = records(tmp_path, "infra")
+    assert failure["id"] == "b"
 
 
 def test_a_clock_that_fails_leaves_the_job_unsettled(tmp_path):

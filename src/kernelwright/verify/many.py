@@ -29,8 +29,8 @@ from kernelwright.verify.run_folder import RunFolder
 
 SAY_EVERY_S = 2.0
 TOGETHER = 64
-"""Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges have to let
-go of the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
+"""Candidates that a clock owner times in a row, alone on the GPU. Before a row all judges let go of
+the GPU, and they wait until the row is timed: with rows of one they mostly wait."""
 
 Say = Callable[[str], None]
 

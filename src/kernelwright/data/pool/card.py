@@ -42,6 +42,7 @@ def _figures(programs: Sequence[PoolProgram]) -> Record:
         "correct": {str(why): _share_correct(answers, why) for why in Chosen},
         "faster": {str(why): _share_faster(answers, why) for why in Chosen},
         "speedup": {str(why): _speedup(programs, why) for why in Chosen},
+        "planned": {str(why): _planned(programs, why) for why in Chosen},
         "best_over_greedy": _best_over_greedy(programs),
         "rank_correlation": {
             "planned_to_measured": _correlation(programs, measured_ms),
@@ -88,6 +89,20 @@ def _speedup(programs: Sequence[PoolProgram], why: Chosen) -> float | None:
         for program in programs
     ]
     logs = [math.log(speedup) for speedup in best if speedup is not None]
+    return math.exp(fmean(logs)) if logs else None
+
+
+def _planned(programs: Sequence[PoolProgram], why: Chosen) -> float | None:
+    """Geometric mean over PyTorch by the cost model, of the correct answers of this kind."""
+    logs = [
+        math.log(program.eager_s / answer.planned_s)
+        for program in programs
+        for answer in program.answers
+        if answer.chosen is why
+        and answer.planned_s is not None
+        and answer.verdict is not None
+        and answer.verdict.accepted
+    ]
     return math.exp(fmean(logs)) if logs else None
 
 
@@ -162,6 +177,8 @@ def card(recipe: Recipe, summary: Record) -> str:
             f"{choice.random} by chance and {choice.teacher} of the teacher: "
             f"{figures['judged']:,} in all.\n",
             _levels(summary),
+            "Faster and speed-up are measured; planned is the speed-up that the cost model takes "
+            "from the plans of correct answers.\n",
             "## The cost model\n",
             _sentence(correlation),
             f"\nSeed {recipe.seed}. `pool.json` holds recipe and versions, docs/pool.md the "
@@ -186,8 +203,8 @@ def _sentence(correlation: Record) -> str:
 
 
 def _levels(summary: Record) -> str:
-    rows = ["| level | programs | judged | answer | correct | faster | speed-up |"]
-    rows.append("|" + " --- |" * 7)
+    rows = ["| level | programs | judged | answer | correct | faster | speed-up | planned |"]
+    rows.append("|" + " --- |" * 8)
     for name, figures in {**summary["levels"], "all": summary["all"]}.items():
         for why in Chosen:
             correct, faster = figures["correct"][why], figures["faster"][why]
@@ -195,7 +212,8 @@ def _levels(summary: Record) -> str:
                 rows.append(
                     f"| {name} | {figures['programs']} | {correct['of']} | {why} "
                     f"| {correct['share']:.1%} | {faster['share']:.1%} "
-                    f"| {_number(figures['speedup'][why])} |"
+                    f"| {_number(figures['speedup'][why])} "
+                    f"| {_number(figures['planned'][why])} |"
                 )
     return "\n".join([*rows, ""])
 

@@ -5,7 +5,7 @@ et al. 2017; Gulcehre et al. 2023). Answers within the noise of the fastest are 
 cannot tell them apart.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from kernelwright.core import record
@@ -17,7 +17,6 @@ from kernelwright.data.pool.answers import PoolAnswer, PoolProgram, read_head, r
 from kernelwright.data.pool.writing import TEACHER
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.prompt import Request
-from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.programs.traffic import modelled_speedup
 
@@ -71,28 +70,32 @@ def write_fastest(
 
 
 def _fastest(program: PoolProgram, *, within: float, teacher: bool) -> Iterator[PoolAnswer]:
-    parsed = parse(program.text)
-    speeds = {
-        answer.number: speed
+    correct = [
+        answer
         for answer in program.answers
-        if (teacher or answer.writer != TEACHER) and (speed := speed_of(parsed, answer)) is not None
-    }
-    best = max(speeds.values(), default=0.0)
-    for answer in program.answers:
-        if speeds.get(answer.number, 0.0) * (1 + within) >= best > 0:
+        if (teacher or answer.writer != TEACHER)
+        and answer.verdict is not None
+        and answer.verdict.accepted
+    ]
+    speeds = speeds_of(program, correct)
+    for answer, speed in zip(correct, speeds, strict=True):
+        if speed * (1 + within) >= max(speeds):
             yield answer
 
 
-def speed_of(program: Program, answer: PoolAnswer) -> float | None:
-    """Measured or, where nothing was timed, modelled speed-up of a correct answer; else None."""
-    verdict = answer.verdict
-    if verdict is None or not verdict.accepted:
-        return None
-    if verdict.speedup is not None:
-        return verdict.speedup
-    candidate = read_answer(answer.text, origin=answer.writer).candidate
-    assert candidate is not None, "a verdict is of a candidate"
-    return modelled_speedup(program, candidate, verdict.launches)
+def speeds_of(program: PoolProgram, correct: Sequence[PoolAnswer]) -> list[float]:
+    """Speed-ups of correct answers: all measured, or where none was timed, all modelled. An answer
+    without a time, among others that were timed, counts as 0."""
+    verdicts = [answer.verdict for answer in correct if answer.verdict is not None]
+    if any(verdict.speedup is not None for verdict in verdicts):
+        return [verdict.speedup or 0.0 for verdict in verdicts]
+    parsed = parse(program.text)
+    speeds = []
+    for answer, verdict in zip(correct, verdicts, strict=True):
+        candidate = read_answer(answer.text, origin=answer.writer).candidate
+        assert candidate is not None, "a verdict is of a candidate"
+        speeds.append(modelled_speedup(parsed, candidate, verdict.launches))
+    return speeds
 
 
 def _pair(

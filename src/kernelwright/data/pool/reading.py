@@ -66,7 +66,7 @@ class Readers:
         return self._pool.submit(estimates, program, answers, origin)
 
 
-def result_of(future: Future[Result]) -> Result:
+def result_of(future: "Future[Result]") -> Result:
     """
     Raises:
         InfraError: the process died.

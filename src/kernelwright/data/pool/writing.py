@@ -69,9 +69,10 @@ class PoolWriter:
         ]
         self._score(programs, prompts)
         for program, lesson in zip(programs, lessons, strict=True):
+            texts = result_of(lesson)
             program.answers += [
                 PoolAnswer(number=number, writer=TEACHER, text=text)
-                for number, text in enumerate(result_of(lesson), len(program.answers))
+                for number, text in enumerate(texts, len(program.answers))
             ]
         self._estimate(programs)
         return programs
@@ -155,5 +156,6 @@ class PoolWriter:
             for program in programs
         ]
         for program, future in zip(programs, futures, strict=True):
-            for answer, estimate in zip(program.answers, result_of(future), strict=True):
+            found = result_of(future)
+            for answer, estimate in zip(program.answers, found, strict=True):
                 answer.malformed, answer.planned_s = estimate

@@ -70,6 +70,7 @@ def _shares(verdicts: Sequence[Verdict | None], outcomes: Sequence[Outcome | Non
         "correct": correct / num if num else None,
         "faster": faster(verdicts) / num if num and speedups else None,
         "speedup": geometric_mean(speedups),
+        "modelled": geometric_mean(modelled_of(outcomes)),
     }
 
 
@@ -87,6 +88,12 @@ def speedups_of(verdicts: Iterable[Verdict | None]) -> list[float]:
     """Of what is right and was timed."""
     accepted = (verdict for verdict in verdicts if verdict is not None and verdict.accepted)
     return [each.speedup for each in accepted if each.speedup is not None]
+
+
+def modelled_of(outcomes: Iterable[Outcome | None]) -> list[float]:
+    """Estimated speed-ups of correct answers."""
+    known = (None if outcome is None else outcome.modelled for outcome in outcomes)
+    return [speedup for speedup in known if speedup is not None]
 
 
 def faster(verdicts: Iterable[Verdict | None]) -> int:

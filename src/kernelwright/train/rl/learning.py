@@ -211,7 +211,8 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
             found = model(input_ids=input_ids, labels=labels, fused_lm_head=True)
         first = found.log_probs.new_zeros((len(input_ids), 1))
         logps = torch.cat([first, found.log_probs], dim=1)
-        entropies = torch.cat([first, found.entropy], dim=1)
+        entropy = found.log_probs if found.entropy is None else found.entropy  # of a reference
+        entropies = torch.cat([first, entropy], dim=1)
         self._seen = logps.detach(), entropies.detach()
         return logps, entropies, None
 

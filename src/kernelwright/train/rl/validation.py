@@ -8,10 +8,9 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.policy import Sampling
-from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.rl.curriculum import Name
-from kernelwright.train.rl.figures import faster, geometric_mean, speedups_of
-from kernelwright.train.rl.practice import Practice
+from kernelwright.train.rl.figures import faster, geometric_mean, modelled_of, speedups_of
+from kernelwright.train.rl.practice import Practice, outcome_of
 from kernelwright.train.rl.rollout import Rollout
 
 
@@ -67,7 +66,7 @@ class Validation:
                 raise InfraError(f"no held-out answer could be judged: {failures[0]}")
         levels = sorted({rollout.question.name.level for rollout, _ in judged})
         by_level = {
-            level: [v for rollout, v in judged if rollout.question.name.level == level]
+            level: [pair for pair in judged if pair[0].question.name.level == level]
             for level in levels
         }
         figures = {f"L{level}": _figures(some) for level, some in by_level.items()}
@@ -80,14 +79,17 @@ class Validation:
         return Validated(figures, solved, examples)
 
 
-def _figures(verdicts: Sequence[Verdict | None]) -> Record:
+def _figures(judged: Sequence[tuple[Rollout, Verdict | None]]) -> Record:
+    verdicts = [verdict for _, verdict in judged]
+    outcomes = [outcome_of(rollout, verdict) for rollout, verdict in judged]
     speedups = speedups_of(verdicts)
-    right = sum(Outcome.of(verdict).is_correct for verdict in verdicts)
+    right = sum(outcome.is_correct for outcome in outcomes)
     return {
         "programs": len(verdicts),
         "pass@1": right / len(verdicts),
         "faster": faster(verdicts) / len(verdicts) if speedups else None,
         "speedup": geometric_mean(speedups),
+        "modelled": geometric_mean(modelled_of(outcomes)),
     }
 
 

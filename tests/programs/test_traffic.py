@@ -5,7 +5,15 @@ from dataclasses import replace
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.traffic import eager_bytes, moved_bytes
+from kernelwright.programs.traffic import (
+    BYTES_PER_S,
+    LAUNCH_S,
+    eager_bytes,
+    eager_seconds,
+    modelled_speedup,
+    moved_bytes,
+    planned_seconds,
+)
 
 BYTES = 64 * 64 * 4
 
@@ -51,3 +59,26 @@ def test_a_plan_that_does_not_add_up_saves_nothing():
             == eager_bytes(program, program.calls)
             == 6 * BYTES
         )
+
+
+def seconds(num_bytes, launches):
+    return num_bytes / BYTES_PER_S + launches * LAUNCH_S
+
+
+def test_estimates_are_bytes_and_launches():
+    program = chain()
+    whole = planned(("t0", "t1", "t2", "t3"))
+    assert eager_seconds(program) == seconds(6 * BYTES, 3)
+    assert planned_seconds(program, whole) == seconds(2 * BYTES, 1)
+    assert modelled_speedup(program, whole, {"k0_kernel": 1}) == (
+        seconds(6 * BYTES, 3) / seconds(2 * BYTES, 1)
+    )
+
+
+def test_a_plan_that_names_fewer_kernels_than_were_launched_saves_nothing():
+    """The plan is the model's word; the launches are counted by the judge."""
+    program = chain()
+    whole = planned(("t0", "t1", "t2", "t3"))
+    assert modelled_speedup(program, whole, {"k0_kernel": 1, "other": 2}) == 1.0
+    assert modelled_speedup(program, whole, {"k0_kernel": 3}) == 1.0
+    assert modelled_speedup(program, replace(whole, plan=()), {"k0_kernel": 1}) < 3
