@@ -25,7 +25,11 @@ def test_answers_are_kept_with_their_candidate_or_why_there_is_none(tmp_path):
     assert head["environment"]["versions"]["torch"]
     assert list(found) == ["set/L1/1", "set/L1/2"]
     for code, prose in found.values():
-        assert code == {"source": "def fused_operator(x0):\n    return [x0]\n", "schedule": ""}
+        assert code == {
+            "source": "def fused_operator(x0):\n    return [x0]\n",
+            "schedule": "",
+            "plan": [],
+        }
         assert (prose["malformed"], prose["text"]) == ("no_code", "I would rather not.")
 
 

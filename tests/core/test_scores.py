@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.core.scores import fast_p, gap, geometric_mean, mean_share, pass_at_k
+from kernelwright.core.scores import (
+    fast_p,
+    gap,
+    geometric_mean,
+    mcnemar,
+    mean_share,
+    pass_at_k,
+)
 
 RATIOS = st.floats(0.01, 100.0)
 SPEEDUPS = st.lists(st.none() | RATIOS, min_size=1, max_size=30)
@@ -106,3 +113,12 @@ def test_a_gap_turns_its_sign_with_its_sides(one, other):
 def test_no_shares_have_no_mean():
     with pytest.raises(ValueError, match="no tasks"):
         mean_share([])
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "expected"),
+    [(0, 0, 1.0), (5, 5, 1.0), (0, 5, 2 / 32), (1, 5, 2 * 7 / 64), (10, 0, 2 / 1024)],
+)
+def test_mcnemars_test_by_hand(gained, lost, expected):
+    assert mcnemar(gained, lost) == pytest.approx(expected)
+    assert mcnemar(lost, gained) == mcnemar(gained, lost)

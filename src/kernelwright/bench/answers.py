@@ -3,8 +3,8 @@
     {"record": "run", ...}        who is asked and how answers are drawn; the environment
     {"record": "answers", ...}    a line a problem: "problem", "digest" of its text, "answers"
 
-An answer is {"source", "schedule"}, or {"malformed", "message", "text"}. Those that a policy did
-not give, though it was asked for so many, are `UNANSWERED`.
+An answer is {"source", "schedule", "plan"}, or {"malformed", "message", "text"}. Answers that a
+policy did not give, though it was asked for so many, are `UNANSWERED`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +121,9 @@ def _line(problem: Problem, answers: Sequence[Answer]) -> Record:
 def _answer(answer: Answer) -> Record:
     if answer.candidate is None:
         return {"malformed": answer.malformed, "message": answer.message, "text": answer.text}
-    return {"source": answer.candidate.source, "schedule": answer.candidate.schedule}
+    candidate = answer.candidate
+    plan = list(candidate.to_json()["plan"])
+    return {"source": candidate.source, "schedule": candidate.schedule, "plan": plan}
 
 
 def _held(

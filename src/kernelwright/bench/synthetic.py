@@ -16,9 +16,11 @@ from kernelwright.bench.answers import UNANSWERED, Asking, ask
 from kernelwright.bench.problems import Problem
 from kernelwright.bench.suite import RECORDS, failure, found_of
 from kernelwright.core import record
+from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
+from kernelwright.programs.traffic import modelled_speedup
 from kernelwright.sandbox.executor import Executor
 from kernelwright.verify.jobs import Job
 from kernelwright.verify.many import judge_many
@@ -130,8 +132,22 @@ def cases_of(
                 yield line | found | {"malformed": answer["malformed"]}
             elif (name := f"{problem.name}/{sample}") in verdicts:
                 content, verdict = verdicts[name]
-                about = {"malformed": None, "schedule": answer["schedule"], "content": content}
+                about = {
+                    "malformed": None,
+                    "schedule": answer["schedule"],
+                    "content": content,
+                    "modelled": _modelled(problem, answer, verdict),
+                }
                 yield line | found_of(verdict) | about
+
+
+def _modelled(problem: Problem, answer: Record, verdict: Verdict) -> float | None:
+    """The estimated speed-up of a correct answer (`programs.traffic`); None in runs that began
+    before records of answers had plans."""
+    if not verdict.accepted or "plan" not in answer:
+        return None
+    values = {"source": answer["source"], "plan": answer["plan"], "origin": "answer"}
+    return modelled_speedup(problem.program, Candidate.from_json(values), verdict.launches)
 
 
 def _line(asking: Asking, problem: Problem, sample: int) -> Record:

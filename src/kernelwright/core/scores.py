@@ -93,3 +93,21 @@ def gap(one: Mean, other: Mean) -> Mean:
     below = math.hypot(one.value - one.low, other.high - other.value)
     above = math.hypot(one.high - one.value, other.value - other.low)
     return Mean(value, value - below, value + above, min(one.num, other.num))
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """The exact two-sided p-value of McNemar's test (1947): how likely it is that so many tasks
+    changed sides one way, were both ways equally likely.
+
+    Args:
+        gained: tasks that only the second of two runs solved.
+        lost: tasks that only the first solved.
+
+    Raises:
+        ValueError: a number below 0.
+    """
+    if min(gained, lost) < 0:
+        raise ValueError(f"{gained} gained and {lost} lost")
+    changed, fewer = gained + lost, min(gained, lost)
+    tail: float = sum(math.comb(changed, k) for k in range(fewer + 1)) / 2**changed
+    return min(1.0, 2 * tail)

@@ -1,7 +1,15 @@
 """`kernelwright eval`: benchmark suites through the whole product, as records."""
 
 from kernelwright.cli import verbs
-from kernelwright.cli.suites import corpus, kernelbench, modules, sampler, synthetic, throughput
+from kernelwright.cli.suites import (
+    compare,
+    corpus,
+    kernelbench,
+    modules,
+    sampler,
+    synthetic,
+    throughput,
+)
 
 app = verbs.group(
     "Run benchmark suites; the results are records.",
@@ -31,6 +39,13 @@ verbs.add(
         "Draw several answers",
         "kernelwright eval synthetic --policy embedded -n 8 --temperature 1.0 -o spread",
     ),
+)
+verbs.add(
+    app,
+    "compare",
+    compare.command,
+    "eval-synthetic.md",
+    ("Compare a model before and after training", "kernelwright eval compare before after"),
 )
 verbs.add(
     app,

@@ -1,0 +1,36 @@
+"""`kernelwright eval compare`: two runs of `eval synthetic`, program by program."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from kernelwright.cli.console import out, print_json
+from kernelwright.cli.options import JsonOption
+from kernelwright.report.synthetic.compare import compare, rows
+
+BeforeArgument = Annotated[
+    Path, typer.Argument(metavar="BEFORE", help="The folder of a run of eval synthetic.")
+]
+AfterArgument = Annotated[
+    Path, typer.Argument(metavar="AFTER", help="The folder of another run on the same programs.")
+]
+
+
+def command(before: BeforeArgument, after: AfterArgument, json: JsonOption = False) -> None:
+    """Compare two runs: which programs were gained and lost, and how speeds changed.
+
+    The p-value is McNemar's. Ratios of speed are over programs that both runs solve, with bootstrap
+    intervals.
+    """
+    comparisons = compare(before, after)
+    if json:
+        print_json([asdict(each) for each in comparisons])
+        return
+    head, *body = rows(comparisons)
+    table = Table(*head, box=None, pad_edge=False, header_style="bold")
+    for row in body:
+        table.add_row(*row)
+    out.print(table)
