@@ -6,6 +6,9 @@ import pytest
 
 from kernelwright.cli.main import main
 from kernelwright.policy.answer import read_answer
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.prompt import request_text
+from kernelwright.search import generate as search_generate
 
 PROGRAM = """\
 import torch
@@ -90,3 +93,39 @@ def test_what_cannot_be_used_is_the_user_s(generate, argv):
     code, streams = generate(*argv, "--json")
     assert code == 2
     assert json.loads(streams.out)["error"]["kind"] == "usage"
+
+
+def test_a_module_is_asked_about_in_the_order_in_which_it_reads(tmp_path):
+    """Modules list parameters first, programs that models learnt from do not: a model that was
+    asked so dropped the bias of a linear layer."""
+    path = tmp_path / "module.py"
+    path.write_text(
+        "import torch\n\n\n"
+        "class Model(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.unused = torch.nn.Parameter(torch.ones(3))\n"
+        "        self.linear = torch.nn.Linear(32, 16)\n\n"
+        "    def forward(self, x):\n"
+        "        return torch.relu(self.linear(x))\n\n\n"
+        "def get_inputs():\n"
+        "    return [torch.randn(8, 32)]\n\n\n"
+        "def get_init_inputs():\n"
+        "    return []\n"
+    )
+    asked = []
+
+    class Writer:
+        def write(self, requests, *, samples, sampling):
+            asked.extend(requests)
+            return [[]]
+
+    sampling = Sampling(temperature=0.0)
+    search_generate.generate(
+        str(path), Writer(), samples=1, sampling=sampling, precision="strict", mode="pure"
+    )
+    (program,) = [request.program for request in asked]
+    shapes = [value.type.shape for value in program.inputs]
+    assert shapes[:3] == [(8, 32), (16, 32), (16,)], "input, weight, bias"
+    assert [value.name for value in program.inputs] == [f"x{n}" for n in range(len(shapes))]
+    assert "F.linear(x0, x1, x2)" in request_text(asked[0])

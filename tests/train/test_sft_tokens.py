@@ -8,6 +8,7 @@ import pytest
 from sft_runs import make_rows, make_tokenizer, write_rows
 
 from kernelwright.core.errors import UsageError
+from kernelwright.policy.answer import read_answer
 from kernelwright.policy.tokenizer import ASSISTANT, END, USER
 from kernelwright.train.pairs import Pair, parts_of
 from kernelwright.train.tokens import PairTokenizer, marked_template, token_dataset
@@ -152,6 +153,18 @@ def test_answers_may_be_learnt_without_plans(tmp_path):
         assert text == whole.partition("</plan>\n")[2] + END
 
 
+def test_reasoning_may_be_learnt_and_is_no_part_of_the_candidate(tmp_path):
+    rows = list(make_rows(3))
+    rows[0]["reasoning"] = "First fuse both calls.\n"
+    wanted = [row["completion"][0]["content"] for row in rows]
+    assert answered(HOW, rows, tmp_path) == [text + END for text in wanted]
+    thought, *others = answered(replace(HOW, reasoning=True), rows, tmp_path)
+    assert thought == f"<think>\nFirst fuse both calls.\n</think>\n{wanted[0]}{END}"
+    assert others == [text + END for text in wanted[1:]]
+    whole, bare = (read_answer(text, origin="test") for text in (thought, wanted[0]))
+    assert whole.candidate == bare.candidate
+
+
 def test_so_many_answers_to_a_program_may_be_learnt(tmp_path):
     rows = [row | {"id": f"part/{n // 3}/{n % 3}"} for n, row in enumerate(make_rows(12))]
     wanted = [row["completion"][0]["content"] + END for row in rows]
@@ -164,5 +177,6 @@ def test_so_many_answers_to_a_program_may_be_learnt(tmp_path):
 
 def test_what_is_made_of_pairs_has_a_name_of_its_own(tmp_path):
     files = [write_rows(tmp_path / "pairs.jsonl", make_rows(3))]
-    ways = [HOW, replace(HOW, plans=False), replace(HOW, answers=1), replace(HOW, max_tokens=99)]
+    changes = [{}, {"plans": False}, {"reasoning": True}, {"answers": 1}, {"max_tokens": 99}]
+    ways = [replace(HOW, **change) for change in changes]
     assert len({how.digest(files) for how in ways}) == len(ways)

@@ -28,6 +28,8 @@ from kernelwright.core.text import printable
 ENTRIES = ("fused_operator", "ModelNew")
 PLAN_BEGIN, PLAN_END = "<plan>", "</plan>"
 CODE_BEGIN, CODE_END = "```python", "```"
+THINKING_BEGIN, THINKING_END = "<think>", "</think>"
+"""Around what a reasoning model writes before its answer."""
 MAX_MESSAGE = 500
 """Characters of what is wrong with a plan."""
 _THINKING_END = re.compile(r"</think(?:ing)?>")

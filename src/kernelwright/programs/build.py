@@ -175,6 +175,15 @@ def canonical(program: Program) -> Program:
     return rename(program, names)
 
 
+def in_reading_order(program: Program) -> Program:
+    """The same program with its inputs in the order in which its calls read them; inputs that no
+    call reads come last. Names are canonical."""
+    reads = dict.fromkeys(name for call in program.calls for name in call.refs())
+    place = {name: number for number, name in enumerate(reads)}
+    inputs = sorted(program.inputs, key=lambda value: place.get(value.name, len(place)))
+    return canonical(Program(tuple(inputs), program.calls, program.outputs))
+
+
 def rename(program: Program, names: Mapping[str, str]) -> Program:
     """The same program with values called `names[old]`."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UsageError
-from kernelwright.policy.answer import plans_apart
+from kernelwright.policy.answer import THINKING_BEGIN, THINKING_END, plans_apart
 
 Message = dict[str, str]
 SUFFIXES = (".jsonl", ".parquet")
@@ -28,6 +28,8 @@ class Pair:
     split: str
     number: int = 0
     """Of the answer, among those to its program."""
+    reasoning: str = ""
+    """What a model wrote before its answer; mostly nothing."""
 
     @property
     def messages(self) -> list[Message]:
@@ -149,6 +151,7 @@ def _pair(row: Any, where: str) -> Pair:
             source=str(row["source"]),
             split=row["split"],
             number=int(str(row.get("id", "0")).rpartition("/")[2]),
+            reasoning=str(row.get("reasoning") or ""),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"no pair: {error!r}", file=where, remedy=remedy) from error
@@ -164,6 +167,16 @@ def without_plan(pair: Pair) -> Pair:
     (answer,) = pair.completion
     _, text = plans_apart(answer["content"])
     return replace(pair, completion=[{**answer, "content": text.lstrip("\n")}])
+
+
+def with_reasoning(pair: Pair) -> Pair:
+    """Its answer after what the model thought, between the marks of reasoning models. Readers of
+    answers take what follows the last mark (`policy.answer`)."""
+    if not pair.reasoning.strip():
+        return pair
+    (answer,) = pair.completion
+    thought = f"{THINKING_BEGIN}\n{pair.reasoning.strip()}\n{THINKING_END}\n"
+    return replace(pair, completion=[{**answer, "content": thought + answer["content"]}])
 
 
 def _message(message: dict[str, str]) -> Message:

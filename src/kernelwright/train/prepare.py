@@ -51,6 +51,7 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
             template=marked_template(tokenizer),
             max_tokens=recipe.data.max_tokens,
             plans=recipe.data.plans,
+            reasoning=recipe.data.reasoning,
             answers=recipe.data.answers,
         )
         kept = Path(recipe.data.tokens) if recipe.data.tokens else folder / "tokens"

@@ -111,6 +111,8 @@ class Data:
     packing: Packing = Packing.DOCUMENTS
     plans: bool = True
     """Without, answers are learnt as code alone."""
+    reasoning: bool = False
+    """With what a model wrote before its answer, where pairs have it: distillation of reasoning."""
     answers: int | None = None
     """To each program, at most: the first of them; None: all."""
     levels: Mapping[str, float] = field(default_factory=dict)

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kernelwright.core.errors import UsageError
-from kernelwright.train.pairs import Message, Pair, Part, parts_of, read_part, without_plan
+from kernelwright.train.pairs import (
+    Message,
+    Pair,
+    Part,
+    parts_of,
+    read_part,
+    with_reasoning,
+    without_plan,
+)
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
@@ -53,6 +61,7 @@ class PairTokenizer:
     max_tokens: int
     """Longer pairs keep their number of tokens and lose the tokens themselves."""
     plans: bool = True
+    reasoning: bool = False
     answers: int | None = None
     """As of `recipe.Data`."""
 
@@ -103,7 +112,8 @@ class PairTokenizer:
         return self.answers is None or pair.number < self.answers
 
     def _asked(self, pair: Pair) -> Pair:
-        return pair if self.plans else without_plan(pair)
+        asked = pair if self.plans else without_plan(pair)
+        return with_reasoning(asked) if self.reasoning else asked
 
     def digest(self, files: Sequence[Path]) -> str:
         """Of all that the tokens of files depend on, 16 hex digits."""
@@ -112,7 +122,7 @@ class PairTokenizer:
             with file.open("rb") as content:
                 found.update(hashlib.file_digest(content, "blake2b").digest())
         vocabulary = self.tokenizer.backend_tokenizer.to_str()
-        settings = (self.template, self.max_tokens, self.plans, self.answers)
+        settings = (self.template, self.max_tokens, self.plans, self.answers, self.reasoning)
         found.update("\0".join(map(str, (vocabulary, *settings))).encode())
         return found.hexdigest()
 
