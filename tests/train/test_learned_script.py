@@ -1,0 +1,52 @@
+"""recipes/learned.sh: every step once, in order, as far as the time goes; a run that ended goes on."""
+
+import os
+import subprocess
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "recipes" / "learned.sh"
+
+
+def run(folder, seconds=600, **more):
+    """The commands that the script gives, with a command that only writes them down."""
+    fake = folder / "kw.sh"
+    fake.write_text(f'#!/bin/bash\necho "$*" >> {folder}/calls\n[ "$3" != "$FAIL" ]\n')
+    fake.chmod(0o755)
+    (folder / "calls").unlink(missing_ok=True)
+    environment = {**os.environ, "KW": str(fake), "FAIL": "no command", **more}
+    subprocess.run(
+        [SCRIPT, folder / "out", str(seconds)], env=environment, check=False, capture_output=True
+    )
+    calls = folder / "calls"
+    return calls.read_text().splitlines() if calls.exists() else []
+
+
+def test_every_step_is_done_once(tmp_path):
+    calls = run(tmp_path)
+    names = [" ".join(call.split()[:2]) for call in calls]
+    assert names[:4] == ["eval synthetic", "data build", "train sft", "eval synthetic"]
+    assert names.count("data pool") == 2
+    assert names.count("train rl") == 10, "five objectives, two seeds"
+    assert names.count("data fastest") == 3
+    assert run(tmp_path) == [], "everything is there"
+
+
+def test_a_step_that_failed_is_done_again_and_what_needs_it_waits(tmp_path):
+    recipe = SCRIPT.parent / "pool" / "embedded.toml"
+    calls = run(tmp_path, FAIL=str(recipe))
+    assert not any("train rl" in call for call in calls)
+    again = run(tmp_path)
+    assert again[0].startswith("data pool")
+    assert sum("train rl" in call for call in again) == 10
+
+
+def test_nothing_is_begun_without_time(tmp_path):
+    assert run(tmp_path, seconds=20) == []
+
+
+def test_the_recipes_it_names_are_there():
+    text = SCRIPT.read_text()
+    names = {part.split('"')[0] for part in text.split("$ROOT/recipes/")[1:]}
+    assert len(names) >= 6
+    for name in names:
+        assert (SCRIPT.parent / name).is_file(), name
