@@ -1,4 +1,4 @@
-"""recipes/learned.sh: every step once, in order, as far as the time goes; a run that ended goes on."""
+"""recipes/learned.sh: every step once, in order, as far as time goes; a run that ended goes on."""
 
 import os
 import subprocess
