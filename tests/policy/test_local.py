@@ -11,6 +11,7 @@ from kernelwright.policy.answer import Malformed
 from kernelwright.policy.embedded import fresh_model, save_model
 from kernelwright.policy.endpoint import Message
 from kernelwright.policy.local import LocalModel, prompt_tokens
+from kernelwright.policy.mending import Mender
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import SYSTEM, Request, conversation, request_text
 from kernelwright.policy.tokenizer import ASSISTANT, CODE_BEGIN, PLAN_BEGIN, USER, train_tokenizer
@@ -124,3 +125,21 @@ def test_a_model_without_a_chat_template_is_refused(tokenizer, model):
     tokenizer.chat_template = None
     with pytest.raises(UsageError, match="no chat template"):
         LocalModel("m", model, tokenizer)
+
+
+def test_answers_are_mended_where_that_is_asked_for(model, tokenizer, monkeypatch):
+    asked = []
+
+    class Noted(Mender):
+        def mend(self, written, prompts, programs, *, seeds, sampling):
+            asked.append((len(written), len(prompts), len(programs), len(seeds), sampling.mends))
+            return written
+
+    monkeypatch.setattr("kernelwright.policy.local.Mender", Noted)
+    policy = LocalModel("m", model, tokenizer)
+    requests = [request(), request()]
+    policy.write(requests, samples=3, sampling=Sampling(temperature=1.0, max_tokens=4, mends=2))
+    assert asked == [(6, 6, 6, 6, 2)]
+    policy.write(requests, samples=3, sampling=Sampling(temperature=1.0, max_tokens=4))
+    policy.chat([conversation(request())], samples=1, sampling=Sampling(max_tokens=4, mends=2))
+    assert len(asked) == 1, "conversations are about no program that is known"

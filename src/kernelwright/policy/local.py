@@ -17,10 +17,12 @@ from kernelwright.policy.answer import Answer, read_answer
 from kernelwright.policy.decode import Decoder
 from kernelwright.policy.embedded import load_embedded, load_model
 from kernelwright.policy.endpoint import Message
+from kernelwright.policy.mending import Mender
 from kernelwright.policy.names import EMBEDDED, PATH
 from kernelwright.policy.policy import Sampling, num_samples
 from kernelwright.policy.prompt import Request, conversation
 from kernelwright.policy.tokenizer import end_tokens
+from kernelwright.programs.program import Program
 from kernelwright.timing.clock import gpu_lock
 
 
@@ -84,7 +86,8 @@ class LocalModel:
     ) -> list[list[Answer]]:
         """As `Policy.write`."""
         told = [conversation(request) for request in requests]
-        texts = self._texts(told, samples, sampling)
+        programs = [request.program for request in requests]
+        texts = self._texts(told, samples, sampling, programs)
         return [
             [self._read(text, messages, is_out_of_time) for text, is_out_of_time in each]
             for messages, each in zip(told, texts, strict=True)
@@ -110,9 +113,17 @@ class LocalModel:
         return [[text for text, _ in each] for each in texts]
 
     def _texts(
-        self, conversations: Sequence[Sequence[Message]], samples: int, sampling: Sampling
+        self,
+        conversations: Sequence[Sequence[Message]],
+        samples: int,
+        sampling: Sampling,
+        programs: Sequence[Program] = (),
     ) -> list[list[tuple[str, bool]]]:
-        """Answers to each conversation, and whether the clock ended the answer."""
+        """Answers to each conversation, and whether the clock ended the answer.
+
+        Args:
+            programs: that conversations are about: answers are checked against them and mended.
+        """
         samples = num_samples(samples, sampling)
         prompts, seeds = [], []
         for messages in conversations:
@@ -120,6 +131,10 @@ class LocalModel:
             prompts += [prompt] * samples
             seeds += [derive(sampling.seed, *prompt, number) for number in range(samples)]
         written = self._decoder.decode(prompts, seeds=seeds, sampling=sampling)
+        if programs and sampling.mends:
+            asked = [program for program in programs for _ in range(samples)]
+            mender = Mender(self._decoder, self._tokenizer)
+            written = mender.mend(written, prompts, asked, seeds=seeds, sampling=sampling)
         # Marks of plan and code are no special tokens to the tokenizer: they stay.
         texts = self._tokenizer.batch_decode(
             [each.tokens for each in written], skip_special_tokens=True

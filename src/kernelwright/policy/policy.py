@@ -24,12 +24,16 @@ class Sampling:
     """Equal seeds, equal answers, where the policy can promise that: endpoints may not."""
     for_s: float | None = None
     """Seconds of writing: what models have not written by then is cut off or left out."""
+    mends: int = 0
+    """How often an answer whose text shows a fault (`policy.faults`) is written anew from the fault
+    on. Models in this process do that; others do not."""
 
     def __post_init__(self) -> None:
-        if not (self.temperature >= 0.0 and 0.0 < self.top_p <= 1.0 and self.max_tokens > 0):
+        is_drawn = self.temperature >= 0.0 and 0.0 < self.top_p <= 1.0
+        if not (is_drawn and self.max_tokens > 0 and self.mends >= 0):
             raise UsageError(
                 f"cannot sample with {self}",
-                remedy="temperature >= 0, 0 < top_p <= 1, max_tokens > 0",
+                remedy="temperature >= 0, 0 < top_p <= 1, max_tokens > 0, mends >= 0",
             )
 
 

@@ -28,6 +28,8 @@ class Writers(Enum):
 
 TEMPERATURE, TOP_P = 1.0, 0.95
 """Of what models write beside their likeliest answer: the judge sees to it that it is right."""
+MENDS = 2
+"""How often a model writes an answer anew from a fault that its text shows."""
 DRAWING_SHARE = 0.6
 """Of a model's time: until when it draws answers beside the likeliest, without which nothing is."""
 
@@ -131,7 +133,9 @@ class Sources:
             )
             for program in new.values()
         ]
-        sampling = Sampling(temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s)
+        sampling = Sampling(
+            temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s, mends=MENDS
+        )
         found: dict[str, list[tuple[str, Answer]]] = {text: [] for text in new}
         for model in tuple(self._models):
             answers = self._write(model, requests, limit, sampling)

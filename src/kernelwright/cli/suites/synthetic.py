@@ -99,6 +99,14 @@ SamplesOption = Annotated[
         "-n", "--samples", metavar="N", min=1, help="The number of answers to each program."
     ),
 ]
+MendsOption = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=0,
+        help="How often an answer whose text shows a fault is written anew from the fault on.",
+    ),
+]
 TemperatureOption = Annotated[
     float,
     typer.Option(
@@ -120,6 +128,7 @@ def command(
     temperature: TemperatureOption = 0.0,
     top_p: TopPOption = 1.0,
     max_tokens: MaxTokensOption = 8192,
+    mends: MendsOption = 0,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
     precision: PrecisionOption = Precision.STRICT,
@@ -153,7 +162,9 @@ def command(
         policy=partial(policy_named, policy),
         label=label or policy,
         samples=samples,
-        sampling=Sampling(temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed),
+        sampling=Sampling(
+            temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed, mends=mends
+        ),
         precision=precision.value,
         mode=mode.value,
     )

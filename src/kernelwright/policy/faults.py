@@ -1,0 +1,221 @@
+"""Faults that the text of an answer shows: names that nothing defines, and shapes of another rank.
+
+Of the wrong answers of the embedded model to programs of twenty calls a quarter fail so. Nobody has
+to run such an answer to know that it fails, and a model can be asked again from the fault on.
+"""
+
+import ast
+import builtins
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.syntax import syntax_tree
+from kernelwright.programs.program import Program
+
+ENTRY = "fused_operator"
+MOST_CALLS = 3
+"""Functions that call each other, one inside the other, that ranks are followed through."""
+_SAME_RANK = ("transpose", "permute", "contiguous", "clone", "to", "float", "half", "flip")
+VIEWS = dict.fromkeys(_SAME_RANK, 0) | {"unsqueeze": 1, "select": -1}
+"""Methods of tensors -> dimensions that their result has more."""
+_SCOPES = (ast.FunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    line: int
+    """From 1, in the source."""
+    message: str
+
+
+def first_fault(source: str, program: Program) -> Fault | None:
+    """The first statement of a candidate that is sure to fail; None where none is found.
+
+    Only what cannot be right counts: a name that is bound on some path counts as bound, and a rank
+    is compared where it is known.
+
+    Args:
+        program: that the candidate is for; its inputs are the parameters.
+    """
+    try:
+        module = syntax_tree(source)
+    except SyntaxError:
+        return None
+    known = {*dir(builtins), *_bound(module.body)}
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    faults = [fault for function in functions for fault in _names(function, known)]
+    if any(function.name == ENTRY for function in functions):
+        kernels = [each for each in functions if each.decorator_list and each.name != ENTRY]
+        host = _Ranks([function for function in functions if function not in kernels])
+        host.call(ENTRY, [len(value.type.shape) for value in program.inputs])
+        faults += host.faults
+    return min(faults, key=lambda fault: fault.line, default=None)
+
+
+# -- names
+
+
+def _names(function: ast.FunctionDef, known: set[str]) -> Iterator[Fault]:
+    """Names that a function reads before anything binds them."""
+    own = function.args
+    bound = {each.arg for each in (*own.posonlyargs, *own.args, *own.kwonlyargs)}
+    bound |= {each.arg for each in (own.vararg, own.kwarg) if each is not None}
+    local = bound | _bound(function.body)
+    yield from _in_order(function.body, bound, local, known)
+
+
+def _in_order(
+    body: Sequence[ast.stmt], bound: set[str], local: set[str], known: set[str]
+) -> Iterator[Fault]:
+    """Statements one after the other; `bound` grows. What a branch or a loop binds counts as bound
+    afterwards, and in a loop from its beginning: an earlier turn may have bound the name. What a
+    `with` binds counts as bound inside."""
+    for statement in body:
+        blocks = [
+            block for name in ("body", "orelse", "finalbody") for block in _block(statement, name)
+        ]
+        if isinstance(statement, ast.For | ast.While | ast.With):
+            bound |= _bound([statement])
+        for name in _reads(statement):
+            is_unbound = name.id in local and name.id not in bound
+            if is_unbound or (name.id not in local and name.id not in known):
+                yield Fault(name.lineno, f"{name.id} is not defined")
+        if blocks:
+            for block in blocks:
+                yield from _in_order(block, bound, local, known)
+        bound |= _bound([statement])
+
+
+def _block(statement: ast.stmt, name: str) -> list[list[ast.stmt]]:
+    block = getattr(statement, name, None)
+    is_own = isinstance(block, list) and not isinstance(statement, ast.FunctionDef | ast.ClassDef)
+    return [block] if is_own and block else []
+
+
+def _reads(statement: ast.stmt) -> Iterator[ast.Name]:
+    """Names that a statement itself reads, without its blocks and without scopes of their own."""
+    waiting: list[ast.AST] = [
+        child for child in ast.iter_child_nodes(statement) if not isinstance(child, ast.stmt)
+    ]
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Try | ast.Match):
+        return
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+        yield statement.target
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, _SCOPES):
+            continue
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node
+        waiting += ast.iter_child_nodes(node)
+
+
+def _bound(body: Sequence[ast.stmt]) -> set[str]:
+    """Names that statements bind, in blocks too, but not in functions or classes among them."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+            continue
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            names.add(node.name)
+        if not isinstance(node, _SCOPES):
+            waiting += ast.iter_child_nodes(node)
+    return names
+
+
+# -- ranks
+
+
+class _Ranks:
+    """Follows numbers of dimensions from the inputs through host functions, statement by statement;
+    what stands in branches and loops is not followed."""
+
+    def __init__(self, functions: Sequence[ast.FunctionDef]) -> None:
+        self._functions = {function.name: function for function in functions}
+        self.faults: list[Fault] = []
+
+    def call(self, name: str, given: Sequence[int | None], depth: int = 0) -> list[int | None]:
+        """Dimensions of what a function returns, where they can be read."""
+        function = self._functions[name]
+        parameters = [each.arg for each in function.args.args]
+        ranks = {p: rank for p, rank in zip(parameters, given, strict=False) if rank is not None}
+        for statement in function.body:
+            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+                self._assign(statement.targets[0], statement.value, ranks, depth)
+            elif isinstance(statement, ast.Return) and statement.value is not None:
+                return [self._rank(each, ranks) for each in _items(statement.value)]
+            else:  # what it binds may have other dimensions now
+                for bound in _bound([statement]):
+                    ranks.pop(bound, None)
+        return []
+
+    def _assign(self, target: ast.expr, value: ast.expr, ranks: dict[str, int], depth: int) -> None:
+        names = [each.id if isinstance(each, ast.Name) else "" for each in _items(target)]
+        is_several = isinstance(target, ast.Tuple)
+        if is_several and (owner := _shape_of(value)) in ranks:
+            has_rest = any(isinstance(each, ast.Starred) for each in _items(target))
+            if not has_rest and len(names) != ranks[owner]:
+                message = f"{owner} has {ranks[owner]} dimensions, not {len(names)}"
+                self.faults.append(Fault(value.lineno, message))
+        made = self._made(value, ranks, depth)
+        for number, name in enumerate(names):
+            ranks.pop(name, None)
+            rank = made[number] if len(made) == len(names) else None
+            if name and rank is not None:
+                ranks[name] = rank
+
+    def _made(self, value: ast.expr, ranks: dict[str, int], depth: int) -> list[int | None]:
+        is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+        name = value.func.id if is_call else ""  # type: ignore[attr-defined]
+        if name not in self._functions or depth == MOST_CALLS:
+            return [self._rank(value, ranks)]
+        given = [self._rank(each, ranks) for each in value.args]  # type: ignore[attr-defined]
+        return self.call(name, given, depth + 1)
+
+    def _rank(self, value: ast.expr, ranks: dict[str, int]) -> int | None:
+        return ranks.get(value.id) if isinstance(value, ast.Name) else _rank_made(value, ranks)
+
+
+def _items(value: ast.expr) -> list[ast.expr]:
+    return list(value.elts) if isinstance(value, ast.Tuple | ast.List) else [value]
+
+
+def _shape_of(value: ast.expr) -> str:
+    """x of `x.shape`; empty of anything else."""
+    is_shape = isinstance(value, ast.Attribute) and value.attr == "shape"
+    if is_shape and isinstance(value.value, ast.Name):  # type: ignore[attr-defined]
+        return str(value.value.id)  # type: ignore[attr-defined]
+    return ""
+
+
+def _rank_made(value: ast.expr, ranks: dict[str, int]) -> int | None:
+    """Dimensions of a new tensor or a view; None where they cannot be read."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+        return None
+    owner, method = value.func.value, value.func.attr
+    if isinstance(owner, ast.Name) and owner.id == "torch":
+        first = value.args[0] if value.args else None
+        if method == "empty_like" and isinstance(first, ast.Name):
+            return ranks.get(first.id)
+        if method in ("empty", "zeros", "ones") and isinstance(first, ast.Tuple | ast.List):
+            return _num_sizes(first.elts)
+        return None
+    if method in ("view", "reshape", "expand"):
+        first = value.args[0] if len(value.args) == 1 else None
+        sizes = first.elts if isinstance(first, ast.Tuple | ast.List) else value.args
+        return None if first is not None and sizes is value.args else _num_sizes(sizes)
+    rank = ranks.get(owner.id) if isinstance(owner, ast.Name) else _rank_made(owner, ranks)
+    if rank is None or method not in VIEWS:
+        return None
+    return rank + VIEWS[method]
+
+
+def _num_sizes(sizes: Sequence[ast.expr]) -> int | None:
+    return None if any(isinstance(size, ast.Starred) for size in sizes) else len(sizes)

@@ -1,0 +1,92 @@
+"""Answers whose text shows a fault, written anew from the fault on.
+
+What stands before the fault is kept: of twenty kernels nineteen may be right. The continuation is
+drawn, also where the answer was greedy, since the likeliest continuation is the fault.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kernelwright.core.seed import derive
+from kernelwright.policy.answer import read_answer
+from kernelwright.policy.decode import Decoder, Written
+from kernelwright.policy.faults import first_fault
+from kernelwright.policy.policy import Sampling
+from kernelwright.programs.program import Program
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TEMPERATURE = 1.0
+"""Of continuations of greedy answers."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """An answer and what it answers."""
+
+    number: int
+    prompt: list[int]
+    seed: int
+    keep: int
+    """Tokens before the fault."""
+
+
+class Mender:
+    def __init__(self, decoder: Decoder, tokenizer: "PreTrainedTokenizerBase") -> None:
+        self._decoder, self._tokenizer = decoder, tokenizer
+
+    def mend(
+        self,
+        written: Sequence[Written],
+        prompts: Sequence[list[int]],
+        programs: Sequence[Program],
+        *,
+        seeds: Sequence[int],
+        sampling: Sampling,
+    ) -> list[Written]:
+        """The answers, those with a fault continued anew from there, `sampling.mends` times at
+        most. An answer whose continuations all fail stays as it was after the last."""
+        mended = list(written)
+        drawn = replace(sampling, temperature=sampling.temperature or TEMPERATURE)
+        for turn in range(sampling.mends):
+            rows = [
+                _Row(number, prompts[number], derive(seeds[number], "mend", turn), keep)
+                for number, answer in enumerate(mended)
+                if (keep := self._kept(answer, programs[number])) is not None
+            ]
+            if not rows:
+                break
+            continued = self._decoder.decode(
+                [row.prompt + mended[row.number].tokens[: row.keep] for row in rows],
+                seeds=[row.seed for row in rows],
+                sampling=drawn,
+            )
+            for row, more in zip(rows, continued, strict=True):
+                kept = mended[row.number].tokens[: row.keep]
+                mended[row.number] = replace(more, tokens=[*kept, *more.tokens])
+        return mended
+
+    def _kept(self, answer: Written, program: Program) -> int | None:
+        """Tokens of an answer before its first fault; None where no fault is found."""
+        text = self._text(answer.tokens)
+        candidate = read_answer(text, origin="").candidate
+        fault = None if candidate is None else first_fault(candidate.source, program)
+        if candidate is None or fault is None:
+            return None
+        line = candidate.source.splitlines()[fault.line - 1]
+        place = text.find(f"\n{line}\n")
+        if place < 0:
+            return None
+        low, high = 0, len(answer.tokens)  # the text of the first `low` tokens ends before
+        while high - low > 1:
+            middle = (low + high) // 2
+            if len(self._text(answer.tokens[:middle])) <= place + 1:
+                low = middle
+            else:
+                high = middle
+        return low
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))

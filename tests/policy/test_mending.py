@@ -1,0 +1,73 @@
+"""Answers that are continued anew from a fault: the rest of them stays, token by token."""
+
+import pytest
+from test_faults import PROGRAM
+
+from kernelwright.policy.answer import read_answer
+from kernelwright.policy.decode import Written
+from kernelwright.policy.mending import Mender
+from kernelwright.policy.policy import Sampling
+from kernelwright.policy.tokenizer import train_tokenizer
+
+CODE = (
+    "```python\nimport torch\n\n\ndef fused_operator(x0, x1):\n"
+    "    t0 = x0 + 1\n    t1 = {} + 1\n    return [t1]\n```\n"
+)
+RIGHT, FAULTY, OTHER = CODE.format("t0"), CODE.format("t7"), CODE.format("t8")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer([RIGHT, FAULTY, OTHER], vocabulary=400, max_length=512)
+
+
+class FakeDecoder:
+    """Continues each prompt as a text goes on that begins alike."""
+
+    def __init__(self, tokenizer, texts):
+        self.tokenizer, self.texts, self.asked = tokenizer, list(texts), []
+
+    def decode(self, prompts, *, seeds, sampling):
+        self.asked.append((prompts, seeds, sampling))
+        text = self.texts.pop(0)
+        written = []
+        for prompt in prompts:
+            kept = self.tokenizer.decode(prompt[1:])
+            assert text.startswith(kept)
+            written.append(Written(self.tokenizer(text[len(kept) :])["input_ids"], end=0))
+        return written
+
+
+def mended(tokenizer, text, continuations, mends=2):
+    decoder = FakeDecoder(tokenizer, continuations)
+    answer = Written(tokenizer(text)["input_ids"], end=0)
+    (found,) = Mender(decoder, tokenizer).mend(
+        [answer], [[1]], [PROGRAM], seeds=[5], sampling=Sampling(mends=mends)
+    )
+    return tokenizer.decode(found.tokens), decoder.asked
+
+
+def test_an_answer_is_continued_from_its_fault(tokenizer):
+    text, ((prompts, seeds, sampling),) = mended(tokenizer, FAULTY, [RIGHT])
+    assert text == RIGHT
+    kept = tokenizer.decode(prompts[0][1:])
+    assert kept.rstrip() == FAULTY.partition("    t1")[0].rstrip(), "up to the line with the fault"
+    assert sampling.temperature == 1.0, "the likeliest continuation is the fault"
+    assert seeds != [5]
+
+
+def test_it_is_tried_as_often_as_was_said(tokenizer):
+    text, asked = mended(tokenizer, FAULTY, [OTHER, RIGHT])
+    assert text == RIGHT
+    assert len(asked) == 2
+    assert asked[0][1] != asked[1][1], "with other draws"
+    text, asked = mended(tokenizer, FAULTY, [OTHER, FAULTY])
+    assert text == FAULTY
+    assert read_answer(text, origin="test").candidate is not None
+    text, asked = mended(tokenizer, FAULTY, [], mends=0)
+    assert (text, asked) == (FAULTY, [])
+
+
+def test_what_has_no_fault_is_left_alone(tokenizer):
+    for text in (RIGHT, "no code at all"):
+        assert mended(tokenizer, text, []) == (text, [])
