@@ -58,10 +58,17 @@ def test_what_is_sure_to_fail_is_found(body, message):
         "y = x1.view(x0.shape)\na, b = y.shape\nreturn [y]",
         "a, b = (x0 if x0.numel() else x1).shape\nreturn [x0]",
         "global made\nmade = x0\nreturn [made]",
+        "if (n := x0.numel()) and n > 3:\n    return [x0]\nreturn [x1]",
+        "return [x0, __file__]",
     ],
 )
 def test_what_may_be_right_is_none(body):
     assert found(body) is None
+
+
+def test_a_module_that_imports_everything_may_know_any_name():
+    source = "from triton.language import *\n\n\ndef fused_operator(x0, x1):\n    return [cdiv]\n"
+    assert first_fault(source, PROGRAM) is None
 
 
 def test_ranks_are_followed_through_host_functions():

@@ -41,9 +41,11 @@ def first_fault(source: str, program: Program) -> Fault | None:
         module = syntax_tree(source)
     except SyntaxError:
         return None
-    known = {*dir(builtins), *_bound(module.body)}
+    known = {*dir(builtins), "__file__", *_bound(module.body)}
     functions = [node for node in module.body if isinstance(node, ast.FunctionDef)]
-    faults = [fault for function in functions for fault in _names(function, known)]
+    faults: list[Fault] = []
+    if "*" not in known:  # a module that imports everything may know any name
+        faults += [fault for function in functions for fault in _names(function, known)]
     if any(function.name == ENTRY for function in functions):
         kernels = [each for each in functions if each.decorator_list and each.name != ENTRY]
         host = _Ranks([function for function in functions if function not in kernels])
@@ -76,6 +78,7 @@ def _in_order(
         ]
         if isinstance(statement, ast.For | ast.While | ast.With):
             bound |= _bound([statement])
+        bound |= {node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)}
         for name in _reads(statement):
             is_unbound = name.id in local and name.id not in bound
             if is_unbound or (name.id not in local and name.id not in known):
