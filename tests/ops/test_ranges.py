@@ -191,11 +191,10 @@ def test_mixtures_and_products_have_exact_moments():
     assert product.std == pytest.approx(math.sqrt(1 * 4 + 4 * 4 + 9 * 1))
 
 
-@pytest.mark.parametrize("near", [math.nextafter(1.0, 0.0), 1 - 1e-17 + 0.0, 0.999999999999999])
+@pytest.mark.parametrize("near", [math.nextafter(1.0, 0.0), 1 - 1e-15])
 def test_erfinv_close_to_its_ends_is_large_and_finite(near):
     """(x + 1) / 2 rounds to 1 there, where the normal quantile has no value."""
     for x in (near, -near):
-        if abs(x) < 1:
-            value = _erfinv(x)
-            assert 5 < abs(value) < 30
-            assert math.copysign(1.0, value) == math.copysign(1.0, x)
+        value = _erfinv(x)
+        assert 5 < abs(value) < 30
+        assert math.copysign(1.0, value) == math.copysign(1.0, x)

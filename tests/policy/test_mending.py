@@ -38,11 +38,11 @@ class FakeDecoder:
         return written
 
 
-def mended(tokenizer, text, continuations, mends=2):
+def mended(tokenizer, text, continuations, mends=2, for_s=None):
     decoder = FakeDecoder(tokenizer, continuations)
     answer = Written(tokenizer(text)["input_ids"], end=0)
     (found,) = Mender(decoder, tokenizer).mend(
-        [answer], [[1]], [PROGRAM], seeds=[5], sampling=Sampling(mends=mends)
+        [answer], [[1]], [PROGRAM], seeds=[5], sampling=Sampling(mends=mends, for_s=for_s)
     )
     return tokenizer.decode(found.tokens), decoder.asked
 
@@ -71,3 +71,10 @@ def test_it_is_tried_as_often_as_was_said(tokenizer):
 def test_what_has_no_fault_is_left_alone(tokenizer):
     for text in (RIGHT, "no code at all"):
         assert mended(tokenizer, text, []) == (text, [])
+
+
+def test_mending_takes_no_time_that_is_not_left(tokenizer):
+    assert mended(tokenizer, FAULTY, [], for_s=0.0) == (FAULTY, [])
+    text, ((_, _, sampling),) = mended(tokenizer, FAULTY, [RIGHT], for_s=60.0)
+    assert text == RIGHT
+    assert 0 < sampling.for_s <= 60.0

@@ -24,6 +24,7 @@ from kernelwright.policy.prompt import Request, conversation
 from kernelwright.policy.tokenizer import end_tokens
 from kernelwright.programs.program import Program
 from kernelwright.timing.clock import gpu_lock
+from kernelwright.timing.stages import worked_s
 
 
 class LocalModel:
@@ -130,9 +131,12 @@ class LocalModel:
             prompt = prompt_tokens(self._tokenizer, messages)
             prompts += [prompt] * samples
             seeds += [derive(sampling.seed, *prompt, number) for number in range(samples)]
+        begin_s = worked_s()
         written = self._decoder.decode(prompts, seeds=seeds, sampling=sampling)
         if programs and sampling.mends:
             asked = [program for program in programs for _ in range(samples)]
+            if sampling.for_s is not None:  # mending has what writing left of the time
+                sampling = replace(sampling, for_s=sampling.for_s - (worked_s() - begin_s))
             mender = Mender(self._decoder, self._tokenizer)
             written = mender.mend(written, prompts, asked, seeds=seeds, sampling=sampling)
         # Marks of plan and code are no special tokens to the tokenizer: they stay.

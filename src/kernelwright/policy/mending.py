@@ -14,6 +14,7 @@ from kernelwright.policy.decode import Decoder, Written
 from kernelwright.policy.faults import first_fault
 from kernelwright.policy.policy import Sampling
 from kernelwright.programs.program import Program
+from kernelwright.timing.stages import worked_s
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -47,10 +48,18 @@ class Mender:
         sampling: Sampling,
     ) -> list[Written]:
         """The answers, those with a fault continued anew from there, `sampling.mends` times at
-        most. An answer whose continuations all fail stays as it was after the last."""
-        mended = list(written)
+        most. An answer whose continuations all fail stays as it was after the last.
+
+        Args:
+            sampling: `for_s` is what all continuations together have.
+        """
+        mended, begin_s = list(written), worked_s()
         drawn = replace(sampling, temperature=sampling.temperature or TEMPERATURE)
         for turn in range(sampling.mends):
+            if sampling.for_s is not None:
+                drawn = replace(drawn, for_s=sampling.for_s - (worked_s() - begin_s))
+                if drawn.for_s is not None and drawn.for_s <= 0:
+                    break
             rows = [
                 _Row(number, prompts[number], derive(seeds[number], "mend", turn), keep)
                 for number, answer in enumerate(mended)
