@@ -86,13 +86,13 @@ def _table(summary: Record) -> Table:
     for level, figures in {**summary["levels"], "all": summary["all"]}.items():
         for why, correct in figures["correct"].items():
             if correct["of"]:
-                speedup = figures["speedup"][why]
+                speedup, faster = figures["speedup"][why], figures["faster"][why]
                 table.add_row(
                     level,
                     why,
                     str(correct["of"]),
                     f"{correct['share']:.1%}",
-                    f"{figures['faster'][why]['share']:.1%}",
+                    "not timed" if faster is None else f"{faster['share']:.1%}",
                     "not timed" if speedup is None else f"{speedup:.2f}x",
                 )
     return table

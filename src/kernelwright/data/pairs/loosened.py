@@ -38,6 +38,18 @@ STATISTICS = {"batch_norm_train": (0, 3, 4)}
 """Operator -> results that a module reads on or keeps: returned in place of drawn ones."""
 
 
+def loosened(program: Program, rng: random.Random, *, numbers: float, outputs: float) -> Program:
+    """The program, by chance with other numbers, and by chance with more results.
+
+    Args:
+        numbers, outputs: shares of programs that are changed so.
+    """
+    has_numbers, has_outputs = rng.random(), rng.random()
+    if has_numbers < numbers:
+        program = with_other_numbers(program, rng)
+    return with_more_outputs(program, rng) if has_outputs < outputs else program
+
+
 def with_other_numbers(program: Program, rng: random.Random) -> Program:
     """Numbers of calls drawn anew, and some inputs become numbers; zero stays, and so do the types
     of all results."""

@@ -12,7 +12,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.data.pairs.loosened import with_more_outputs, with_other_numbers
+from kernelwright.data.pairs.loosened import loosened
 from kernelwright.data.pairs.recipe import Part, Recipe
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
@@ -105,12 +105,8 @@ class DrawnPrograms:
 
     def _loosened(self, program: Program, index: int) -> Program:
         rng = random.Random(derive(self.seed, "loosened", index))
-        has_numbers, has_outputs = rng.random(), rng.random()
-        if has_numbers < self.recipe.numbers:
-            program = with_other_numbers(program, rng)
-        if has_outputs < self.recipe.outputs:
-            program = with_more_outputs(program, rng)
-        return program
+        recipe = self.recipe
+        return loosened(program, rng, numbers=recipe.numbers, outputs=recipe.outputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,9 +44,7 @@ def _figures(programs: Sequence[PoolProgram]) -> Record:
         "speedup": {str(why): _speedup(programs, why) for why in Chosen},
         "planned": {str(why): _planned(programs, why) for why in Chosen},
         "best_over_greedy": _best_over_greedy(programs),
-        "rank_correlation": {
-            "planned_to_measured": _correlation(programs, measured_ms),
-        },
+        "rank_correlation": _correlation(programs),
     }
 
 
@@ -68,7 +66,10 @@ def _share_correct(answers: Sequence[PoolAnswer], why: Chosen) -> Record:
     return _share(answers, why, lambda verdict: verdict.accepted)
 
 
-def _share_faster(answers: Sequence[PoolAnswer], why: Chosen) -> Record:
+def _share_faster(answers: Sequence[PoolAnswer], why: Chosen) -> Record | None:
+    """None where nothing was timed."""
+    if not any(measured_ms(answer) for answer in answers):
+        return None
     return _share(answers, why, lambda verdict: verdict.accepted and verdict.is_faster)
 
 
@@ -121,9 +122,7 @@ def _best_over_greedy(programs: Sequence[PoolProgram]) -> Record:
     return {"of": len(ratios), "ratio": math.exp(fmean(ratios)) if ratios else None}
 
 
-def _correlation(
-    programs: Sequence[PoolProgram], time_of: Callable[[PoolAnswer], float | None]
-) -> Record:
+def _correlation(programs: Sequence[PoolProgram]) -> Record:
     """Spearman's rank correlation of planned and measured times: within programs, their median,
     which is what choosing rests on; and over all answers."""
     within, planned, measured = [], [], []
@@ -131,7 +130,7 @@ def _correlation(
         pairs = [
             (answer.planned_s, time)
             for answer in program.answers
-            if answer.planned_s is not None and (time := time_of(answer)) is not None
+            if answer.planned_s is not None and (time := measured_ms(answer)) is not None
         ]
         planned += [one for one, _ in pairs]
         measured += [other for _, other in pairs]
@@ -164,7 +163,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 def card(recipe: Recipe, summary: Record) -> str:
     """The data card, in Markdown."""
     figures = summary["all"]
-    correlation = figures["rank_correlation"]["planned_to_measured"]
+    correlation = figures["rank_correlation"]
     writer, choice = recipe.writer, recipe.choice
     return "\n".join(
         [
@@ -211,11 +210,16 @@ def _levels(summary: Record) -> str:
             if correct["of"]:
                 rows.append(
                     f"| {name} | {figures['programs']} | {correct['of']} | {why} "
-                    f"| {correct['share']:.1%} | {faster['share']:.1%} "
+                    f"| {correct['share']:.1%} "
+                    f"| {_percent(faster)} "
                     f"| {_number(figures['speedup'][why])} "
                     f"| {_number(figures['planned'][why])} |"
                 )
     return "\n".join([*rows, ""])
+
+
+def _percent(share: Record | None) -> str:
+    return "not timed" if share is None else f"{share['share']:.1%}"
 
 
 def _number(value: float | None) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
-from kernelwright.data.pairs.loosened import with_more_outputs, with_other_numbers
+from kernelwright.data.pairs.loosened import loosened
 from kernelwright.data.pairs.programs import Origin, contaminates
 from kernelwright.data.pool.recipe import Programs
 from kernelwright.programs.fingerprint import fingerprint
@@ -44,7 +44,12 @@ def tasks_of(settings: Programs, seed: int) -> Iterator[Task]:
         for line in record.read(path):
             if line.get("record") != "program":
                 continue
-            program = _loosened(parse(line["text"], file), settings, seed, line["fingerprint"])
+            program = loosened(
+                parse(line["text"], file),
+                random.Random(derive(seed, "loosened", line["fingerprint"])),
+                numbers=settings.numbers,
+                outputs=settings.outputs,
+            )
             canonical = fingerprint(program)
             origin = Origin(
                 program=program, canonical=canonical, origin="", licence="", provenance={}
@@ -63,13 +68,3 @@ def tasks_of(settings: Programs, seed: int) -> Iterator[Task]:
             )
     if not seen:
         raise UsageError("programs.files hold no program", remedy="give files of `synth`")
-
-
-def _loosened(program: Program, settings: Programs, seed: int, name: str) -> Program:
-    rng = random.Random(derive(seed, "loosened", name))
-    has_numbers, has_outputs = rng.random(), rng.random()
-    if has_numbers < settings.numbers:
-        program = with_other_numbers(program, rng)
-    if has_outputs < settings.outputs:
-        program = with_more_outputs(program, rng)
-    return program

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
 from kernelwright.data.pool.answers import PoolAnswer, PoolProgram, read_head, read_pool
 from kernelwright.data.pool.writing import POLICY
 from kernelwright.policy.answer import read_answer
@@ -92,7 +93,7 @@ def _members(program: PoolProgram) -> list[PoolAnswer]:
     return sorted(settled, key=lambda answer: (bool(answer.malformed), answer.number))
 
 
-def _check_same(head: dict, recipe: Recipe, folder: Path) -> None:  # type: ignore[type-arg]
+def _check_same(head: Record, recipe: Recipe, folder: Path) -> None:
     """Refuse a pool whose requests or draws are not those of the recipe."""
     wanted = {
         "writer.temperature": (head["writer"]["temperature"], recipe.rollouts.temperature),
