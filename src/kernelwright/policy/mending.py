@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 TEMPERATURE = 1.0
-"""Of continuations of greedy answers."""
+"""The temperature of continuations of greedy answers."""
 
 
 @dataclass(slots=True)

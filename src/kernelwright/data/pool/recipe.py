@@ -59,12 +59,18 @@ class Judging:
     timing: bool = True
     """Time correct answers; on a GPU only."""
     timing_s: float | None = None
+    """Seconds of timing a candidate, beyond its first pairs of calls; None: the clock's own."""
     wall_s: float | None = None
+    """Limit of each request to a guest; None: the judge's own. A guest that hangs keeps everybody
+    waiting for as long, since times cannot be taken meanwhile."""
     workers: int | None = None
     """Judges at once; one a core where not given."""
 
     def recipe(self) -> JudgeRecipe:
-        """Raises UsageError: an option that the judge does not know."""
+        """
+        Raises:
+            UsageError: an option that the judge does not know.
+        """
         return JudgeRecipe(
             device=self.device,
             precision=self.precision,

@@ -31,7 +31,7 @@ class Comparison:
     gained: int
     lost: int
     p_value: float
-    """Of McNemar's test on gained and lost."""
+    """McNemar's test on gained and lost."""
     faster: tuple[int, int] | None
     """Programs that are correct and faster than PyTorch beyond chance; None where nothing was
     timed."""

@@ -12,6 +12,7 @@ from typing import Self
 from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
+from kernelwright.data.pool import recipe as pool
 from kernelwright.policy.names import URL
 from kernelwright.policy.policy import Sampling
 from kernelwright.rewards.rewards import MODELLED, REWARDS, SIGNED_REWARDS, SPEED_REWARDS, Settings
@@ -123,22 +124,11 @@ class Rollouts:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Judging:
-    device: str = "auto"
-    precision: str = "strict"
-    mode: str = "pure"
-    timing: bool = True
-    """Of what is right, by the one clock owner of a GPU; elsewhere speed is never measured."""
-    workers: int | None = None
-    """Judges at once; one a core where not given."""
+class Judging(pool.Judging):
+    """As for pools, on any machines."""
+
     cluster: str = ""
     """Of a Ray cluster, HOST:PORT or "auto"; this machine where not given."""
-    timing_s: float | None = None
-    """Of taking a candidate's times, beyond its first pairs, at most; the clock's own where not
-    given."""
-    wall_s: float | None = None
-    """Limit of each request to a guest; the judge's own where not given. One that hangs keeps
-    everybody waiting for as long, since times cannot be taken meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

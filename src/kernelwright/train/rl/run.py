@@ -148,15 +148,7 @@ def _rounds(
     stored = () if pooled is None else pooled.programs.values()
     programs = programs_of(recipe, folder, workers, say, stored)
     judging = recipe.judging
-    how = JudgeRecipe(
-        device=judging.device,
-        precision=judging.precision,
-        mode=judging.mode,
-        grade="recycled",
-        timing=judging.timing,
-        timing_s=judging.timing_s,
-        wall_s=judging.wall_s,
-    ).resolved()
+    how = judging.recipe()
     fresh = replace(how, grade="fresh", timing=False)
     # A server that writes has GPUs of its own, and which ones it does not say.
     is_local = not recipe.rollouts.served
