@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Makes the embedded model better by its own judged answers, and measures it. For machines that are
-# lent for minutes: a step that is done, or was cut short, is gone on with by the same command, which
-# ends in time.
+# lent for minutes: the same command resumes a step that was cut short, and ends in time.
 #
-#   recipes/learned.sh OUT SECONDS             all of it, as far as the time goes
-#   recipes/learned.sh OUT SECONDS table       what is there so far
+#   recipes/learned.sh OUT SECONDS             all steps, as far as the time goes
+#   recipes/learned.sh OUT SECONDS STEP...     one step, as `supervised` or `table`
 #
-# What is in OUT comes along to the next machine: pairs and pool are what costs most.
+# Take OUT along to the next machine. Pairs and pools cost the most.
 set -uf
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 OUT=$(mkdir -p "$1" && cd "$1" && pwd)
 END=$(($(date +%s) + $2))
 KW=${KW:-python3 -m kernelwright.cli.main}
-JUDGES=${JUDGES:-12} # with more, tasks of models fill 80 GB
-NUM=${NUM:-400}      # programs of each level in a pool
+JUDGES=${JUDGES:-12} # with more judges, tasks of models fill 80 GB
+LEVELS=${LEVELS:-20:80 5:400 2:400 1:100} # programs of a pool
+MINUTES=${MINUTES:-8.0} # of the supervised training
+MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
+    transformers.models.convnext transformers.models.t5"
 cd "$OUT" || exit
 
 left() {
@@ -28,33 +30,55 @@ step() { # name, command: once, and while there is time
     timeout --signal=INT --kill-after=9 "$(left)" "${@:2}" > "$1.log" 2>&1 && touch "$1.done"
 }
 
-resumed() { # folder: the option that goes on with a training
+resumed() { # folder: the option that resumes a training
     [ -e "$1/recipe.json" ] && echo --resume
 }
 
-supervised() { # the shipped model on today's operators, several results and any numbers
-    step pairs $KW data build "$ROOT/recipes/data/main.toml" --out pairs &&
+pairs() { # of today's operators, several results and any numbers, and of real modules
+    local module
+    for module in $MODULES; do
+        step "modules-$module" $KW data collect "$module" --out "modules/$module.jsonl" || return
+    done
+    cp "$ROOT/recipes/data/continued.toml" . && step pairs $KW data build continued.toml --out pairs
+}
+
+supervised() { # the shipped model continues on drawn answers, then on the best by the cost model
+    pairs &&
         step taught $KW train sft "$ROOT/recipes/sft/embedded.toml" --out taught $(resumed taught) \
-            --set 'model.path="embedded"' --set optimizer.learning_rate=5e-4 --set budget.minutes=8.0
+            --set 'model.path="embedded"' --set optimizer.learning_rate=1e-3 --set "budget.minutes=$MINUTES" \
+            --set 'data.sources={"teacher-best"=0.0}' &&
+        step warm $KW train sft "$ROOT/recipes/sft/expert.toml" --out warm $(resumed warm) \
+            --set 'model.path="taught/last"' --set 'data.files=["pairs"]' --set data.sources={teacher=0.1} \
+            --set optimizer.learning_rate=5e-4 --set budget.epochs=2
+}
+
+programs() { # name, seed
+    local level
+    for level in $LEVELS; do
+        step "programs-$1-${level%:*}" $KW synth --level "${level%:*}" --num "${level#*:}" --seed "$2" \
+            --recipe "$ROOT/recipes/pool/programs.toml" -o "programs-$1-${level%:*}.jsonl" || return
+    done
 }
 
 pool() { # name, model, seed
-    step "programs-$1" $KW synth --level 1,2,5,20 --num "$NUM" --seed "$3" \
-        --recipe "$ROOT/recipes/pool/programs.toml" -o "programs-$1.jsonl" &&
+    local level files=
+    for level in $LEVELS; do files+="\"programs-$1-${level%:*}.jsonl\","; done
+    programs "$1" "$3" &&
         step "$1" $KW data pool "$ROOT/recipes/pool/embedded.toml" --out "$1" --set "seed=$3" \
-            --set "programs.files=[\"programs-$1.jsonl\"]" --set "writer.path=\"$2\"" --set "judging.workers=$JUDGES"
+            --set "programs.files=[$files]" --set "writer.path=\"$2\"" --set "judging.workers=$JUDGES"
 }
 
 expert() { # name, model, seed, pools
-    local pairs=fastest-$1
-    step "$pairs" $KW data fastest "${@:4}" --out "$pairs" &&
+    local fastest=fastest-$1
+    step "$fastest" $KW data fastest "${@:4}" --out "$fastest" &&
         step "$1" $KW train sft "$ROOT/recipes/sft/expert.toml" --out "$1" $(resumed "$1") --set "seed=$3" \
-            --set "model.path=\"$2\"" --set "data.files=[\"$pairs\",\"pairs\"]" --set 'data.sources={teacher=0.01}'
+            --set "model.path=\"$2\"" --set "data.files=[\"$fastest\",\"pairs\"]" \
+            --set 'data.sources={teacher=0.02,"teacher-best"=0.1}'
 }
 
 offline() { # name, model, seed, pool, settings
-    local options=()
-    for each in "${@:5}"; do options+=(--set "$each"); done
+    local setting options=()
+    for setting in "${@:5}"; do options+=(--set "$setting"); done
     step "$1" $KW train rl "$ROOT/recipes/rl/pool.toml" --out "$1" $(resumed "$1") --set "seed=$3" \
         --set "model.path=\"$2\"" --set "rollouts.policy=\"pool:$4\"" "${options[@]}"
 }
@@ -65,34 +89,38 @@ figures() { # name, policy: greedy on synthetic-v1, timed
 }
 
 ablations() { # at equal rollouts: the same pool, the same seeds
-    local seed
+    local seed name
     for seed in 0 1; do
-        offline "drpo-$seed" taught/last $seed pool-1
-        offline "drpo-power-$seed" taught/last $seed pool-1 'objective.reward="power_speed"'
-        offline "grpo-$seed" taught/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="one_plus_log"' \
+        offline "drpo-$seed" warm/last $seed pool-1
+        offline "drpo-power-$seed" warm/last $seed pool-1 'objective.reward="power_speed"'
+        offline "grpo-$seed" warm/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="one_plus_log"' \
             objective.contrasts_right=false objective.kl=0.01
-        offline "hrd-$seed" taught/last $seed pool-1 'objective.loss="hrd"' 'objective.reward="hierarchical"' \
+        offline "hrd-$seed" warm/last $seed pool-1 'objective.loss="hrd"' 'objective.reward="hierarchical"' \
             objective.contrasts_right=false
-        offline "mixed-$seed" taught/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="mixed"' \
+        offline "mixed-$seed" warm/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="mixed"' \
             objective.contrasts_right=false
         for name in drpo drpo-power grpo hrd mixed; do figures "$name-$seed" "hf:$name-$seed/last"; done
     done
 }
 
 table() {
-    for name in taught expert-0 expert-1 drpo-0 drpo-1 drpo-power-0 drpo-power-1 grpo-0 grpo-1 hrd-0 hrd-1 mixed-0 mixed-1 expert-2; do
+    local name
+    for name in taught warm {expert,drpo,drpo-power,grpo,hrd,mixed}-{0,1} expert-2; do
         [ -e "figures/$name/records.jsonl" ] && echo "$name" && $KW eval compare figures/shipped "figures/$name"
     done
 }
 
 all() {
+    local seed
+    supervised || return
     figures shipped embedded
-    supervised && figures taught hf:taught/last
-    pool pool-1 taught/last 1 || return
-    for seed in 0 1; do expert "expert-$seed" taught/last $seed pool-1 && figures "expert-$seed" "hf:expert-$seed/last"; done
+    figures taught hf:taught/last
+    figures warm hf:warm/last
+    pool pool-1 warm/last 1 || return
+    for seed in 0 1; do expert "expert-$seed" warm/last $seed pool-1 && figures "expert-$seed" "hf:expert-$seed/last"; done
     ablations
     pool pool-2 expert-0/last 2 && expert expert-2 expert-0/last 0 pool-1 pool-2 && figures expert-2 hf:expert-2/last
     table
 }
 
-"${3:-all}"
+if [ $# -gt 2 ]; then "${@:3}"; else all; fi

@@ -14,7 +14,8 @@ from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import synthetic_v1
-from kernelwright.teacher.whole import write_whole
+from kernelwright.programs.traffic import planned_seconds
+from kernelwright.teacher.whole import write_best, write_whole
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
@@ -224,3 +225,31 @@ def test_a_program_with_a_call_that_has_no_form_has_no_candidate():
     x = builder.input(TensorType((6, 40)))
     values, _ = builder.call("aten.sort.default", self=x, dim=1)
     assert write_whole(builder.program([values]), limit=2, seed=0) == []
+
+
+# -- the best by the cost model
+
+
+@pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))
+def test_the_best_are_estimated_to_be_no_slower_than_drawn_ones(line):
+    program = parse(line["text"])
+    best = write_best(program, limit=2, seed=3)
+    assert 1 <= len(best) <= 2
+    assert len({candidate.source for candidate in best}) == len(best)
+    times = [planned_seconds(program, candidate) for candidate in best]
+    assert times == sorted(times)
+    drawn = [planned_seconds(program, each) for each in write_whole(program, limit=4, seed=3)]
+    assert times[0] <= sorted(drawn)[len(drawn) // 2] * 1.001
+    assert write_best(program, limit=2, seed=3) == best
+
+
+def test_the_best_answer_to_a_chain_is_one_kernel():
+    builder = Builder()
+    x = builder.input(TensorType((64, 256)))
+    for op in ("relu", "exp", "tanh", "sigmoid"):
+        (x,) = builder.call(op, input=x)
+    program = builder.program([x])
+    (best,) = write_best(program, limit=1, seed=0)
+    assert len(best.plan) == 1
+    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+        assert judge.verify(program_task(program), best).accepted

@@ -48,8 +48,8 @@ from kernelwright.train.rl.recipe import Recipe as RunRecipe
 from kernelwright.train.rl.run import train_rl
 
 SETTINGS = {
-    "writer": {"samples": 6, "max_tokens": 32, "teacher": 2},
-    "choice": {"best": 9, "random": 0, "teacher": 1},
+    "writer": {"samples": 6, "max_tokens": 32, "teacher": 1},
+    "choice": {"best": 9, "random": 0},
     "judging": {"device": "cpu", "timing": False, "workers": 1},
 }
 
@@ -82,7 +82,7 @@ def pool(policy, tmp_path_factory):
     """A pool of many programs, with verdicts by the word that an answer says."""
     folder = tmp_path_factory.mktemp("words")
     programs = write_programs(folder / "p.jsonl", make_programs(sizes=tuple(range(24, 64, 4))))
-    recipe = pool_recipe(policy, [programs], writer={"teacher": 0}, choice={"teacher": 0})
+    recipe = pool_recipe(policy, [programs], writer={"teacher": 0})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool_run, "judge_many", judged_by_word)
         make_pool(recipe, folder / "pool")
@@ -223,10 +223,10 @@ def test_the_greedy_answer_the_best_and_some_by_chance_are_judged():
     answers += [
         drawn(7, None, malformed="cut_off"),
         drawn(8, 2.0, "teacher"),
-        drawn(9, 1.0, "teacher"),
+        drawn(9, None, "teacher", malformed="cut_off"),
     ]
     program, parsed = pool_program(answers)
-    choose(program, parsed, Choice(best=2, random=1, teacher=1), seed=0)
+    choose(program, parsed, Choice(best=2, random=1), seed=0)
     chosen = {answer.number: answer.chosen for answer in program.answers if answer.chosen}
     by_chance = {number for number, why in chosen.items() if why is Chosen.RANDOM}
     assert by_chance <= {1, 3, 5, 6}
@@ -235,7 +235,7 @@ def test_the_greedy_answer_the_best_and_some_by_chance_are_judged():
         0: Chosen.GREEDY,
         2: Chosen.BEST,
         4: Chosen.BEST,
-        9: Chosen.TEACHER,
+        8: Chosen.TEACHER,
     }
     for answer in program.answers:
         is_learnt_from = answer.chosen is not None or bool(answer.malformed)

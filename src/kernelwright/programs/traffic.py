@@ -66,6 +66,16 @@ def eager_seconds(program: Program) -> float:
     return _seconds(num_bytes, max(eager_launches(program.calls), 1))
 
 
+def cut_seconds(program: Program, parts: Iterable[frozenset[int]]) -> float:
+    """The estimated time of a cut into parts that nobody has written: one kernel for each part.
+
+    Args:
+        parts: numbers of calls.
+    """
+    own = [part_of(program, calls) for calls in parts]
+    return _seconds(sum(part.bytes_fused() for part in own), len(own))
+
+
 def planned_seconds(program: Program, candidate: Candidate) -> float:
     """The estimated time of a candidate that nobody has run: its plan is believed."""
     return _seconds(_planned_bytes(program, candidate), kernel_launches(candidate))

@@ -55,6 +55,11 @@ def any_of(ways: Sequence[Way], number: int, seed: int) -> Candidate | None:
     return next(written([*first, *ordered[number:]]), None)
 
 
+def first_of(ways: Sequence[Way]) -> Candidate | None:
+    """The candidate of the way that the family's estimate puts first; None where no way fits."""
+    return next(written(ways), None)
+
+
 def _spread(ways: Sequence[Way], count: int) -> list[int]:
     """Places of the best `count`, one of a kind the dearer the more often that kind was taken."""
     best: list[int] = []

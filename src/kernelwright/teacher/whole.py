@@ -1,12 +1,13 @@
-"""A whole program as kernels of its own: cut into fragments by chance, each written in some way.
+"""A whole program as kernels of its own: cut into fragments, each written in some way.
 
-The search cuts where it was measured to win. Here the cuts are drawn, as schedules are, so that a
-model that learns from candidates sees several for a program: nothing but views stays in PyTorch,
-and they do beside kernels only.
+The search cuts where it was measured to win. `write_whole` draws cuts and schedules by chance, so
+that a model that learns from candidates sees several for a program. `write_best` draws many cuts
+and writes those that the cost model estimates to be the fastest. Nothing but views stays in
+PyTorch, and views stay there only beside kernels.
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -18,7 +19,8 @@ from kernelwright.programs.compose import Replacement, compose
 from kernelwright.programs.fragment import RELABELLING, part_of
 from kernelwright.programs.partition import propose
 from kernelwright.programs.program import Program
-from kernelwright.teacher.ways import Way, any_of
+from kernelwright.programs.traffic import cut_seconds, planned_seconds
+from kernelwright.teacher.ways import Way, any_of, first_of
 from kernelwright.teacher.writer import family, ways
 
 WAYS = 4
@@ -28,6 +30,12 @@ TRIES = 3
 SIZES = (1, 1, 2, None)
 """Calls of a part, at most, of which one is drawn for each candidate: half at least fuse nothing.
 These are the easiest to write right: of parts of one call a model got 7% wrong, of five 64%."""
+
+CUTS = 12
+"""Cuts that `write_best` draws."""
+WRITTEN_CUTS = 3
+"""Cuts that `write_best` writes: those with the least estimated time. Only a written candidate
+shows how many kernels it launches."""
 
 
 def write_whole(
@@ -56,6 +64,39 @@ def write_whole(
         if candidate is not None:
             found.setdefault(candidate.source, candidate)
     return list(found.values())
+
+
+def write_best(
+    program: Program, *, limit: int, seed: int, precision: str = "strict"
+) -> list[Candidate]:
+    """The candidates with the least estimated time, the fastest first. Each kernel has the schedule
+    that its family prefers.
+
+    The cost model (`programs.traffic`) counts bytes and launches alone: it orders cuts, and knows
+    nothing of schedules.
+
+    Args:
+        limit: at most this many.
+        seed: of the cuts; equal seeds, equal candidates.
+
+    Returns:
+        An empty list where some call has no form.
+    """
+    cuts = _Cuts(program)
+    parts_of = _Parts(program, precision)
+    drawn: dict[frozenset[frozenset[int]], float] = {}
+    for number in range(CUTS):
+        rng = random.Random(derive(seed, "best", number))
+        parts = cuts.draw(None, rng)
+        if parts is not None:
+            drawn.setdefault(frozenset(parts), cut_seconds(program, parts))
+    candidates: dict[str, Candidate] = {}
+    for cut in sorted(drawn, key=drawn.__getitem__)[: max(limit, WRITTEN_CUTS)]:
+        candidate = parts_of.preferred(sorted(cut, key=min))
+        if candidate is not None:
+            candidates.setdefault(candidate.source, candidate)
+    ranked = sorted(candidates.values(), key=lambda each: planned_seconds(program, each))
+    return ranked[:limit]
 
 
 class _Cuts:
@@ -125,11 +166,23 @@ class _Parts:
         self._known: dict[frozenset[int], tuple[Program, list[Way]]] = {}
 
     def written(self, parts: Sequence[frozenset[int]], rng: random.Random) -> Candidate | None:
-        """The whole of these parts; None where one of them cannot be written."""
+        """The whole of these parts, each in a way that is drawn; None where one of them cannot be
+        written."""
+        return self._whole(parts, lambda ways: any_of(ways, WAYS, rng.randrange(1 << 31)))
+
+    def preferred(self, parts: Sequence[frozenset[int]]) -> Candidate | None:
+        """The same, each part in the way that its family prefers."""
+        return self._whole(parts, first_of)
+
+    def _whole(
+        self,
+        parts: Sequence[frozenset[int]],
+        choose: Callable[[Sequence[Way]], Candidate | None],
+    ) -> Candidate | None:
         replacements = []
         for part in parts:
-            own, found = self._ways(part)
-            candidate = any_of(found, WAYS, rng.randrange(1 << 31))
+            own, ways_of_part = self._ways(part)
+            candidate = choose(ways_of_part)
             if candidate is None:
                 return None
             inputs = tuple(value.name for value in own.inputs)

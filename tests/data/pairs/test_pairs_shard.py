@@ -8,9 +8,10 @@ import pytest
 from pairs_data import PROGRAMS, program_file, recipe
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import INTERPRETER, Code, Stage, Verdict
 from kernelwright.data.pairs import answers
-from kernelwright.data.pairs.answers import Written
+from kernelwright.data.pairs.answers import Written, make_source
 from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
 from kernelwright.programs.text import parse
 from kernelwright.synth.benchmark import synthetic_v1
@@ -167,3 +168,20 @@ def test_a_program_that_ends_two_workers_is_left_to_no_third(made, tmp_path, mon
     assert tally["failures"] == [{"program": "a/1", "error": "it ended the process"}]
     assert tally["answers"] == 3
     assert [each.name for each in (tmp_path / "out").iterdir()] == [shard.name]
+
+
+def test_best_answers_come_beside_the_drawn_ones_and_say_so(tmp_path):
+    file = program_file(tmp_path / "p.jsonl")
+    part = {"name": "a", "file": str(file), "answers": 1, "options": {"best": 1}}
+    worker = ShardWorker(recipe(part), tmp_path)
+    worker.run({"part": "a", "number": 0, "first": 0, "last": 4})
+    pairs, _ = read_shard(tmp_path / "a-00000.jsonl", lambda _: True)
+    sources = [pair["source"] for pair in pairs]
+    assert sources == ["teacher", "teacher-best"] * 4
+    chain = [pair["kernels"] for pair in pairs if pair["id"].startswith("a/2/")]
+    assert chain[-1] == 1, "the best answer to two calls is one kernel"
+
+
+def test_a_negative_number_of_best_answers_is_refused():
+    with pytest.raises(UsageError, match="best"):
+        make_source("teacher", {"best": -1})

@@ -16,6 +16,8 @@ from kernelwright.policy.prompt import Request
 
 TEACHER = "teacher"
 """The one source whose answers are right by their making, so that judging a sample will do."""
+TEACHER_BEST = "teacher-best"
+"""In the column `source`: the teacher's answers with the least estimated time."""
 SOURCES = {
     TEACHER: "kernelwright.data.pairs.teacher:TeacherSource",
     "inductor": "kernelwright.data.inductor.source:InductorSource",
@@ -34,6 +36,8 @@ class Written:
     verdict: Verdict | None = None
     """Where the source had it judged."""
     reasoning: str = ""
+    source: str = ""
+    """In the column `source`, where that is not the name of the recipe's part."""
     provenance: Record = field(default_factory=dict)
 
 

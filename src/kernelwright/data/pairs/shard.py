@@ -247,7 +247,7 @@ class _PartWriter:
             written.candidate,
             found.canonical,
             reasoning=written.reasoning,
-            source=self.part.source,
+            source=written.source or self.part.source,
             origin=found.origin,
             licence=self.part.licence or _both(found.licence, self.source.licence),
             verdict=UNVERIFIED,

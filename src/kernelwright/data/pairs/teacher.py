@@ -1,26 +1,45 @@
-"""The teacher's answers: whole programs as kernels, cuts and schedules drawn by chance."""
+"""The teacher's answers: whole programs as kernels."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
 from kernelwright.core import strict
-from kernelwright.data.pairs.answers import Written
+from kernelwright.core.errors import UsageError
+from kernelwright.data.pairs.answers import TEACHER_BEST, Written
 from kernelwright.policy.prompt import Request
-from kernelwright.teacher.whole import write_whole
+from kernelwright.teacher.whole import write_best, write_whole
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TeacherSource:
+    """Cuts and schedules drawn by chance, and `best` answers with the least estimated time."""
+
+    best: int = 0
+    """Answers beyond those that the part asks for. A pair of such an answer says "teacher-best" as
+    its source, so that a training can weigh these pairs apart."""
+
     licence = "Apache-2.0"
+
+    def __post_init__(self) -> None:
+        if self.best < 0:
+            raise UsageError("options.best is at least 0", remedy="see docs/data.md")
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Self:
         return strict.read(cls, options, "options")
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
-        """Different cuts and schedules; none where some call has no form."""
-        found = write_whole(request.program, limit=limit, seed=seed, precision=request.precision)
-        if not found:
+        """At most `limit` different cuts and schedules, then at most `best` of the fastest; one
+        refusal where some call has no form. A best answer can equal a drawn one."""
+        program, precision = request.program, request.precision
+        drawn = write_whole(program, limit=limit, seed=seed, precision=precision)
+        if not drawn:
             return [Written(candidate=None, refused="no form")]
-        return [Written(candidate=candidate) for candidate in found]
+        best = []
+        if self.best:
+            best = write_best(program, limit=self.best, seed=seed, precision=precision)
+        return [
+            *(Written(candidate=candidate) for candidate in drawn),
+            *(Written(candidate=candidate, source=TEACHER_BEST) for candidate in best),
+        ]

@@ -173,7 +173,7 @@ def card(recipe: Recipe, summary: Record) -> str:
             f"greedy answer) and of the teacher ({writer.teacher} a program), "
             f"{figures['distinct']:,} of them distinct. "
             f"Judged are the greedy answer, the {choice.best} best by the cost model, "
-            f"{choice.random} by chance and {choice.teacher} of the teacher: "
+            f"{choice.random} by chance and all of the teacher: "
             f"{figures['judged']:,} in all.\n",
             _levels(summary),
             "Faster and speed-up are measured; planned is the speed-up that the cost model takes "

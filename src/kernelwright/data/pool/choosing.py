@@ -20,7 +20,6 @@ FAILED = 1 << 30
 def choose(program: PoolProgram, parsed: Program, choice: Choice, seed: int) -> None:
     """Mark the answers to judge, and drop tokens that nobody will learn from."""
     drawn = [each for each in program.answers if each.writer == POLICY and not each.malformed]
-    taught = [each for each in program.answers if each.writer == TEACHER and not each.malformed]
     greedy = program.answers[0]
     if greedy.writer == POLICY and not greedy.malformed:
         greedy.chosen = Chosen.GREEDY
@@ -32,9 +31,9 @@ def choose(program: PoolProgram, parsed: Program, choice: Choice, seed: int) -> 
     rng = random.Random(derive(seed, "random", program.fingerprint))
     for answer in rng.sample(left, min(choice.random, len(left))):
         answer.chosen = Chosen.RANDOM
-    for answer in _ranked(taught, parsed, 0)[: choice.teacher]:
-        answer.chosen = Chosen.TEACHER
     for answer in program.answers:
+        if answer.writer == TEACHER and not answer.malformed:
+            answer.chosen = Chosen.TEACHER
         if answer.chosen is None and not answer.malformed:
             answer.tokens, answer.logps = answer.tokens[:0], answer.logps[:0]
             answer.text = ""

@@ -14,7 +14,7 @@ from kernelwright.core.errors import InfraError
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.text import parse
 from kernelwright.programs.traffic import planned_seconds
-from kernelwright.teacher.whole import write_whole
+from kernelwright.teacher.whole import write_best
 
 Result = TypeVar("Result")
 Estimate = tuple[str, float | None]
@@ -22,12 +22,12 @@ Estimate = tuple[str, float | None]
 
 
 def taught(program: str, limit: int, seed: int, precision: str) -> list[str]:
-    """Different answers of the teacher to a program, as texts.
+    """The teacher's answers with the least estimated time, as texts.
 
     Args:
         program: its canonical text.
     """
-    candidates = write_whole(parse(program), limit=limit, seed=seed, precision=precision)
+    candidates = write_best(parse(program), limit=limit, seed=seed, precision=precision)
     return [answer_text(candidate) for candidate in candidates]
 
 

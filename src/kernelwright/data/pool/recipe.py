@@ -32,8 +32,8 @@ class Writer:
     """Drawn answers to each program, beside the greedy answer."""
     temperature: float = 1.0
     max_tokens: int = 8192
-    teacher: int = 0
-    """Answers of the teacher to each program."""
+    teacher: int = 1
+    """The teacher's answers to each program: those with the least estimated time. All are judged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +44,6 @@ class Choice:
     """Drawn answers that the cost model takes to be the fastest."""
     random: int = 1
     """Further drawn answers, by chance: they show what the cost model misses."""
-    teacher: int = 1
-    """Answers of the teacher that the cost model takes to be the fastest."""
     compiled: int = 0
     """Drawn answers a program, the best first, that are compiled for sm_90 before the choice: those
     that spill registers or do not compile go behind the others. 0: none is compiled."""
@@ -103,7 +101,7 @@ class Recipe:
         shares = (self.programs.numbers, self.programs.outputs)
         if not all(0 <= share <= 1 for share in shares):
             raise UsageError(f"programs: shares {shares}", remedy="give shares from 0 to 1")
-        if min(choice.best, choice.random, choice.teacher, choice.compiled, writer.teacher) < 0:
+        if min(choice.best, choice.random, choice.compiled, writer.teacher) < 0:
             raise UsageError(f"choice: {choice}", remedy="give numbers of 0 or more")
 
     @classmethod
