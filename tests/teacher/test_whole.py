@@ -13,8 +13,8 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
-from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.programs.traffic import planned_seconds
+from kernelwright.synth.benchmark import synthetic_v1
 from kernelwright.teacher.whole import write_best, write_whole
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task

@@ -33,7 +33,8 @@ class Writer:
     temperature: float = 1.0
     max_tokens: int = 8192
     teacher: int = 1
-    """The teacher's answers to each program: those with the least estimated time. All are judged."""
+    """The teacher's answers to each program: those with the least estimated time. All of them are
+    judged."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
