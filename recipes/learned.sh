@@ -13,7 +13,7 @@ END=$(($(date +%s) + $2))
 KW=${KW:-python3 -m kernelwright.cli.main}
 JUDGES=${JUDGES:-12} # with more judges, tasks of models fill 80 GB
 LEVELS=${LEVELS:-20:80 5:400 2:400 1:100} # programs of a pool
-MINUTES=${MINUTES:-8.0} # of the supervised training
+MINUTES=${MINUTES:-16.0} # of the supervised training
 MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
     transformers.models.convnext transformers.models.t5"
 cd "$OUT" || exit
@@ -48,8 +48,8 @@ supervised() { # the shipped model continues on drawn answers, then on the best 
             --set 'model.path="embedded"' --set optimizer.learning_rate=1e-3 --set "budget.minutes=$MINUTES" \
             --set 'data.sources={"teacher-best"=0.0}' &&
         step warm $KW train sft "$ROOT/recipes/sft/expert.toml" --out warm $(resumed warm) \
-            --set 'model.path="taught/last"' --set 'data.files=["pairs"]' --set data.sources={teacher=0.1} \
-            --set optimizer.learning_rate=5e-4 --set budget.epochs=2
+            --set 'model.path="taught/last"' --set 'data.files=["pairs"]' --set data.sources={teacher=0.3} \
+            --set optimizer.learning_rate=1e-4 --set budget.epochs=1
 }
 
 programs() { # name, seed

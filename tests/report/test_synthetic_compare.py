@@ -87,3 +87,15 @@ def test_runs_without_a_program_in_common_are_refused(runs, tmp_path):
         compare(runs[0], other)
     with pytest.raises(UsageError, match="no records here"):
         compare(runs[0], tmp_path / "none")
+
+
+def test_an_answer_that_holds_no_candidate_counts_as_wrong(tmp_path):
+    unread = case(1, correct=False)
+    for missing in ("eager", "optimized", "speedup_intervals", "modelled"):
+        del unread[missing]
+    before = write(tmp_path / "a", [case(1, speedup=2.0), case(2, speedup=2.0)])
+    after = write(tmp_path / "b", [unread, case(2, speedup=4.0)])
+    (level, _) = compare(before, after)
+    assert level.correct == (2, 1)
+    assert level.faster == (2, 1)
+    assert level.measured.value == pytest.approx(2.0)

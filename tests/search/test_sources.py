@@ -13,11 +13,13 @@ from kernelwright.policy.names import DEFAULT
 from kernelwright.programs.text import parse, to_text
 from kernelwright.search import sources
 from kernelwright.search.optimize import optimize_target
+from kernelwright.search.refining import REFINEMENTS
 from kernelwright.search.search import Search
 from kernelwright.search.sources import Sources, Writers
 from kernelwright.teacher.writer import write
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
+from kernelwright.verify.program_task import program_task
 
 FLAT = """
 import torch
@@ -266,6 +268,76 @@ def test_what_a_model_cannot_write_whole_it_is_asked_for_in_parts(monkeypatch, t
     assert fragments[0]["winner"] is None
     assert any(line["winner"] for line in fragments if len(line["calls"]) == 2)
     assert result["outcome"]["status"] == "optimized"
+
+
+WRONG = ANSWER.replace("tl.exp(", "2.0 + tl.exp(")
+
+
+def told(server, name):
+    """The last messages of the conversations of a model that have an answer in them."""
+    return [
+        request["messages"][-1]["content"]
+        for request in server.asked(name)
+        if any(message["role"] == "assistant" for message in request["messages"])
+    ]
+
+
+def test_a_model_is_told_why_its_answer_is_wrong_and_answers_again(server, tmp_path):
+    assert WRONG != ANSWER
+    name = server.learning(WRONG, ANSWER)
+    result, _ = optimized(tmp_path, f"openai:{server.url}#{name}")
+    assert result["verdict"]["accepted"]
+    assert sum(result["origins"].values()) == 1
+    feedback = told(server, name)
+    assert feedback
+    assert all("rejected (wrong_values)" in text for text in feedback)
+
+
+def test_a_model_is_told_that_its_text_holds_no_candidate(server, tmp_path):
+    name = server.learning("I cannot do that.", ANSWER)
+    result, _ = optimized(tmp_path, f"openai:{server.url}#{name}")
+    assert result["verdict"]["accepted"]
+    assert any("holds no candidate" in text for text in told(server, name))
+
+
+def test_a_model_that_stays_wrong_is_told_twice_in_one_conversation(server, tmp_path):
+    name = server.replying(WRONG)
+    optimized(tmp_path, f"openai:{server.url}#{name}")
+    roles = [[message["role"] for message in each["messages"]] for each in server.asked(name)]
+    longest = max(roles, key=len)
+    assert longest == ["system", "user", *["assistant", "user"] * REFINEMENTS]
+
+
+def test_a_model_that_was_right_is_not_asked_again(server, tmp_path):
+    name = server.replying(ANSWER)
+    optimized(tmp_path, f"openai:{server.url}#{name}")
+    assert told(server, name) == []
+
+
+def test_the_embedded_model_gets_no_feedback(monkeypatch):
+    asking = Sources("teacher,openai:http://localhost:1/v1#none")
+    beginner = Beginner()
+    monkeypatch.setattr(asking, "_models", [beginner])
+    asking.ask([PROGRAM], RULES, limit=1, seed=0)
+    assert asking.refine(PROGRAM, RULES, {}, seed=0) == 0
+    assert asking.failed == []
+
+
+def test_a_model_that_fails_when_it_is_told_is_asked_no_more(monkeypatch):
+    class Failing(Beginner):
+        takes_feedback = True
+
+        def chat(self, conversations, **_):
+            raise InfraError("it went away")
+
+    asking = Sources("teacher,openai:http://localhost:1/v1#none")
+    monkeypatch.setattr(asking, "_models", [Failing()])
+    asking.ask([PROGRAM], RULES, limit=1, seed=0)
+    (candidate,), _ = asking.written(PROGRAM, RULES, writers=Writers.MODELS, limit=1, seed=0)
+    with Judge("cpu", mode="pure", seed=4, budget_s=0.0) as judge:
+        verdict = judge.verify(program_task(PROGRAM), candidate)
+    assert asking.refine(PROGRAM, RULES, {candidate.source: verdict}, seed=0) == 0
+    assert "it went away" in str(asking.failed[0])
 
 
 def test_answers_that_are_none_are_in_the_records(server, tmp_path):

@@ -82,6 +82,11 @@ class LocalModel:
     def name(self) -> str:
         return self._name
 
+    @property
+    def takes_feedback(self) -> bool:
+        """As `ChatPolicy.takes_feedback`."""
+        return self._name != EMBEDDED
+
     def write(
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling
     ) -> list[list[Answer]]:

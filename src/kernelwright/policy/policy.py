@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import Answer
@@ -71,8 +71,14 @@ class Policy(Protocol):
         may be asked again."""
 
 
+@runtime_checkable
 class ChatPolicy(Policy, Protocol):
-    """A policy that goes on with a conversation: with a verdict, say (`prompt.with_feedback`)."""
+    """A policy that continues a conversation."""
+
+    @property
+    def takes_feedback(self) -> bool:
+        """Whether a verdict in the conversation (`prompt.with_feedback`) can improve its answer.
+        The embedded model was trained on first answers alone."""
 
     def chat(
         self, conversations: Sequence[Sequence[Message]], *, samples: int, sampling: Sampling

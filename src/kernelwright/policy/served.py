@@ -36,6 +36,11 @@ class ServedModel:
     def name(self) -> str:
         return f"{URL}{self._endpoint.url}#{self._endpoint.model}"
 
+    @property
+    def takes_feedback(self) -> bool:
+        """As `ChatPolicy.takes_feedback`."""
+        return True
+
     def write(
         self, requests: Sequence[Request], *, samples: int, sampling: Sampling
     ) -> list[list[Answer]]:

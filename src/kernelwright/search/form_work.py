@@ -11,6 +11,8 @@ MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 CANDIDATE_S = 1.5
 """Of the time for tuning: compiling, two cases, times."""
+MIN_WRITING_S = 5.0
+"""With less time left for a form, models are not asked."""
 
 
 @dataclass(slots=True)

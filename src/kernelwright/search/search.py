@@ -23,11 +23,13 @@ from kernelwright.search.describe import Spent
 from kernelwright.search.fleet import tuned_elsewhere
 from kernelwright.search.form_work import (
     MAX_CANDIDATES,
+    MIN_WRITING_S,
     FormWork,
     candidates_each,
 )
 from kernelwright.search.forms import CHANNELS_LAST, CONTIGUOUS, Form, forms, sized_forms
 from kernelwright.search.proposals import gaps, proposed
+from kernelwright.search.refining import refined
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources, Writers
@@ -55,9 +57,8 @@ PROPOSING_SHARE = 0.3
 """Of a form's time for tuning: until when a large program is looked through for fragments."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
-WRITING_SHARE, MIN_WRITING_S = 0.75, 5.0
-"""Of the time that is left for a form: for models to write, at most, each time they are asked; with
-less than so many seconds they are not asked."""
+WRITING_SHARE = 0.75
+"""Of the time that is left for a form: for models to write, at most, each time they are asked."""
 
 
 class Search:
@@ -433,6 +434,11 @@ class Search:
             is_whole=scope == PROGRAM,
             first=self._shelf.similar(text, is_trusting=judge.trusted) if uses_shelf else (),
         )
+        if writers is Writers.MODELS:
+            num_failed = len(self.failed)
+            tuned = refined(work, tuned, judge, self._sources, is_whole=scope == PROGRAM)
+            for failed in self.failed[num_failed:]:
+                self._steps("going on without a model", str(failed))
         if uses_shelf and not work.deadline.is_over:
             self._shelf.keep(tuned, text, scope=scope, limit=work.limit, is_trusting=judge.trusted)
         return tuned

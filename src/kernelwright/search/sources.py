@@ -1,15 +1,17 @@
 """Where candidates for fragments come from: the teacher, and the models that the user names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.policy.answer import Answer
+from kernelwright.core.verdict import Verdict
+from kernelwright.policy.answer import Answer, read_answer
+from kernelwright.policy.endpoint import Message
 from kernelwright.policy.names import EMBEDDED, FORMS, TEACHER, are_policies
-from kernelwright.policy.policy import Interrupted, Policy, Sampling
-from kernelwright.policy.prompt import Request
+from kernelwright.policy.policy import ChatPolicy, Interrupted, Policy, Sampling
+from kernelwright.policy.prompt import Request, conversation, with_feedback
 from kernelwright.programs.program import Program
 from kernelwright.programs.source_merge import unmergeable
 from kernelwright.programs.text import to_text
@@ -81,6 +83,8 @@ class Sources:
         """Those that are loaded and have not failed."""
         self.failed: list[FailedSource] = []
         self._answers: dict[str, list[tuple[str, Answer]]] = {}
+        self._talks: dict[tuple[str, str], list[Message]] = {}
+        """Program and model -> the conversation, with the judge's last feedback at its end."""
         self._ours: dict[tuple[str, int, int], list[Candidate]] = {}
         """What is compiled ahead is wanted again when it is tuned."""
 
@@ -124,15 +128,7 @@ class Sources:
             for_s = for_s and max(for_s - (worked_s() - begin_s), 0.0)
         new = {to_text(program): program for program in programs}
         new = {text: program for text, program in new.items() if text not in self._answers}
-        requests = [
-            Request(
-                program=program,
-                device=architecture(),
-                precision=rules.precision.value,
-                mode=rules.mode,
-            )
-            for program in new.values()
-        ]
+        requests = [_request(program, rules) for program in new.values()]
         sampling = Sampling(
             temperature=TEMPERATURE, top_p=TOP_P, seed=seed, for_s=for_s, mends=MENDS
         )
@@ -169,18 +165,89 @@ class Sources:
             model.release()  # the judge works on the same device
         return found
 
+    def refine(
+        self,
+        program: Program,
+        rules: Rules,
+        verdicts: Mapping[str, Verdict],
+        *,
+        seed: int,
+        for_s: float | None = None,
+    ) -> int:
+        """Tell each model that takes feedback what the judge found in its best answer, and have
+        the model answer again.
+
+        Args:
+            verdicts: source of a candidate -> its verdict.
+            for_s: seconds that each model has.
+
+        Returns:
+            The number of new answers. A model that fails is in `failed` from then on.
+
+        Raises:
+            UsageError: a model refuses the conversation.
+        """
+        text = to_text(program)
+        sampling = Sampling(temperature=0.0, seed=seed, for_s=for_s)
+        written = self._answers.get(text, [])
+        before = len(written)  # none where all models had failed
+        for model in tuple(self._models):
+            if not (isinstance(model, ChatPolicy) and model.takes_feedback):
+                continue
+            own = [answer for name, answer in written if name == model.name]
+            if not own:
+                continue
+            best = min(own, key=lambda answer: _rank(answer, verdicts))
+            verdict = None
+            if best.candidate is not None:
+                verdict = verdicts.get(best.candidate.source)
+                if verdict is None:
+                    continue  # the deadline ended its judgement
+            begin = self._talks.get((text, model.name), conversation(_request(program, rules)))
+            talk = with_feedback(begin, best, verdict)
+            self._talks[text, model.name] = talk
+            with stage("models write"):
+                answers = self._continued(model, talk, sampling)
+            written += [(model.name, read_answer(answer, origin=model.name)) for answer in answers]
+        return len(written) - before
+
+    def _continued(
+        self, model: ChatPolicy, talk: Sequence[Message], sampling: Sampling
+    ) -> list[str]:
+        """The model's next answer in a conversation; none where the model fails."""
+        try:
+            return model.chat([talk], samples=1, sampling=sampling)[0]
+        except InfraError as error:
+            self._models.remove(model)
+            self.failed.append(FailedSource(origin=model.name, message=str(error)))
+            return []
+        finally:
+            model.release()
+
+    def num_answers(self, program: Program) -> int:
+        """Answers of models to the program, until now."""
+        return len(self._answers.get(to_text(program), ()))
+
     def has_answers(self, program: Program) -> bool:
         """Whether the models were asked for the program already."""
         return to_text(program) in self._answers
 
     def written(
-        self, program: Program, rules: Rules, *, writers: Writers, limit: int, seed: int
+        self,
+        program: Program,
+        rules: Rules,
+        *,
+        writers: Writers,
+        limit: int,
+        seed: int,
+        first: int = 0,
     ) -> tuple[list[Candidate], list[Unread]]:
         """Candidates for a program, no two alike, and answers that are none: at most `limit` of
         the teacher's, or what the models wrote when they were asked.
 
         Args:
             seed: of the teacher's draws.
+            first: the models' answers before this number are left out.
         """
         text = to_text(program)
         if writers is Writers.TEACHER:
@@ -190,7 +257,7 @@ class Sources:
             return list({each.source: each for each in self._ours[key]}.values()), []
         found: dict[str, Candidate] = {}
         unread = []
-        for origin, answer in self._answers.get(text, ()):
+        for origin, answer in self._answers.get(text, [])[first:]:
             candidate, reason, message = answer.candidate, str(answer.malformed), answer.message
             if candidate is not None and (statement := unmergeable(candidate.source)):
                 candidate, reason, message = None, "unmergeable", statement
@@ -199,6 +266,26 @@ class Sources:
             else:
                 found.setdefault(candidate.source, candidate)
         return list(found.values()), unread
+
+
+def _request(program: Program, rules: Rules) -> Request:
+    return Request(
+        program=program,
+        device=architecture(),
+        precision=rules.precision.value,
+        mode=rules.mode,
+    )
+
+
+def _rank(answer: Answer, verdicts: Mapping[str, Verdict]) -> tuple[int, float]:
+    """Correct answers first, the fastest of them before the others; then wrong ones; then texts
+    without a candidate."""
+    if answer.candidate is None:
+        return 2, 0.0
+    verdict = verdicts.get(answer.candidate.source)
+    if verdict is None or not verdict.accepted:
+        return 1, 0.0
+    return 0, -(verdict.speedup or 0.0)
 
 
 def _add(found: list[list[Answer]], answers: Sequence[Sequence[Answer]]) -> None:

@@ -116,6 +116,7 @@ def tune(
     deadline: Deadline,
     is_whole: bool = False,
     first: Sequence[Candidate] = (),
+    first_answer: int = 0,
 ) -> Tuned:
     """Screen what was written, up to `limit` candidates of each source, and take the fastest
     accepted one. A judgement that the deadline ends leaves the fragment to PyTorch.
@@ -123,12 +124,18 @@ def tune(
     Args:
         is_whole: the fragment has all calls of the program.
         first: candidates that are judged beside those of the writers.
+        first_answer: the models' answers before this number are left out.
     """
     program = fragment.program
     kind = family(program) or ""
     with stage("write"):
         candidates, unread = sources.written(
-            program, judge.rules, writers=writers, limit=affordable(judge, limit), seed=seed
+            program,
+            judge.rules,
+            writers=writers,
+            limit=affordable(judge, limit),
+            seed=seed,
+            first=first_answer,
         )
     candidates = list({candidate.source: candidate for candidate in (*first, *candidates)}.values())
     if not judge.on_gpu:

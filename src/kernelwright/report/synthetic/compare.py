@@ -79,7 +79,7 @@ def _compared(level: str, before: Sequence[Record], after: Sequence[Record]) -> 
     pairs = list(zip(before, after, strict=True))
     gained = sum(b["correct"] and not a["correct"] for a, b in pairs)
     lost = sum(a["correct"] and not b["correct"] for a, b in pairs)
-    is_timed = any(line["optimized"] for line in (*before, *after))
+    is_timed = any(line.get("optimized") for line in (*before, *after))
     measured = [(_measured(a), _measured(b)) for a, b in pairs]
     modelled = [(a.get("modelled"), b.get("modelled")) for a, b in pairs]
     return Comparison(
@@ -104,7 +104,7 @@ def _measured(case: Record) -> float | None:
 
 
 def _is_faster(case: Record) -> bool:
-    interval = case["speedup_intervals"].get("eager")
+    interval = case.get("speedup_intervals", {}).get("eager")
     return bool(case["correct"] and interval and interval[0] > 1)
 
 
