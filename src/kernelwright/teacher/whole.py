@@ -95,7 +95,7 @@ def write_best(
         candidate = parts_of.preferred(sorted(cut, key=min))
         if candidate is not None:
             candidates.setdefault(candidate.source, candidate)
-    ranked = sorted(candidates.values(), key=lambda each: planned_seconds(program, each))
+    ranked = sorted(candidates.values(), key=lambda candidate: planned_seconds(program, candidate))
     return ranked[:limit]
 
 
