@@ -9,7 +9,9 @@ import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.policy.answer import answer_text, read_answer
+from kernelwright.policy.local import LocalModel
 from kernelwright.policy.names import DEFAULT
+from kernelwright.policy.policy import ChatPolicy
 from kernelwright.programs.text import parse, to_text
 from kernelwright.search import sources
 from kernelwright.search.optimize import optimize_target
@@ -314,13 +316,35 @@ def test_a_model_that_was_right_is_not_asked_again(server, tmp_path):
     assert told(server, name) == []
 
 
-def test_the_embedded_model_gets_no_feedback(monkeypatch):
+def test_a_model_is_told_of_its_last_answer_where_the_conversation_goes_on(server, tmp_path):
+    name = server.learning(WRONG, "I cannot do that.", ANSWER)
+    result, _ = optimized(tmp_path, f"openai:{server.url}#{name}")
+    assert result["verdict"]["accepted"]
+    longest = max((each["messages"] for each in server.asked(name)), key=len)
+    assert [message["content"] for message in longest[2::2]] == [WRONG, "I cannot do that."]
+    assert "wrong_values" in longest[3]["content"]
+    assert "holds no candidate" in longest[5]["content"]
+
+
+def test_a_model_that_takes_no_feedback_gets_none(monkeypatch):
+    class Single(Beginner):
+        takes_feedback = False
+
+        def write(self, requests, **_):
+            return [[read_answer("no", origin=self.name)] for _ in requests]
+
+        def chat(self, conversations, **_):
+            raise AssertionError("it was told")
+
     asking = Sources("teacher,openai:http://localhost:1/v1#none")
-    beginner = Beginner()
-    monkeypatch.setattr(asking, "_models", [beginner])
+    monkeypatch.setattr(asking, "_models", [Single()])
     asking.ask([PROGRAM], RULES, limit=1, seed=0)
     assert asking.refine(PROGRAM, RULES, {}, seed=0) == 0
-    assert asking.failed == []
+
+
+def test_the_embedded_model_takes_no_feedback():
+    assert isinstance(LocalModel.embedded(), ChatPolicy)
+    assert not LocalModel.embedded().takes_feedback
 
 
 def test_a_model_that_fails_when_it_is_told_is_asked_no_more(monkeypatch):

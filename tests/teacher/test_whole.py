@@ -238,7 +238,7 @@ def test_the_best_are_estimated_to_be_no_slower_than_drawn_ones(line):
     assert len({candidate.source for candidate in best}) == len(best)
     times = [planned_seconds(program, candidate) for candidate in best]
     assert times == sorted(times)
-    drawn = [planned_seconds(program, each) for each in write_whole(program, limit=4, seed=3)]
+    drawn = [planned_seconds(program, other) for other in write_whole(program, limit=4, seed=3)]
     assert times[0] <= sorted(drawn)[len(drawn) // 2] * 1.001
     assert write_best(program, limit=2, seed=3) == best
 

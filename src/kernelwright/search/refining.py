@@ -8,7 +8,7 @@ from kernelwright.verify.judge import Judge
 REFINEMENTS = 2
 """Further answers of a model for a fragment."""
 REFINING_SHARE = 0.25
-"""Of the time that is left for a form: for each further answer."""
+"""Share of the time left for a form that each further answer may take."""
 
 
 def refined(

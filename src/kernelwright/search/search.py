@@ -58,7 +58,7 @@ PROPOSING_SHARE = 0.3
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
 WRITING_SHARE = 0.75
-"""Of the time that is left for a form: for models to write, at most, each time they are asked."""
+"""Share of the time left for a form that models may write, each time they are asked."""
 
 
 class Search:

@@ -174,8 +174,9 @@ class Sources:
         seed: int,
         for_s: float | None = None,
     ) -> int:
-        """Tell each model that takes feedback what the judge found in its best answer, and have
-        the model answer again.
+        """Tell each model that takes feedback what the judge found in its best answer, or in its
+        last one where the conversation goes on, and have the model answer again. Answers without
+        a verdict, which the deadline ended or nobody can merge, are passed over.
 
         Args:
             verdicts: source of a candidate -> its verdict.
@@ -194,17 +195,17 @@ class Sources:
         for model in tuple(self._models):
             if not (isinstance(model, ChatPolicy) and model.takes_feedback):
                 continue
-            own = [answer for name, answer in written if name == model.name]
-            if not own:
+            settled = [
+                (answer, verdicts[answer.candidate.source] if answer.candidate else None)
+                for name, answer in written
+                if name == model.name
+                and (answer.candidate is None or answer.candidate.source in verdicts)
+            ]
+            if not settled:
                 continue
-            best = min(own, key=lambda answer: _rank(answer, verdicts))
-            verdict = None
-            if best.candidate is not None:
-                verdict = verdicts.get(best.candidate.source)
-                if verdict is None:
-                    continue  # the deadline ended its judgement
-            begin = self._talks.get((text, model.name), conversation(_request(program, rules)))
-            talk = with_feedback(begin, best, verdict)
+            talk = self._talks.get((text, model.name))
+            answer, verdict = min(settled, key=_rank) if talk is None else settled[-1]
+            talk = with_feedback(talk or conversation(_request(program, rules)), answer, verdict)
             self._talks[text, model.name] = talk
             with stage("models write"):
                 answers = self._continued(model, talk, sampling)
@@ -277,13 +278,13 @@ def _request(program: Program, rules: Rules) -> Request:
     )
 
 
-def _rank(answer: Answer, verdicts: Mapping[str, Verdict]) -> tuple[int, float]:
+def _rank(settled: tuple[Answer, Verdict | None]) -> tuple[int, float]:
     """Correct answers first, the fastest of them before the others; then wrong ones; then texts
     without a candidate."""
-    if answer.candidate is None:
+    _, verdict = settled
+    if verdict is None:
         return 2, 0.0
-    verdict = verdicts.get(answer.candidate.source)
-    if verdict is None or not verdict.accepted:
+    if not verdict.accepted:
         return 1, 0.0
     return 0, -(verdict.speedup or 0.0)
 
