@@ -34,8 +34,9 @@ def main():
     deadline = Deadline(clock_s=time.monotonic() + 200)
     tuned = []
     with Workers(number=2, cluster=cluster.address).executor(rules) as workers:
-        for entry in tuned_elsewhere(workers, jobs, deadline):
-            tuned.append(entry.key.program)
+        for answer in tuned_elsewhere(workers, jobs, deadline):
+            assert not isinstance(answer, str), answer
+            tuned.append(answer.key.program)
             if len(tuned) == 1:
                 cluster.remove_node(doomed, allow_graceful=False)
     ray.shutdown()  # the driver leaves before its head node

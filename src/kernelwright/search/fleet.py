@@ -21,7 +21,7 @@ from kernelwright.sandbox.executor import Executor, Factory, Job
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources, Writers
 from kernelwright.search.steps import Steps
-from kernelwright.search.tune import tune
+from kernelwright.search.tune import Tuned, tune
 from kernelwright.timing.deadline import Deadline
 from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import Judge, device_named
@@ -48,7 +48,7 @@ class Tuner:
 
     def run(self, job: Record) -> Record:
         """Tune a fragment: {"text", "scope", "limit", "seed", "for_s"} -> the entry of a library
-        as {"payload", "source"}, or {} where chance decided."""
+        as {"payload", "source"}; {"undecided": why} where the machine or the deadline decided."""
         program, text = parse(job["text"]), job["text"]
         tuned = tune(
             extract(program, range(len(program.calls))),
@@ -63,7 +63,9 @@ class Tuner:
         entry = self._shelf.entry_of(
             tuned, text, scope=job["scope"], limit=job["limit"], is_trusting=True
         )
-        return {} if entry is None else {"payload": entry.payload(), "source": entry.source}
+        if entry is None:
+            return {"undecided": _why_undecided(tuned)}
+        return {"payload": entry.payload(), "source": entry.source}
 
     def close(self) -> None:
         """End the judge's processes."""
@@ -92,14 +94,24 @@ class Workers:
         return one_a_gpu(factory, device, self.number, self.cluster)
 
 
+def _why_undecided(tuned: Tuned) -> str:
+    """Why a fragment's tuning says nothing about the next tuning of the same fragment."""
+    if tuned.num_cut_off:
+        return "the time of the job ran out"
+    return next((verdict.message for verdict in tuned.verdicts), "no candidate was judged")
+
+
 def tuned_elsewhere(
     workers: Executor, jobs: Iterable[Record], deadline: Deadline
-) -> Iterator[Entry]:
-    """Entries for the library, in order of completion. After the deadline, no job is begun and none
-    is waited for.
+) -> Iterator[Entry | str]:
+    """What workers answer, in order of completion. After the deadline, no job is begun and the rest
+    of the answers are left.
 
     Args:
         jobs: as of `Tuner.run`, without "for_s".
+
+    Yields:
+        An entry for the library, or why the search must tune that fragment itself.
 
     Raises:
         InfraError: workers cannot be started.
@@ -113,7 +125,11 @@ def tuned_elsewhere(
             yield str(number), job | {"for_s": min(left_s, JOB_S)}
 
     for done in workers.run(timed()):
-        if done.answer:
+        if done.answer is None:
+            yield done.failure
+        elif "undecided" in done.answer:
+            yield done.answer["undecided"]
+        else:
             yield Entry.of(done.answer["payload"], done.answer["source"])
         if deadline.is_over:
             return

@@ -247,9 +247,12 @@ class Search:
             return
         self._steps("workers tune fragments", work.form.name, total=len(jobs))
         try:
-            entries = tuned_elsewhere(self._workers, jobs.values(), work.until)
-            for number, entry in enumerate(entries, 1):
-                self._shelf.add(entry)
+            answers = tuned_elsewhere(self._workers, jobs.values(), work.until)
+            for number, answer in enumerate(answers, 1):
+                if isinstance(answer, str):
+                    self._steps("a fragment is left to this process", answer)
+                else:
+                    self._shelf.add(answer)
                 self._steps("workers tune fragments", work.form.name, done=number, total=len(jobs))
         except InfraError as error:
             self._workers = None
