@@ -10,7 +10,7 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.record import program_record
 from kernelwright.programs.text import to_text
-from kernelwright.synth.benchmark import NAME
+from kernelwright.synth.benchmark import V1
 
 CALLS = ["relu", "exp", "tanh", "sigmoid", "sin", "cos"]
 
@@ -33,7 +33,7 @@ def pairs(tmp_path):
 
 def test_the_frozen_set_has_its_levels_and_two_programs_an_operator():
     found = problems_of([], Selection(limit=3))
-    assert {each.suite for each in found} == {NAME}
+    assert {each.suite for each in found} == {V1}
     counts = Counter(each.level for each in found)
     assert counts == dict.fromkeys(("L1", "L2", "L5", "L20", "operators"), 3)
     assert {len(each.program.calls) for each in found if each.level == "L20"} == {20}

@@ -56,7 +56,7 @@ def test_a_call_is_idle_where_nothing_depends_on_what_it_makes(threshold, return
 def test_the_command_writes_a_record_of_each(monkeypatch, tmp_path):
     drawn = {"text": TEXT.replace("RETURNED", "t1"), "drawn": {"group": "level 5"}}
     other = {**drawn, "drawn": {"group": "level 20"}}
-    monkeypatch.setattr(stand_ins, "synthetic_v1", lambda: [drawn, other])
+    monkeypatch.setattr(stand_ins, "benchmark_programs", lambda: [drawn, other])
     stand_ins.main(tmp_path / "out.jsonl", [5])
     run, ignored, *rest = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
     assert run["record"] == "run"
@@ -67,7 +67,7 @@ def test_the_command_writes_a_record_of_each(monkeypatch, tmp_path):
 
 def test_a_program_that_cannot_be_run_is_recorded(monkeypatch, tmp_path):
     drawn = {"text": TEXT.replace("RETURNED", "t1"), "drawn": {"group": "level 5"}}
-    monkeypatch.setattr(stand_ins, "synthetic_v1", lambda: [drawn])
+    monkeypatch.setattr(stand_ins, "benchmark_programs", lambda: [drawn])
     monkeypatch.setattr(stand_ins, "ignored_calls", lambda _: torch.zeros(2) @ torch.zeros(3))
     stand_ins.main(tmp_path / "out.jsonl", [5])
     _, left_out = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())

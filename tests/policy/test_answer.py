@@ -14,7 +14,7 @@ from kernelwright.policy.answer import Malformed, answer_text, read_answer
 from kernelwright.policy.prompt import SYSTEM, Request, conversation, request_text, with_feedback
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import parse, to_text
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.writer import write
 
 CODE = "def fused_operator(x0):\n    return [x0]\n"
@@ -30,7 +30,7 @@ def read(text, **options):
     return read_answer(text, origin="model", **options)
 
 
-LINES = [line for line in synthetic_v1() if line["level"] < 20][::25]
+LINES = [line for line in benchmark_programs() if line["level"] < 20][::25]
 
 
 @pytest.mark.parametrize("line", LINES, ids=range(len(LINES)))

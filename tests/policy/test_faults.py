@@ -4,7 +4,7 @@ import pytest
 
 from kernelwright.policy.faults import first_fault
 from kernelwright.programs.text import parse
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import write_whole
 
 PROGRAM = parse(
@@ -103,7 +103,7 @@ def test_a_text_that_is_no_python_has_no_such_fault():
 
 @pytest.mark.parametrize("level", [1, 5, 20])
 def test_the_teachers_answers_have_none(level):
-    lines = [line for line in synthetic_v1() if line["level"] == level][:12]
+    lines = [line for line in benchmark_programs() if line["level"] == level][:12]
     for line in lines:
         program = parse(line["text"])
         for candidate in write_whole(program, limit=2, seed=0):

@@ -10,7 +10,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import operators
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse, to_text
-from kernelwright.synth.benchmark import benchmark_fingerprints, benchmark_plan, synthetic_v1
+from kernelwright.synth.benchmark import benchmark_fingerprints, benchmark_plan, benchmark_programs
 from kernelwright.synth.draws import Drawer, Group, Search
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.space import usable_forms
@@ -54,7 +54,7 @@ def test_an_operator_without_programs_is_given_up_and_a_level_is_an_error():
 
 @pytest.fixture(scope="module")
 def shipped():
-    return synthetic_v1() or pytest.skip("synthetic-v1 is not frozen yet")
+    return benchmark_programs() or pytest.skip("synthetic-v1 is not frozen yet")
 
 
 def test_what_is_shipped_has_that_layout_and_no_program_twice(shipped):

@@ -14,12 +14,12 @@ from kernelwright.programs.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.programs.traffic import planned_seconds
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import write_best, write_whole
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
 
-LINES = [line for line in synthetic_v1() if line["drawn"]["group"].startswith("level")][::40]
+LINES = [line for line in benchmark_programs() if line["drawn"]["group"].startswith("level")][::40]
 
 
 def kernels(source: str) -> list[str]:
@@ -205,7 +205,7 @@ def test_equal_fragments_have_kernels_of_their_own():
 
 
 def test_programs_of_views_alone_are_copied_by_a_kernel():
-    programs = [parse(line["text"]) for line in synthetic_v1() if line["level"] == 1]
+    programs = [parse(line["text"]) for line in benchmark_programs() if line["level"] == 1]
     views = [each for each in programs if each.calls[0].op in RELABELLING]
     assert len({program.calls[0].op for program in views}) > 10
     for program in views:

@@ -8,7 +8,7 @@ from rl_runs import make_program, make_programs, make_recipe, write_programs
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.record import program_record
 from kernelwright.programs.text import parse
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.synth.benchmarks import task_fingerprint
 from kernelwright.train.rl.programs import Source, opened, programs_of
 
@@ -63,7 +63,7 @@ def test_pairs_keep_the_side_they_are_on(tmp_path):
 
 
 def test_a_benchmark_s_programs_are_never_asked_for(tmp_path):
-    lines = [line for line in synthetic_v1() if line["level"] in (1, 2)]
+    lines = [line for line in benchmark_programs() if line["level"] in (1, 2)]
     single = next(line for line in lines if line["level"] == 1)
     pair = next(
         line

@@ -1,4 +1,4 @@
-"""The programs a kernel writer is examined on: synthetic-v1, or those of JSONL files, a suite each.
+"""The programs a kernel writer is examined on: frozen sets, or JSONL files, a suite each.
 
 Any file whose lines hold programs will do: what `synth` and `data collect` write ("text"), or pairs
 for training ("prompt"), of which one a program is taken.
@@ -17,7 +17,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
-from kernelwright.synth.benchmark import NAME, synthetic_v1
+from kernelwright.synth.benchmark import V1, benchmark_programs
 
 OPERATORS = "operators"
 """The level of programs that were drawn for one operator each; that of others is L and a number."""
@@ -60,8 +60,13 @@ class Selection:
     limit only adds to."""
 
 
-def problems_of(files: Sequence[Path], wanted: Selection) -> list[Problem]:
-    """The programs wanted of some files; of synthetic-v1 where none are given.
+def problems_of(
+    files: Sequence[Path], wanted: Selection, sets: Sequence[str] = (V1,)
+) -> list[Problem]:
+    """The programs wanted of some files; of frozen sets where no file is given.
+
+    Args:
+        sets: of `synth.benchmark.SETS`.
 
     Raises:
         UsageError: a file cannot be read or holds no program that is wanted, or two have one name.
@@ -69,7 +74,8 @@ def problems_of(files: Sequence[Path], wanted: Selection) -> list[Problem]:
     if len({path.stem for path in files}) < len(files):
         raise UsageError("two files of one name would be one suite", remedy="rename one of them")
     if not files:
-        return list(_of_suite(NAME, synthetic_v1(), None, wanted))
+        chosen = [_of_suite(name, benchmark_programs(name), None, wanted) for name in sets]
+        return [problem for problems in chosen for problem in problems]
     found = []
     for path in files:
         if not path.is_file():

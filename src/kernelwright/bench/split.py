@@ -17,7 +17,7 @@ from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.search.search import Search
 from kernelwright.search.variant import Variant
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.timing.deadline import NEVER, Budget, Deadline
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.program_task import program_task
@@ -77,7 +77,7 @@ class Row:
 
 def programs() -> Iterator[Program]:
     """The level's programs of synthetic-v1."""
-    for line in synthetic_v1():
+    for line in benchmark_programs():
         if line["drawn"]["group"] == f"level {LEVEL}":
             yield parse(line["text"])
 

@@ -30,7 +30,7 @@ from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.tensors import torch_dtype
 from kernelwright.programs.text import parse
 from kernelwright.programs.variants import largest, scaled_down
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.verify import checks, second_look
 from kernelwright.verify.cases import Cases, Posed
 from kernelwright.verify.compare import Precision, Tensors, compare
@@ -230,7 +230,7 @@ def _matters(number: int, posed: Posed, cases: Cases, filler: float) -> bool:
 
 def stand_ins(level: int) -> Iterator[Record]:
     """Of each program of a level that a CPU has the operators for."""
-    drawn = [each for each in synthetic_v1() if each["drawn"]["group"] == f"level {level}"]
+    drawn = [each for each in benchmark_programs() if each["drawn"]["group"] == f"level {level}"]
     for number, each in enumerate(drawn, 1):
         program = scaled_down(parse(each["text"]), MAX_ELEMENTS, max_flops=MAX_FLOPS)
         task = program_task(program, name=f"synthetic-v1/L{level}/{number}")

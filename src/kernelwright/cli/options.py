@@ -44,6 +44,13 @@ class Grade(StrEnum):
     RECYCLED = "recycled"
 
 
+class SetName(StrEnum):
+    """As `synth.benchmark.SETS`, which takes long to import."""
+
+    V1 = "synthetic-v1"
+    V2 = "synthetic-v2"
+
+
 OUT_NAMES = ("-o", "--out")
 FOREVER = float("inf")
 """The default of `--for`: no end on the clock."""

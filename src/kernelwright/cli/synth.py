@@ -12,7 +12,14 @@ from rich.text import Text
 from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_files, check_output_file
 from kernelwright.cli.console import note, out, print_json, progress
-from kernelwright.cli.options import OUT_NAMES, JsonOption, SeedOption, WorkersOption, cores
+from kernelwright.cli.options import (
+    OUT_NAMES,
+    JsonOption,
+    SeedOption,
+    SetName,
+    WorkersOption,
+    cores,
+)
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.report.format import count
@@ -110,14 +117,15 @@ def sample(
 
 def benchmark(
     path: Annotated[Path, typer.Option(*OUT_NAMES, help="The JSONL file.")],
+    name: Annotated[SetName, typer.Option("--set", help="The frozen set.")] = SetName.V1,
     workers: WorkersOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Draw the programs of synthetic-v1 again, by the recipe that is shipped."""
+    """Draw the programs of a frozen set again, by the recipe that is shipped."""
     check_output_file(path)
     from kernelwright.synth.benchmark import benchmark_plan
 
-    _write(benchmark_plan(), path, workers, time=False, parquet=False, json=json)
+    _write(benchmark_plan(name), path, workers, time=False, parquet=False, json=json)
 
 
 def balance(

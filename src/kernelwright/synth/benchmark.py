@@ -1,11 +1,16 @@
-"""synthetic-v1: a frozen set of programs to compare kernel writers on, which no training run draws.
+"""Frozen sets of programs to compare kernel writers on, which no training run draws.
 
-synthetic-v1.toml says how it was drawn, synthetic-v1.jsonl holds it, as `kernelwright synth
-benchmark` wrote it.
+NAME.toml says how the set of that name was drawn. NAME.jsonl holds the set, as `kernelwright synth
+benchmark` wrote the file.
+
+- synthetic-v1: 173 operators, one result, the numbers of the space of programs.
+- synthetic-v2: all operators of November 2026, numbers of any kind, several results; run and linted
+  at its own sizes too.
 """
 
 import json
 import tomllib
+from collections.abc import Iterable
 from importlib.resources import files
 
 from kernelwright.core.record import Record
@@ -13,15 +18,17 @@ from kernelwright.synth.draws import Group
 from kernelwright.synth.recipe import Recipe
 from kernelwright.synth.run import Plan
 
-NAME = "synthetic-v1"
+V1, V2 = "synthetic-v1", "synthetic-v2"
+SETS = (V1, V2)
 MOST_ATTEMPTS = 200
 """For each program of one operator; those whose programs are no tasks, like `zeros_like`, are left
 out, and the file says so."""
 
 
-def benchmark_plan() -> Plan:
-    """How the set is drawn: some programs of each level, some of each operator."""
-    said = tomllib.loads(_text("toml"))
+def benchmark_plan(name: str = V1) -> Plan:
+    """How a set is drawn: some programs of each level, some of each operator. A set holds no
+    program of an earlier set."""
+    said = tomllib.loads(_text(name, "toml"))
     recipe = Recipe.of(said["recipe"])
     levels = [
         Group(name=f"level {level}", level=level, num=said["each_level"])
@@ -38,18 +45,20 @@ def benchmark_plan() -> Plan:
         )
         for name in recipe.operators
     ]
-    return Plan(recipe=recipe, seed=said["seed"], groups=(*levels, *singles))
+    earlier = benchmark_fingerprints(SETS[: SETS.index(name)])
+    return Plan(recipe=recipe, seed=said["seed"], groups=(*levels, *singles), avoid=earlier)
 
 
-def synthetic_v1() -> list[Record]:
-    """The records of its programs; `drawn.group` is "level 5", or an operator's name."""
-    lines = map(json.loads, _text("jsonl").splitlines())
+def benchmark_programs(name: str = V1) -> list[Record]:
+    """The records of a set's programs; `drawn.group` is "level 5", or an operator's name."""
+    lines = map(json.loads, _text(name, "jsonl").splitlines())
     return [line for line in lines if line["record"] == "program"]
 
 
-def benchmark_fingerprints() -> frozenset[str]:
-    return frozenset(line["fingerprint"] for line in synthetic_v1())
+def benchmark_fingerprints(names: Iterable[str] = SETS) -> frozenset[str]:
+    """Of all programs of some sets."""
+    return frozenset(line["fingerprint"] for name in names for line in benchmark_programs(name))
 
 
-def _text(suffix: str) -> str:
-    return files("kernelwright.synth").joinpath(f"{NAME}.{suffix}").read_text()
+def _text(name: str, suffix: str) -> str:
+    return files("kernelwright.synth").joinpath(f"{name}.{suffix}").read_text()

@@ -6,6 +6,7 @@
 4. One run at small sizes, in the program's own dtypes and in float64.
 5. The task linter at small sizes. It has all the time it needs: what is refused does not depend on
    the machine.
+6. Where the recipe says so, 4 and 5 once more at the program's own sizes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,7 +75,7 @@ ROUNDING = {"float64": 1e-3, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.15}
 """Most that rounding may change an output, as a share of its root mean square (of integers and
 bool: share of elements); by the narrowest dtype in the program."""
 MAX_ELEMENTS = 1 << 12
-"""Of a value when programs are run or linted."""
+"""Of a value when programs are run or linted at small sizes."""
 ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
 """Operator -> operands that matter for one of its results only, and which."""
 INDEX_OF_LARGEST = {"argmax": True, "max": True, "argmin": False, "min": False}
@@ -104,7 +105,11 @@ def refusal(program: Program, rules: Quality) -> Refusal | None:
         return Refusal(Reason.BENCHMARK, "a benchmark has it")
     if not rules.lint:
         return None
-    return refusal_by_algebra(program) or _by_values(program)
+    return (
+        refusal_by_algebra(program)
+        or _by_values(scaled_down(program, MAX_ELEMENTS))
+        or (_by_values(program) if rules.own_sizes else None)
+    )
 
 
 def refusal_by_algebra(program: Program) -> Refusal | None:
@@ -212,14 +217,14 @@ def _is_settled(v: Spread, numel: int) -> bool:
 
 
 def _by_values(program: Program) -> Refusal | None:
-    """What runs at small sizes show; in float32 where this machine lacks a 16-bit kernel."""
-    small = scaled_down(program, MAX_ELEMENTS)
+    """What runs at the program's sizes show; in float32 where this machine lacks a 16-bit
+    kernel."""
     try:
-        return refusal_by_run(small) or refusal_by_lint(small)
+        return refusal_by_run(program) or refusal_by_lint(program)
     except NotImplementedError:
-        small = in_float32(small)
+        program = in_float32(program)
     try:
-        return refusal_by_run(small) or refusal_by_lint(small)
+        return refusal_by_run(program) or refusal_by_lint(program)
     except NotImplementedError as error:
         return Refusal(Reason.FAILS, str(error))
 

@@ -55,6 +55,9 @@ class Quality:
     """Programs of two and more calls that KernelBench or TritonBench has too."""
     avoid: tuple[str, ...] = ()
     """Files of `kernelwright data fingerprints`: tasks of other suites to keep clear of."""
+    own_sizes: bool = False
+    """Run and lint programs at their own sizes too, after the small sizes. This takes seconds to
+    minutes for each program."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +78,10 @@ class Recipe:
     "balanced": shipped weights that make operators equally frequent (synth/balance.py)."""
     menus: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
     """Operator -> attribute -> values, in place of those the operator's record lists."""
+    numbers: float = 0.0
+    """Share of programs with numbers of any kind (`synth.loosened`), some in place of inputs."""
+    outputs: float = 0.0
+    """Share of programs that return values on their way too (`synth.loosened`)."""
     sizes: Sizes = Sizes()
     bounds: Bounds = Bounds()
     quality: Quality = Quality()
@@ -89,6 +96,8 @@ class Recipe:
             _refuse(f"dtypes {list(self.dtypes)}", f"choose from {', '.join(_FLOATS)}")
         if any(weight < 0 for weight in self.weights.values()):
             _refuse("weights are 0 or more", "scale them up")
+        if not (0 <= self.numbers <= 1 and 0 <= self.outputs <= 1):
+            _refuse("numbers and outputs are shares, from 0 to 1", "see docs/csp-dag.md")
         if not (0 <= self.max_rank <= 5 and self.width >= 1):
             _refuse("max_rank is 0 to 5 and width at least 1", "")
         if not 1 <= self.sizes.low <= self.sizes.high:

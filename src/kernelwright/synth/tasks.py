@@ -1,14 +1,18 @@
 """Programs that are tasks: drawn, their inputs' draws chosen, refused where they are no good."""
 
+import random
 from dataclasses import replace
 
+from kernelwright.core.seed import derive
 from kernelwright.synth.inputs import with_inits
+from kernelwright.synth.loosened import loosened
 from kernelwright.synth.quality import refusal
 from kernelwright.synth.sample import Sample, Sampler
 
 
 class TaskSampler(Sampler):
-    """Draws programs that pass the recipe's quality: uniform among those that do."""
+    """Draws programs that pass the recipe's quality: uniform among those that do, before some of
+    them get other numbers and more results."""
 
     def draw(self, level: int, seed: int, index: int, attempt: int) -> Sample:
         """The task of this stream, or why there is none.
@@ -19,7 +23,11 @@ class TaskSampler(Sampler):
         sample = super().draw(level, seed, index, attempt)
         if sample.program is None:
             return sample
-        program = with_inits(sample.program)
+        recipe = self.recipe
+        rng = random.Random(derive(seed, "loosened", level, index, attempt))
+        changed = loosened(sample.program, rng, numbers=recipe.numbers, outputs=recipe.outputs)
+        is_uniform = sample.is_uniform and changed == sample.program
+        program = with_inits(changed)
         if found := refusal(program, self.recipe.quality):
             return replace(sample, program=None, refused=found.reason.value)
-        return replace(sample, program=program)
+        return replace(sample, program=program, is_uniform=is_uniform)

@@ -7,7 +7,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.data.pairs.programs import Origin, contaminates, programs_of
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse, to_text
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.synth.benchmarks import task_fingerprint
 
 
@@ -19,7 +19,7 @@ def origin_of(source):
 
 def held_out(level):
     """A program of so many calls, none of which only relabels."""
-    programs = ((line["text"], parse(line["text"])) for line in synthetic_v1())
+    programs = ((line["text"], parse(line["text"])) for line in benchmark_programs())
     return next(t for t, p in programs if len(p.calls) == task_fingerprint(p)[1] == level)
 
 

@@ -14,13 +14,13 @@ from kernelwright.data.pairs import answers
 from kernelwright.data.pairs.answers import Written, make_source
 from kernelwright.data.pairs.shard import ShardWorker, index_of, read_shard, shards_of
 from kernelwright.programs.text import parse
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import write_whole
 
 
 @pytest.fixture
 def made(tmp_path):
-    held_out = next(line["text"] for line in synthetic_v1() if line["level"] == 2)
+    held_out = next(line["text"] for line in benchmark_programs() if line["level"] == 2)
     path = program_file(tmp_path / "p.jsonl", (*PROGRAMS, held_out))
     return recipe({"name": "a", "file": str(path), "answers": 3}, validation=0.5)
 

@@ -25,6 +25,7 @@ from kernelwright.cli.options import (
     Precision,
     PrecisionOption,
     SeedOption,
+    SetName,
     TimingOption,
     TopPOption,
     judging,
@@ -47,6 +48,14 @@ ProgramsOption = Annotated[
     typer.Option(
         metavar="JSONL",
         help="A file of programs, or of pairs for training. Several files are compared.",
+        show_default="a frozen set",
+    ),
+]
+SetOption = Annotated[
+    list[SetName] | None,
+    typer.Option(
+        "--set",
+        help="The frozen set. Several sets are compared.",
         show_default="synthetic-v1",
     ),
 ]
@@ -121,6 +130,7 @@ def command(
     policy: PolicyOption,
     folder: OutOption = Path("out/synthetic"),
     programs: ProgramsOption = None,
+    sets: SetOption = None,
     levels: LevelsOption = "",
     limit: LimitOption = None,
     label: LabelOption = None,
@@ -145,6 +155,8 @@ def command(
     """
     if samples > 1 and temperature == 0.0:
         raise UsageError("greedy answers are all the same", remedy="give --temperature, e.g. 1.0")
+    if programs and sets:
+        raise UsageError("both --programs and --set", remedy="give one of them")
     selected = parse_levels(levels)
     check_files(programs, "give a JSONL file of programs or pairs")
     check_folder(folder)
@@ -156,7 +168,7 @@ def command(
     from kernelwright.search.policies import policy as policy_named
 
     selection = Selection(levels=selected, limit=limit)
-    problems = problems_of(programs or [], selection)
+    problems = problems_of(programs or [], selection, sets or [SetName.V1])
     recipe = judging(device, precision, mode, grade, timing=timing, timing_s=timing_s)
     asking = Asking(
         policy=partial(policy_named, policy),

@@ -58,8 +58,8 @@ def _overview(recipe: Recipe, summary: Record) -> str:
         f"{summary['pairs']:,} pairs of {summary['programs']:,} programs: {split.get(TRAIN, 0):,} "
         f"to train on, {split.get(VALIDATION, 0):,} held back (a program is on one side with all "
         f"its answers). {summary['different_codes']:,} answers differ in their code. {judged}.\n\n"
-        "Left out are the programs of synthetic-v1, and those of two calls or more that are a task "
-        "of it, of KernelBench or of TritonBench at other sizes.\n\n"
+        "Left out are the programs of our frozen sets, and those of two calls or more that are a "
+        "task of these sets, of KernelBench or of TritonBench at other sizes.\n\n"
         f"Seed {recipe.seed}; `build.json` holds the recipe and the versions; kernelwright's "
         "docs/data.md says what the columns are.\n"
     )

@@ -1,7 +1,6 @@
 """The programs of a recipe's part: drawn, or read from a file, and kept clear of benchmarks."""
 
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -12,12 +11,11 @@ from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
-from kernelwright.data.pairs.loosened import loosened
 from kernelwright.data.pairs.recipe import Part, Recipe
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import SETS, benchmark_programs
 from kernelwright.synth.benchmarks import is_benchmark, task_fingerprint
 from kernelwright.synth.draws import Drawer, Found, Group, Search
 from kernelwright.synth.tasks import TaskSampler
@@ -88,25 +86,18 @@ class DrawnPrograms:
 
     def _origin(self, found: Found, canonical: str) -> Origin:
         line = json.loads(found.line)
-        program = parse(line["text"])
-        changed = self._loosened(program, found.search.index)
         return Origin(
-            program=changed,
-            canonical=canonical if changed == program else fingerprint(changed),
+            program=parse(line["text"]),
+            canonical=canonical,
             origin="synth",
             licence=PROJECT_LICENCE,
             provenance={
                 "seed": self.seed,
                 "index": found.search.index,
                 "attempt": found.search.attempt,
-                "uniform": line["drawn"]["uniform"] and changed == program,
+                "uniform": line["drawn"]["uniform"],
             },
         )
-
-    def _loosened(self, program: Program, index: int) -> Program:
-        rng = random.Random(derive(self.seed, "loosened", index))
-        recipe = self.recipe
-        return loosened(program, rng, numbers=recipe.numbers, outputs=recipe.outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,10 +192,10 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 @cache
-def _held_out() -> tuple[frozenset[str], frozenset[str]]:
-    """Of synthetic-v1: fingerprints, and those of what programs of several calls compute, whatever
-    their sizes."""
-    lines = synthetic_v1()
+def _held_out(name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Of our frozen set of this name: fingerprints, and those of what programs of several calls
+    compute, whatever their sizes."""
+    lines = benchmark_programs(name)
     graphs = (task_fingerprint(parse(line["text"])) for line in lines if line["level"] > 1)
     return (
         frozenset(line["fingerprint"] for line in lines),
@@ -215,8 +206,8 @@ def _held_out() -> tuple[frozenset[str], frozenset[str]]:
 def contaminates(found: Origin, avoid: tuple[str, ...]) -> str:
     """The benchmark that the program is a task of; empty where it is none's.
 
-    Of one call only synthetic-v1's own programs count, at their own sizes: operators are
-    vocabulary (`synth.benchmarks.is_benchmark`).
+    Of programs with one call only those of our frozen sets count, at their own sizes: operators
+    are vocabulary (`synth.benchmarks.is_benchmark`).
 
     Args:
         avoid: files of fingerprints, beside the benchmarks that are shipped.
@@ -224,8 +215,9 @@ def contaminates(found: Origin, avoid: tuple[str, ...]) -> str:
     Raises:
         UsageError: such a file cannot be read.
     """
-    programs, graphs = _held_out()
     graph, num_calls = task_fingerprint(found.program)
-    if found.canonical in programs or (num_calls > 1 and graph in graphs):
-        return "synthetic-v1"
+    for name in SETS:
+        programs, graphs = _held_out(name)
+        if found.canonical in programs or (num_calls > 1 and graph in graphs):
+            return name
     return "benchmark" if is_benchmark(found.program, avoid) else ""

@@ -96,10 +96,6 @@ class Recipe:
     seed: int = 0
     validation: float = 0.02
     """Share of programs, by chance, that nothing is to be trained on."""
-    numbers: float = 0.0
-    """Share of drawn programs whose numbers are any (`loosened`), not those of the space."""
-    outputs: float = 0.0
-    """Share of drawn programs that return values on their way too."""
     device: str = "sm_90"
     """The requests'."""
     avoid: tuple[str, ...] = ()
@@ -117,8 +113,6 @@ class Recipe:
                 _refuse(f"part {part.name!r}: no table [draw.{part.draw}]", "write one")
         if not 0 <= self.validation < 1:
             _refuse("validation is from 0 to below 1", f"see {SEE}")
-        if not (0 <= self.numbers <= 1 and 0 <= self.outputs <= 1):
-            _refuse("numbers and outputs are shares, from 0 to 1", f"see {SEE}")
 
     def drawn_by(self, part: Part) -> SynthRecipe:
         return self.draw[part.draw] if part.draw else SynthRecipe.of({"weights": "balanced"})

@@ -1,6 +1,5 @@
-"""The programs of a pool: read from files, loosened by chance, kept clear of benchmarks."""
+"""The programs of a pool: read from files, kept clear of benchmarks."""
 
-import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,8 +7,6 @@ from pathlib import Path
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.core.seed import derive
-from kernelwright.data.pairs.loosened import loosened
 from kernelwright.data.pairs.programs import Origin, contaminates
 from kernelwright.data.pool.recipe import Programs
 from kernelwright.programs.fingerprint import fingerprint
@@ -29,7 +26,7 @@ class Task:
     fingerprint: str
 
 
-def tasks_of(settings: Programs, seed: int) -> Iterator[Task]:
+def tasks_of(settings: Programs) -> Iterator[Task]:
     """Each program once, in the files' order.
 
     Raises:
@@ -44,12 +41,7 @@ def tasks_of(settings: Programs, seed: int) -> Iterator[Task]:
         for line in record.read(path):
             if line.get("record") != "program":
                 continue
-            program = loosened(
-                parse(line["text"], file),
-                random.Random(derive(seed, "loosened", line["fingerprint"])),
-                numbers=settings.numbers,
-                outputs=settings.outputs,
-            )
+            program = parse(line["text"], file)
             canonical = fingerprint(program)
             origin = Origin(
                 program=program, canonical=canonical, origin="", licence="", provenance={}

@@ -18,10 +18,6 @@ class Programs:
     """JSONL of `kernelwright synth` or `data collect`."""
     avoid: tuple[str, ...] = ()
     """Files of `kernelwright data fingerprints`, beside the benchmarks that are shipped."""
-    numbers: float = 0.0
-    """Share of programs that get numbers of any kind (`data.pairs.loosened`)."""
-    outputs: float = 0.0
-    """Share of programs that return values on their way too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,9 +95,6 @@ class Recipe:
                 f"writer: {writer.samples} samples at temperature {writer.temperature}",
                 remedy="give numbers above 0; the greedy answer is always written too",
             )
-        shares = (self.programs.numbers, self.programs.outputs)
-        if not all(0 <= share <= 1 for share in shares):
-            raise UsageError(f"programs: shares {shares}", remedy="give shares from 0 to 1")
         if min(choice.best, choice.random, choice.compiled, writer.teacher) < 0:
             raise UsageError(f"choice: {choice}", remedy="give numbers of 0 or more")
 

@@ -53,7 +53,7 @@ def make_pool(recipe: Recipe, out: Path, say: Say = lambda _: None) -> Record:
     _begin(recipe, out)
     say("reading programs")
     tasks = sorted(
-        tasks_of(recipe.programs, recipe.seed),
+        tasks_of(recipe.programs),
         key=lambda task: derive(recipe.seed, "order", task.fingerprint),
     )
     _write(recipe, tasks, out, say)

@@ -1,21 +1,24 @@
 """Programs with other numbers and more results: still programs, and of the same types."""
 
+import json
 import random
 from collections import Counter
 
 import pytest
 
 from kernelwright.core.errors import UsageError
-from kernelwright.data.pairs.loosened import FIXED, with_more_outputs, with_other_numbers
-from kernelwright.data.pairs.programs import programs_of
-from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Ref
 from kernelwright.programs.text import parse, to_text
-from kernelwright.synth.benchmark import synthetic_v1
+from kernelwright.synth.benchmark import benchmark_programs
+from kernelwright.synth.draws import Drawer, Group, Search
+from kernelwright.synth.loosened import FIXED, with_more_outputs, with_other_numbers
+from kernelwright.synth.quality import refusal_unrun
+from kernelwright.synth.recipe import Recipe
+from kernelwright.synth.tasks import TaskSampler
 
-PROGRAMS = [parse(line["text"]) for line in synthetic_v1() if line["level"] > 1][::7]
+PROGRAMS = [parse(line["text"]) for line in benchmark_programs() if line["level"] > 1][::7]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))
@@ -144,28 +147,35 @@ def test_a_program_of_one_call_has_no_other_results():
 
 
 def recipe(**shares):
-    part = {"name": "p", "level": 2, "programs": 60, "draw": "small"}
-    draw = {"small": {"weights": "balanced", "quality": {"lint": False}}}
-    return Recipe.of({"part": [part], "draw": draw, **shares})
+    return Recipe.of({"weights": "balanced", "quality": {"lint": False}, **shares})
 
 
 def drawn(**shares):
-    made = recipe(**shares)
-    programs = programs_of(made, made.part[0])
-    return [programs[index] for index in range(20)]
+    group = Group(name="level 2", level=2, num=20)
+    drawer = Drawer(recipe(**shares), 5, (group,), TaskSampler)
+    lines = [json.loads(drawer.draw(Search(0, index)).line) for index in range(20)]
+    return {(line["drawn"]["index"], line["drawn"]["attempt"]): line for line in lines}
 
 
 def test_shares_of_drawn_programs_are_loosened():
-    plain, all_of_them = drawn(), drawn(outputs=1.0)
+    plain, with_outputs = drawn(), drawn(outputs=1.0)
     assert drawn() == plain
-    for one, other in zip(plain, all_of_them, strict=True):
-        assert other.program.calls == one.program.calls
-        assert len(other.program.outputs) > len(one.program.outputs)
-        assert other.canonical != one.canonical
-        assert not other.provenance["uniform"]
+    both = plain.keys() & with_outputs.keys()
+    assert len(both) > 10
+    for place in both:
+        one, other = parse(plain[place]["text"]), parse(with_outputs[place]["text"])
+        assert other.calls == one.calls
+        assert len(other.outputs) > len(one.outputs)
+        assert plain[place]["fingerprint"] != with_outputs[place]["fingerprint"]
+        assert not with_outputs[place]["drawn"]["uniform"]
     some = drawn(outputs=0.5, numbers=0.5)
-    same = sum(one == other for one, other in zip(plain, some, strict=True))
-    assert 2 <= same <= 18
+    assert 2 <= sum(some.get(place) == line for place, line in plain.items()) <= 18
+
+
+def test_other_numbers_are_checked_like_drawn_numbers():
+    """A program whose new numbers leave the range of a type is refused as any other program."""
+    for line in drawn(numbers=1.0, dtypes=["float16"]).values():
+        assert refusal_unrun(parse(line["text"])) is None
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])
