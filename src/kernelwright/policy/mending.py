@@ -4,6 +4,7 @@ What stands before the fault is kept: of twenty kernels nineteen may be right. T
 drawn, also where the answer was greedy, since the likeliest continuation is the fault.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from kernelwright.core.seed import derive
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.decode import Decoder, Written
 from kernelwright.policy.faults import first_fault
+from kernelwright.policy.places import ends_of
 from kernelwright.policy.policy import Sampling
 from kernelwright.programs.program import Program
 from kernelwright.timing.stages import worked_s
@@ -79,7 +81,7 @@ class Mender:
 
     def _kept(self, answer: Written, program: Program) -> int | None:
         """Tokens of an answer before its first fault; None where no fault is found."""
-        text = self._text(answer.tokens)
+        text = str(self._tokenizer.decode(answer.tokens, skip_special_tokens=True))
         candidate = read_answer(text, origin="").candidate
         fault = None if candidate is None else first_fault(candidate.source, program)
         if candidate is None or fault is None:
@@ -88,14 +90,4 @@ class Mender:
         place = text.find(f"\n{line}\n")
         if place < 0:
             return None
-        low, high = 0, len(answer.tokens)  # the text of the first `low` tokens ends before
-        while high - low > 1:
-            middle = (low + high) // 2
-            if len(self._text(answer.tokens[:middle])) <= place + 1:
-                low = middle
-            else:
-                high = middle
-        return low
-
-    def _text(self, tokens: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+        return bisect_right(ends_of(answer.tokens, self._tokenizer), place + 1)

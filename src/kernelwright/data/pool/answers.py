@@ -18,7 +18,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 
-HEAD, SHARDS, JUDGED = "pool.json", "shards", "judged"
+HEAD, SHARDS, JUDGED, STEPS = "pool.json", "shards", "judged", "steps"
 CARD, SUMMARY = "README.md", "summary.json"
 PROGRAM = "pool_program"
 
@@ -136,7 +136,7 @@ def read_pool(folder: Path) -> Iterator[PoolProgram]:
         UsageError: the folder holds no pool, or a file is broken.
     """
     read_head(folder)
-    verdicts = _verdicts(folder / JUDGED / "records.jsonl")
+    verdicts = read_verdicts(folder / JUDGED)
     for path in sorted((folder / SHARDS).glob("*.jsonl")):
         for line in record.read(path):
             yield _program(line, verdicts)
@@ -151,8 +151,9 @@ def _program(line: Record, verdicts: dict[str, Verdict]) -> PoolProgram:
     return program
 
 
-def _verdicts(path: Path) -> dict[str, Verdict]:
-    """Job's id -> verdict; nothing where judging has not begun."""
+def read_verdicts(folder: Path) -> dict[str, Verdict]:
+    """Job's id -> verdict, of a folder of `verify.many`; nothing where judging has not begun."""
+    path = folder / "records.jsonl"
     if not path.exists():
         return {}
     return {

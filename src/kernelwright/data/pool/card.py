@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, median
 
 import numpy as np
@@ -11,6 +11,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.data.pool.answers import Chosen, PoolAnswer, PoolProgram
 from kernelwright.data.pool.recipe import Recipe
+from kernelwright.data.pool.steps import judged_steps
 
 LEAST = 3
 """Answers to a program that a rank correlation is taken over, at least."""
@@ -27,6 +28,21 @@ def summary_of(programs: Iterable[PoolProgram]) -> Record:
         "all": _figures(everything),
         "levels": {f"L{level}": _figures(by_level[level]) for level in sorted(by_level)},
     }
+
+
+def summary_of_steps(programs: Iterable[PoolProgram], verdicts: Mapping[str, Verdict]) -> Record:
+    """How many steps of wrong answers are right, by level."""
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for program in programs:
+        for answer in program.answers:
+            if answer.verdict is None or answer.verdict.accepted:
+                continue
+            steps = judged_steps(program, answer, verdicts)
+            counts[program.level]["wrong_answers"] += 1
+            counts[program.level]["with_steps"] += bool(steps)
+            counts[program.level]["steps"] += len(steps)
+            counts[program.level]["right_steps"] += sum(step.is_right for step in steps)
+    return {f"L{level}": dict(counts[level]) for level in sorted(counts)}
 
 
 def _figures(programs: Sequence[PoolProgram]) -> Record:
@@ -180,10 +196,28 @@ def card(recipe: Recipe, summary: Record) -> str:
             "from the plans of correct answers.\n",
             "## The cost model\n",
             _sentence(correlation),
+            *_steps_section(summary.get("steps", {})),
             f"\nSeed {recipe.seed}. `pool.json` holds recipe and versions, docs/pool.md the "
             "columns.\n",
         ]
     )
+
+
+def _steps_section(levels: Record) -> list[str]:
+    """How many steps of wrong answers are right; nothing where steps were not judged."""
+    if not levels:
+        return []
+    rows = [
+        "| level | wrong answers | with several steps | steps judged | right |",
+        "|" + " --- |" * 5,
+    ]
+    for name, counts in levels.items():
+        share = counts["right_steps"] / counts["steps"] if counts["steps"] else None
+        rows.append(
+            f"| {name} | {counts['wrong_answers']} | {counts['with_steps']} | {counts['steps']} "
+            f"| {'none' if share is None else f'{share:.1%}'} |"
+        )
+    return ["\n## Steps of wrong answers\n", *rows]
 
 
 def _sentence(correlation: Record) -> str:

@@ -44,6 +44,8 @@ class Choice:
     compiled: int = 0
     """Drawn answers a program, the best first, that are compiled for sm_90 before the choice: those
     that spill registers or do not compile go behind the others. 0: none is compiled."""
+    steps: bool = False
+    """Judge the steps of wrong answers too, each alone and untimed (`data.pool.steps`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

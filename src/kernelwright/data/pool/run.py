@@ -1,13 +1,15 @@
 """A pool from its recipe: answers written, chosen, judged, described. The same command goes on.
 
 A folder holds `pool.json` (recipe, writer, environment), `shards/` (programs with their answers),
-`judged/` (records of the judge), `summary.json` and `README.md`, the data card.
+`judged/` (records of the judge), `summary.json` and `README.md`, the data card. With
+`choice.steps`, `steps/` holds the verdicts on single steps of wrong answers.
 """
 
 import gc
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,15 +22,18 @@ from kernelwright.data.pool.answers import (
     HEAD,
     JUDGED,
     SHARDS,
+    STEPS,
     SUMMARY,
     PoolProgram,
     read_pool,
+    read_verdicts,
 )
-from kernelwright.data.pool.card import card, summary_of
+from kernelwright.data.pool.card import card, summary_of, summary_of_steps
 from kernelwright.data.pool.choosing import choose
 from kernelwright.data.pool.programs import Task, tasks_of
 from kernelwright.data.pool.reading import Readers
 from kernelwright.data.pool.recipe import Recipe
+from kernelwright.data.pool.steps import step_jobs
 from kernelwright.data.pool.writing import PoolWriter
 from kernelwright.policy.answer import read_answer
 from kernelwright.verify.jobs import Job
@@ -63,9 +68,21 @@ def make_pool(recipe: Recipe, out: Path, say: Say = lambda _: None) -> Record:
     jobs = list(_jobs(read_pool(out)))
     judged = judge_many(jobs, judging, out / JUDGED, pools.judges, pools.clock, say)
     summary = summary_of(read_pool(out)) | {"judging": judged}
+    if recipe.choice.steps:
+        summary |= {"steps": _judge_steps(recipe, out, say)}
     (out / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
     (out / CARD).write_text(card(recipe, summary))
     return summary
+
+
+def _judge_steps(recipe: Recipe, out: Path, say: Say) -> Record:
+    """Judge the steps of wrong answers, without times, and count what is right."""
+    say("judging the steps of wrong answers")
+    judging = replace(recipe.judging, timing=False).recipe()
+    pools = local_pools(judging, recipe.judging.workers)
+    jobs = list(step_jobs(read_pool(out)))
+    judge_many(jobs, judging, out / STEPS, pools.judges, pools.clock, say)
+    return summary_of_steps(read_pool(out), read_verdicts(out / STEPS))
 
 
 def _begin(recipe: Recipe, out: Path) -> None:

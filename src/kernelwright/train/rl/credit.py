@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """Some tokens of an answer that have an advantage of their own."""
+
+    begin: int
+    end: int
+    """Exclusive."""
+    advantage: float
+
+
+@dataclass(frozen=True, slots=True)
 class Credit:
     """Of one answer."""
 
@@ -26,10 +36,13 @@ class Credit:
     is_correct: bool
     weight: float
     """drpo: among the right answers of its group."""
+    parts: tuple[Part, ...] = ()
+    """Tokens with another advantage than the answer (`rl.by_kernel`)."""
 
     @property
     def teaches(self) -> bool:
-        return self.plan != 0.0 or self.code != 0.0
+        own = (self.plan, self.code, *(part.advantage for part in self.parts))
+        return any(advantage != 0.0 for advantage in own)
 
 
 def rewards_of(outcomes: Sequence[Outcome | None], objective: Objective) -> list[Reward | None]:

@@ -50,13 +50,18 @@ def tensors(
         torch.tensor(values, dtype=torch.float32)
         for values in zip(*((row.credit.plan, row.credit.code) for row in rows), strict=True)
     )
+    advantages = by_token(plan, code, torch.from_numpy(is_plan), alpha=alpha)
+    for number, row in enumerate(rows):
+        begin = len(row.text.prompt)
+        for part in row.credit.parts:
+            advantages[number, begin + part.begin : begin + part.end] = part.advantage
     none = torch.zeros((len(rows), 0), dtype=torch.int64)
     made = {
         "prompt_ids": none,
         "prompt_mask": none,
         "completion_ids": torch.from_numpy(ids),
         "completion_mask": torch.from_numpy(mask.astype(np.int64)),
-        "advantages": by_token(plan, code, torch.from_numpy(is_plan), alpha=alpha),
+        "advantages": advantages,
     }
     old = [row.old_logps for row in rows if row.old_logps is not None]
     if old:

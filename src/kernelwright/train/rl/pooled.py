@@ -13,7 +13,15 @@ import numpy as np
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.data.pool.answers import PoolAnswer, PoolProgram, read_head, read_pool
+from kernelwright.data.pool.answers import (
+    STEPS,
+    PoolAnswer,
+    PoolProgram,
+    read_head,
+    read_pool,
+    read_verdicts,
+)
+from kernelwright.data.pool.steps import JudgedStep, judged_steps
 from kernelwright.data.pool.writing import POLICY
 from kernelwright.policy.answer import read_answer
 from kernelwright.policy.local import prompt_tokens
@@ -42,6 +50,13 @@ class PooledAnswers:
         self.lock_wait_s = 0.0
         head = read_head(folder)["recipe"]
         _check_same(head, recipe, folder)
+        if recipe.objective.by_kernel and not head["choice"]["steps"]:
+            raise UsageError(
+                "objective.by_kernel: the pool has no verdicts on steps",
+                file=str(folder),
+                remedy="make a pool with choice.steps = true",
+            )
+        self._step_verdicts = read_verdicts(folder / STEPS) if recipe.objective.by_kernel else None
         self.programs: dict[str, PoolProgram] = {
             program.text: program
             for program in read_pool(folder)
@@ -67,6 +82,11 @@ class PooledAnswers:
             for answer in _members(self.programs[question.reference])[:samples]
         ]
 
+    def _steps(self, program: PoolProgram, answer: PoolAnswer) -> tuple[JudgedStep, ...]:
+        if self._step_verdicts is None:
+            return ()
+        return judged_steps(program, answer, self._step_verdicts)
+
     def _rollout(self, question: Question, prompt: list[int], answer: PoolAnswer) -> Rollout:
         rollout = Rollout(
             question=question,
@@ -76,6 +96,7 @@ class PooledAnswers:
             is_cut_off=answer.is_cut_off,
             answer=read_answer(answer.text, origin=ORIGIN),
             logps=answer.logps.astype(np.float32),
+            steps=self._steps(self.programs[question.reference], answer),
         )
         if answer.verdict is not None:
             rollout.future = Future()

@@ -161,6 +161,9 @@ class Objective:
     """drpo: KL that costs nothing."""
     contrasts_right: bool = False
     """drpo: groups that are all right teach which of them is fast."""
+    by_kernel: bool = False
+    """Tokens of a wrong answer's kernels are credited by the verdicts on these kernels
+    (`rl.by_kernel`), from a pool with `choice.steps`. Not for drpo, which reads no advantages."""
 
     @property
     def right_teaches(self) -> bool:
@@ -304,6 +307,11 @@ class Recipe:
             raise UsageError(
                 f"objective.contrasts_right with loss {objective.loss}",
                 remedy="leave it out: other losses compare all answers of a group anyway",
+            )
+        if objective.by_kernel and (objective.loss is Loss.DRPO or not self.rollouts.pool):
+            raise UsageError(
+                f"objective.by_kernel with loss {objective.loss} and {self.rollouts.policy!r}",
+                remedy="choose another loss than drpo, and a pool with choice.steps",
             )
         if objective.updates > self.rollouts.programs:
             raise UsageError(

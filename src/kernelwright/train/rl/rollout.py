@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from kernelwright.core.seed import derive
+from kernelwright.data.pool.steps import JudgedStep
 from kernelwright.policy.answer import Answer, Malformed, read_answer
 from kernelwright.policy.decode import Written
 from kernelwright.policy.endpoint import Message
@@ -79,6 +80,8 @@ class Rollout:
     """None where there is no candidate."""
     logps: np.ndarray | None = None
     """(its tokens,) float32, of the policy that wrote it; None where the trainer computes them."""
+    steps: tuple[JudgedStep, ...] = ()
+    """Verdicts on its steps, from a pool that has them."""
 
     @property
     def group(self) -> tuple[Name, int, int]:

@@ -16,6 +16,7 @@ from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.texts import Text
 from kernelwright.train.records import RECORDS, RL_STEP
+from kernelwright.train.rl.by_kernel import with_kernels
 from kernelwright.train.rl.credit import credits_of, flowed_back, plan_length, plan_mark, rewards_of
 from kernelwright.train.rl.curriculum import Promotion, State
 from kernelwright.train.rl.figures import own_kernel_share, step_record
@@ -62,6 +63,7 @@ class Rounds:
         self.recipe, self.folder = recipe, folder
         self.writer, self.practice, self.watch = writer, practice, watch
         self._validation, self._say = validation, say
+        self._tokenizer = tokenizer
         self._plan_length = partial(plan_length, tokenizer=tokenizer, mark=plan_mark(tokenizer))
 
     def lesson(self, batch: Batch) -> Lesson:
@@ -82,6 +84,8 @@ class Rounds:
         groups = [rollout.group for rollout in rollouts]
         numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
         credits = credits_of(groups, settled.outcomes, rewards, objective)
+        if objective.by_kernel:
+            credits = with_kernels(credits, rollouts, self._tokenizer)
         has_plans = objective.loss is Loss.HRD
         rows = [
             Row(

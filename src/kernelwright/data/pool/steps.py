@@ -1,0 +1,68 @@
+"""Verdicts on the kernels of wrong answers: each step of an answer is judged alone.
+
+An answer to twenty calls is wrong as a whole where one of its kernels is wrong. Judged step by step
+(`programs.decompose`), the answer still tells which kernels are right. Equal steps of different
+answers are judged once.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kernelwright.core.verdict import Verdict
+from kernelwright.data.pool.answers import PoolAnswer, PoolProgram
+from kernelwright.policy.answer import read_answer
+from kernelwright.programs.decompose import Step, steps_of
+from kernelwright.programs.text import parse, to_text
+from kernelwright.verify.jobs import Job, content_of
+
+LEAST = 2
+"""Steps of an answer that says more by its steps than as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedStep:
+    """What is known of one step of an answer."""
+
+    functions: frozenset[str]
+    """The step's wrapper and kernels, by name."""
+    is_right: bool
+
+
+def step_jobs(programs: Iterable[PoolProgram]) -> Iterator[Job]:
+    """The steps of wrong answers, each different step once."""
+    seen: set[str] = set()
+    for program in programs:
+        for answer in program.answers:
+            if answer.verdict is None or answer.verdict.accepted:
+                continue
+            for step in _steps(program, answer):
+                reference = to_text(step.program)
+                if (name := content_of(reference, step.source)) not in seen:
+                    seen.add(name)
+                    yield Job(id=name, reference=reference, candidate=step.source)
+
+
+def judged_steps(
+    program: PoolProgram, answer: PoolAnswer, verdicts: Mapping[str, Verdict]
+) -> tuple[JudgedStep, ...]:
+    """The steps of a judged answer that are known to be right or wrong. All steps of a right answer
+    are right.
+
+    Args:
+        verdicts: on the jobs of `step_jobs`, by id.
+    """
+    if answer.verdict is None:
+        return ()
+    found = []
+    for step in _steps(program, answer):
+        name = content_of(to_text(step.program), step.source)
+        verdict = answer.verdict if answer.verdict.accepted else verdicts.get(name)
+        if verdict is not None:
+            found.append(JudgedStep(step.functions, verdict.accepted))
+    return tuple(found)
+
+
+def _steps(program: PoolProgram, answer: PoolAnswer) -> list[Step]:
+    candidate = read_answer(answer.text, origin=answer.writer).candidate
+    steps = [] if candidate is None else steps_of(candidate.source, parse(program.text))
+    return steps if len(steps) >= LEAST else []

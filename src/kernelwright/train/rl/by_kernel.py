@@ -1,0 +1,71 @@
+"""Credit for single kernels: tokens of a wrong answer's kernels by the kernels' own verdicts.
+
+A wrong answer to twenty calls may have nineteen right kernels, and its reward blames all of them.
+With verdicts on its steps, the tokens of each step get an advantage of their own in place of the
+answer's: 1 or 0 for a right or wrong step, less the share of right steps among all steps of the
+group. (Ours; the papers credit whole answers.)
+"""
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from kernelwright.data.pool.steps import JudgedStep
+from kernelwright.policy.places import ends_of
+from kernelwright.train.rl.credit import Credit, Part
+from kernelwright.train.rl.rollout import Rollout
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+def with_kernels(
+    credits: Sequence[Credit | None],
+    rollouts: Sequence[Rollout],
+    tokenizer: "PreTrainedTokenizerBase",
+) -> list[Credit | None]:
+    """The credits, those of wrong answers with parts for the steps that have verdicts."""
+    groups: dict[Hashable, list[JudgedStep]] = defaultdict(list)
+    for rollout in rollouts:
+        groups[rollout.group] += rollout.steps
+    found: list[Credit | None] = []
+    for credit, rollout in zip(credits, rollouts, strict=True):
+        if credit is None or credit.is_correct or not rollout.steps:
+            found.append(credit)
+            continue
+        share = fmean(step.is_right for step in groups[rollout.group])
+        ends = ends_of(rollout.tokens, tokenizer)
+        parts = tuple(
+            Part(begin, end, step.is_right - share)
+            for step, names in _own_functions(rollout.steps)
+            for begin, end in token_ranges(rollout.answer.text, names, ends)
+        )
+        found.append(replace(credit, parts=parts))
+    return found
+
+
+def _own_functions(steps: Sequence[JudgedStep]) -> Iterator[tuple[JudgedStep, list[str]]]:
+    """Each step with its functions. What several steps share says nothing about one of them."""
+    users = Counter(name for step in steps for name in step.functions)
+    for step in steps:
+        yield step, sorted(name for name in step.functions if users[name] == 1)
+
+
+def token_ranges(
+    text: str, functions: Iterable[str], ends: Sequence[int]
+) -> Iterator[tuple[int, int]]:
+    """The tokens of some functions in an answer, and of the functions' plans: from, to (exclusive).
+
+    Args:
+        ends: of the answer's tokens (`policy.places.ends_of`).
+    """
+    for name in functions:
+        plan = rf"^Plan of {re.escape(name)}\n(?:  .*\n)*"
+        code = rf"^(?:@.*\n)*def {re.escape(name)}\(.*\n(?:(?:[ \t)].*)?\n)*"
+        for match in re.finditer(f"{plan}|{code}", text, re.MULTILINE):
+            begin, end = bisect_right(ends, match.start()), bisect_left(ends, match.end()) + 1
+            yield begin, min(end, len(ends))
