@@ -1,12 +1,19 @@
 """Scores of a policy's answers, and their page, from records."""
 
+from itertools import combinations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
+from kernelwright.core.scores import best_of_k
 from kernelwright.report.summary import metrics, read_groups
 from kernelwright.report.synthetic.page import (
     answers,
+    bests,
+    curves,
     diversity,
     failures,
     gap_rows,
@@ -113,6 +120,45 @@ def test_several_samples_are_meaned_within_their_program_first():
     assert level.pass_1.value == pytest.approx((1.0 + 0.25) / 2)
     assert level.pass_1.num == 2
     assert level.first.pass_at[2] == pytest.approx((1.0 + 0.5) / 2)
+
+
+def test_the_best_of_k_is_what_a_user_gets_from_k_samples():
+    """4x, 2x and a wrong answer; and a program whose samples are slower than PyTorch."""
+    fast = [right(1, sample=0, speedup=4.0), right(1, sample=1, speedup=2.0), wrong(1, sample=2)]
+    slow = [right(2, sample=n, speedup=0.5) for n in range(3)]
+    (level,) = level_scores([*fast, *slow])
+    assert level.best_of.is_measured
+    assert level.best_of.at.keys() == level.first.pass_at.keys() == {1, 2}
+    one, two = (level.best_of.at[k].value for k in (1, 2))
+    assert one == pytest.approx(2 ** ((2 + 1 + 0) / 3 / 2))
+    assert two == pytest.approx(2 ** ((2 + 2 + 1) / 3 / 2)), "pairs: 4 and 2, 4 and no, 2 and no"
+    assert bests([level])[0] == ("level", "programs", "by", "best of 1", "best of 2")
+    assert bests([level])[1][:3] == ("L1", "2", "times")
+    passed, speed = curves([level])
+    assert (passed.title, speed.title) == ("pass@k", "Speed-up of the best of k")
+
+
+def test_the_best_of_k_is_by_the_cost_model_where_nothing_was_timed():
+    cases = [right(1, sample=n, modelled=float(n)) for n in (1, 2)]
+    (level,) = level_scores(cases)
+    assert not level.best_of.is_measured
+    assert level.best_of.at[2].value == pytest.approx(2.0)
+    assert bests([level])[1][2] == "cost model"
+    assert bests(level_scores(GREEDY)) == []
+    assert curves(level_scores([right(1)])) == []
+
+
+@given(st.lists(st.floats(0, 9), min_size=1, max_size=7), st.data())
+def test_the_best_of_k_is_the_mean_over_all_choices(values, data):
+    k = data.draw(st.integers(1, len(values)))
+    every = [max(chosen) for chosen in combinations(values, k)]
+    assert best_of_k(values, k) == pytest.approx(sum(every) / len(every))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_no_best_of_more_values_than_there_are(k):
+    with pytest.raises(ValueError, match="of 2 values"):
+        best_of_k([1.0, 2.0], k)
 
 
 def test_diversity_is_within_programs():

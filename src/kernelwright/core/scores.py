@@ -68,6 +68,19 @@ def pass_at_k(num: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(num - correct, k) / math.comb(num, k)
 
 
+def best_of_k(values: Sequence[float], k: int) -> float:
+    """Mean of the largest of `k` values, over all choices of k of them: pass@k for values.
+
+    Raises:
+        ValueError: not 1 <= k <= the number of values.
+    """
+    if not 1 <= k <= len(values):
+        raise ValueError(f"no {k} of {len(values)} values")
+    ranked = enumerate(sorted(values))
+    chances = (value * math.comb(rank, k - 1) for rank, value in ranked)  # it is the largest of k
+    return sum(chances) / math.comb(len(values), k)
+
+
 def mean_share(shares: Sequence[float]) -> Mean:
     """Mean of shares, one a task, with Wilson's interval: it has a width at 0 and 1 too.
 

@@ -37,6 +37,7 @@ from kernelwright.report.suite.page import PAGE
 from kernelwright.report.synthetic.page import (
     Examination,
     answers,
+    bests,
     gap_rows,
     reasons,
     speeds,
@@ -215,7 +216,7 @@ def _show(found: Examination, folder: Path, summary: Record, *, json: bool) -> N
 def _print(found: Examination) -> None:
     """Reasons and speeds, then differences between suites, then pass@1, last."""
     for name, levels in found.levels.items():
-        for rows in (reasons(levels), speeds(levels), answers(levels)):
+        for rows in (reasons(levels), speeds(levels), bests(levels), answers(levels)):
             if len(rows) > 1:
                 out.print(_table(name, rows))
     for name, gaps in found.gaps:

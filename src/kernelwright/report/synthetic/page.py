@@ -11,6 +11,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.scores import Mean
 from kernelwright.report import words
+from kernelwright.report.curves import MOST_POINTS, Chart, Series, line_chart, percent
 from kernelwright.report.format import factor
 from kernelwright.report.rendering import asset, template, write_page
 from kernelwright.report.suite.page import PAGE, RECORDS
@@ -91,12 +92,15 @@ def page(found: Examination) -> str:
                 "answers": answers(scores),
                 "speeds": speeds(scores),
                 "diversity": diversity(scores),
+                "bests": bests(scores),
+                "curves": curves(scores),
                 "reasons": reasons(scores),
                 "operators": operators(operator_scores(found.suites[name])),
                 "failures": failures(found.suites[name]),
             }
             for name, scores in found.levels.items()
         ],
+        most_points=MOST_POINTS,
         style=asset("style.css"),
     )
 
@@ -165,6 +169,36 @@ def diversity(levels: Sequence[LevelScores]) -> Rows:
             num = str(found.programs)
             rows.append((level.level, num, f"{found.schedules:.2f}", f"{found.texts:.2f}", spread))
     return rows if len(rows) > 1 else []
+
+
+def bests(levels: Sequence[LevelScores]) -> Rows:
+    """The speed-up of the fastest of k samples, a column for each k; no rows with one sample."""
+    found = [(level, level.best_of) for level in levels if level.best_of is not None]
+    if not found:
+        return []
+    ks = sorted({k for _, best in found for k in best.at})
+    rows: Rows = [("level", "programs", "by", *(f"best of {k}" for k in ks))]
+    for level, best in found:
+        by = "times" if best.is_measured else "cost model"
+        means = (_interval(best.at[k]) if k in best.at else "" for k in ks)
+        rows.append((level.level, str(level.first.tasks), by, *means))
+    return rows
+
+
+def curves(levels: Sequence[LevelScores]) -> list[Chart]:
+    """pass@k and best of k over k, a line for each level; nothing with one sample a program."""
+    passed = [Series(each.level, list(each.first.pass_at.items())) for each in levels]
+    best = [
+        Series(each.level, [(k, mean.value) for k, mean in each.best_of.at.items()])
+        for each in levels
+        if each.best_of is not None
+    ]
+    note = "Over k samples."
+    drawn = (
+        line_chart("pass@k", passed, show=percent, note=note),
+        line_chart("Speed-up of the best of k", best, show=factor, note=note),
+    )
+    return [chart for chart in drawn if chart is not None]
 
 
 def _interval(mean: Mean) -> str:

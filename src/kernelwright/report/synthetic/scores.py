@@ -5,12 +5,13 @@ Where a policy was asked for several samples, pass@k is over all of them; what `
 (correct, faster, mean speed-up) is the first one's.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.record import Record
-from kernelwright.core.scores import Mean, gap, geometric_mean, mean_share
+from kernelwright.core.scores import Mean, best_of_k, gap, geometric_mean, mean_share
 from kernelwright.report.suite.scores import Scores, scores_by_level, speedup
 
 Samples = Sequence[Record]
@@ -32,6 +33,17 @@ class Diversity:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class BestOf:
+    """The speed-up that a user gets from the fastest of k samples: 1 where none of them is correct
+    and faster than PyTorch."""
+
+    is_measured: bool
+    """By times; else by the cost model, where nothing was timed."""
+    at: dict[int, Mean]
+    """k -> geometric mean over programs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LevelScores:
     level: str
     samples: int
@@ -47,6 +59,8 @@ class LevelScores:
     the most frequent first."""
     diversity: Diversity | None
     """None with one sample a program."""
+    best_of: BestOf | None
+    """None with one sample a program, or where no speed is known."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,6 +109,7 @@ def _of_level(level: str, cases: Sequence[Record], first: Scores) -> LevelScores
         malformed=sum(map(is_malformed, cases)),
         reasons=_reasons(cases),
         diversity=diversity(cases),
+        best_of=best_of(cases, first.pass_at),
     )
 
 
@@ -172,6 +187,27 @@ def diversity(cases: Iterable[Record]) -> Diversity | None:
         texts=_distinct(several, "content"),
         spread=geometric_mean(spreads, "spread") if spreads else None,
     )
+
+
+def best_of(cases: Sequence[Record], ks: Iterable[int]) -> BestOf | None:
+    """
+    Args:
+        ks: numbers of samples, at most as many as every program has.
+    """
+    timed = [speedup(case, "eager") for case in cases]
+    is_measured = any(ratio is not None for ratio in timed)
+    modelled = [case.get("modelled") if case["correct"] else None for case in cases]
+    ratios = timed if is_measured else modelled
+    if all(ratio is None for ratio in ratios):
+        return None
+    logs: dict[str, list[float]] = defaultdict(list)
+    for case, ratio in zip(cases, ratios, strict=True):
+        logs[case["name"]].append(math.log(max(ratio or 1.0, 1.0)))
+    at = {
+        k: geometric_mean([math.exp(best_of_k(own, k)) for own in logs.values()], "best of", str(k))
+        for k in ks
+    }
+    return BestOf(is_measured=is_measured, at=at) if at else None
 
 
 def _distinct(programs: Sequence[Samples], key: str) -> float:
