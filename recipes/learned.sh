@@ -5,7 +5,8 @@
 #   recipes/learned.sh OUT SECONDS             all steps, as far as the time goes
 #   recipes/learned.sh OUT SECONDS STEP...     one step, as `supervised` or `table`
 #
-# Take OUT along to the next machine. Pairs and pools cost the most.
+# Take OUT along to the next machine. Pairs and pools cost the most. `taught` is no part of all steps:
+# its pairs of today's operators and of real modules take five hours of processor time.
 set -uf
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 OUT=$(mkdir -p "$1" && cd "$1" && pwd)
@@ -13,7 +14,8 @@ END=$(($(date +%s) + $2))
 KW=${KW:-python3 -m kernelwright.cli.main}
 JUDGES=${JUDGES:-12} # with more judges, tasks of models fill 80 GB
 LEVELS=${LEVELS:-20:80 5:400 2:400 1:100} # programs of a pool
-MINUTES=${MINUTES:-16.0} # of the supervised training
+MINUTES=${MINUTES:-16.0} # of the training on today's operators
+SEEDS="0 1"
 MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
     transformers.models.convnext transformers.models.t5"
 cd "$OUT" || exit
@@ -34,22 +36,28 @@ resumed() { # folder: the option that resumes a training
     [ -e "$1/recipe.json" ] && echo --resume
 }
 
-pairs() { # of today's operators, several results and any numbers, and of real modules
+pairs() { # best answers by the cost model, and drawn answers to the same programs
+    cp "$ROOT/recipes/data/best.toml" . && step pairs $KW data build best.toml --out pairs
+}
+
+supervised() { # the shipped model continues on best answers
+    local seed
+    pairs || return
+    for seed in $SEEDS; do
+        step "warm-$seed" $KW train sft "$ROOT/recipes/sft/warm.toml" --out "warm-$seed" $(resumed "warm-$seed") \
+            --set "seed=$seed" || return
+    done
+}
+
+taught() { # the shipped model continues on today's operators, any numbers, several results, real modules
     local module
     for module in $MODULES; do
         step "modules-$module" $KW data collect "$module" --out "modules/$module.jsonl" || return
     done
-    cp "$ROOT/recipes/data/continued.toml" . && step pairs $KW data build continued.toml --out pairs
-}
-
-supervised() { # the shipped model continues on drawn answers, then on the best by the cost model
-    pairs &&
+    cp "$ROOT/recipes/data/continued.toml" . && step continued $KW data build continued.toml --out continued &&
         step taught $KW train sft "$ROOT/recipes/sft/embedded.toml" --out taught $(resumed taught) \
-            --set 'model.path="embedded"' --set optimizer.learning_rate=1e-3 --set "budget.minutes=$MINUTES" \
-            --set 'data.sources={"teacher-best"=0.0}' &&
-        step warm $KW train sft "$ROOT/recipes/sft/expert.toml" --out warm $(resumed warm) \
-            --set 'model.path="taught/last"' --set 'data.files=["pairs"]' --set data.sources={teacher=0.3} \
-            --set optimizer.learning_rate=1e-4 --set budget.epochs=1
+            --set 'model.path="embedded"' --set 'data.files=["continued"]' --set optimizer.learning_rate=1e-4 \
+            --set "budget.minutes=$MINUTES"
 }
 
 programs() { # name, seed
@@ -65,7 +73,8 @@ pool() { # name, model, seed
     for level in $LEVELS; do files+="\"programs-$1-${level%:*}.jsonl\","; done
     programs "$1" "$3" &&
         step "$1" $KW data pool "$ROOT/recipes/pool/embedded.toml" --out "$1" --set "seed=$3" \
-            --set "programs.files=[$files]" --set "writer.path=\"$2\"" --set "judging.workers=$JUDGES"
+            --set "programs.files=[$files]" --set "writer.path=\"$2\"" --set "judging.workers=$JUDGES" \
+            --set choice.steps=true
 }
 
 expert() { # name, model, seed, pools
@@ -83,29 +92,31 @@ offline() { # name, model, seed, pool, settings
         --set "model.path=\"$2\"" --set "rollouts.policy=\"pool:$4\"" "${options[@]}"
 }
 
-figures() { # name, policy: greedy on synthetic-v1, timed
+figures() { # name, policy, options: greedy on synthetic-v1, timed
     step "figures-$1" $KW eval synthetic --policy "$2" --label "$1" --out "figures/$1" --grade recycled \
-        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.03
+        --workers "$JUDGES" --levels 1,2,5,20 --timing-s 0.03 "${@:3}"
 }
 
 ablations() { # at equal rollouts: the same pool, the same seeds
     local seed name
-    for seed in 0 1; do
-        offline "drpo-$seed" warm/last $seed pool-1
-        offline "drpo-power-$seed" warm/last $seed pool-1 'objective.reward="power_speed"'
-        offline "grpo-$seed" warm/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="one_plus_log"' \
+    for seed in $SEEDS; do
+        offline "drpo-$seed" warm-0/last $seed pool-1
+        offline "drpo-power-$seed" warm-0/last $seed pool-1 'objective.reward="power_speed"'
+        offline "grpo-$seed" warm-0/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="one_plus_log"' \
             objective.contrasts_right=false objective.kl=0.01
-        offline "hrd-$seed" warm/last $seed pool-1 'objective.loss="hrd"' 'objective.reward="hierarchical"' \
+        offline "hrd-$seed" warm-0/last $seed pool-1 'objective.loss="hrd"' 'objective.reward="hierarchical"' \
             objective.contrasts_right=false
-        offline "mixed-$seed" warm/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="mixed"' \
+        offline "mixed-$seed" warm-0/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="mixed"' \
             objective.contrasts_right=false
-        for name in drpo drpo-power grpo hrd mixed; do figures "$name-$seed" "hf:$name-$seed/last"; done
+        offline "by-kernel-$seed" warm-0/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="one_plus_log"' \
+            objective.contrasts_right=false objective.kl=0.01 objective.by_kernel=true
+        for name in drpo drpo-power grpo hrd mixed by-kernel; do figures "$name-$seed" "hf:$name-$seed/last"; done
     done
 }
 
 table() {
     local name
-    for name in taught warm {expert,drpo,drpo-power,grpo,hrd,mixed}-{0,1} expert-2; do
+    for name in shipped-mends {warm,expert,drpo,drpo-power,grpo,hrd,mixed,by-kernel}-{0,1} expert-2 taught; do
         [ -e "figures/$name/records.jsonl" ] && echo "$name" && $KW eval compare figures/shipped "figures/$name"
     done
 }
@@ -114,10 +125,10 @@ all() {
     local seed
     supervised || return
     figures shipped embedded
-    figures taught hf:taught/last
-    figures warm hf:warm/last
-    pool pool-1 warm/last 1 || return
-    for seed in 0 1; do expert "expert-$seed" warm/last $seed pool-1 && figures "expert-$seed" "hf:expert-$seed/last"; done
+    figures shipped-mends embedded --mends 2
+    for seed in $SEEDS; do figures "warm-$seed" "hf:warm-$seed/last"; done
+    pool pool-1 warm-0/last 1 || return
+    for seed in $SEEDS; do expert "expert-$seed" warm-0/last $seed pool-1 && figures "expert-$seed" "hf:expert-$seed/last"; done
     ablations
     pool pool-2 expert-0/last 2 && expert expert-2 expert-0/last 0 pool-1 pool-2 && figures expert-2 hf:expert-2/last
     table

@@ -7,7 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.request import urlopen
@@ -61,13 +63,26 @@ def server():
 @pytest.fixture(scope="session")
 def served_model(tmp_path_factory):
     """The name, as a policy, of a tiny untrained model behind `transformers serve`."""
+    folder = tmp_path_factory.mktemp("served")
+    with _served(folder, _save_model) as name:
+        yield name
+
+
+@pytest.fixture(scope="session")
+def served_embedded():
+    """The name, as a policy, of the embedded model behind `transformers serve`."""
+    with _served(files("kernelwright.policy") / "weights") as name:
+        yield name
+
+
+@contextmanager
+def _served(folder, save=lambda _: None):
     command = Path(sys.executable).with_name("transformers")
     needed = ("openai", "transformers", "tokenizers", "fastapi", "uvicorn", "accelerate")
     missing = [name for name in needed if find_spec(name) is None]
     if missing or not command.exists():
         pytest.skip(f"not installed: {', '.join(missing) or command.name}")
-    folder = tmp_path_factory.mktemp("served")
-    _save_model(folder)
+    save(folder)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -32,9 +32,18 @@ def test_the_record_of_a_recipe_makes_it_again() -> None:
     assert again.digest() == recipe.digest() != Recipe().digest()
 
 
+def test_the_operators_of_a_frozen_set_go_by_the_name_of_the_set() -> None:
+    recipe = Recipe.of({"operators": "synthetic-v1"})
+    assert len(recipe.operators) == 173
+    assert recipe.weight("softmax") == 1
+    assert recipe.weight("scatter") == 0
+
+
 @pytest.mark.parametrize(
     ("values", "named"),
     [
+        ({"operators": "synthetic-v0"}, "no frozen set 'synthetic-v0'"),
+        ({"operators": "balanced"}, "no frozen set 'balanced'"),
         ({"widht": 3}, "widht"),
         ({"sizes": {"hihg": 4}}, "'sizes.hihg'"),
         ({"sizes": {"high": "64"}}, "sizes.high = '64'"),

@@ -7,7 +7,7 @@ from pathlib import Path
 SCRIPT = Path(__file__).parents[2] / "recipes" / "learned.sh"
 
 
-def run(folder, seconds=600, **more):
+def run(folder, seconds=600, step="", **more):
     """The commands that the script gives. The command here only writes them down."""
     fake = folder / "kw.sh"
     fake.write_text(f'#!/bin/bash\necho "$*" >> {folder}/calls\n[ "$3" != "$FAIL" ]\n')
@@ -15,7 +15,10 @@ def run(folder, seconds=600, **more):
     (folder / "calls").unlink(missing_ok=True)
     environment = {**os.environ, "KW": str(fake), "FAIL": "no command", **more}
     subprocess.run(
-        [SCRIPT, folder / "out", str(seconds)], env=environment, check=False, capture_output=True
+        [SCRIPT, folder / "out", str(seconds), *step.split()],
+        env=environment,
+        check=False,
+        capture_output=True,
     )
     calls = folder / "calls"
     return calls.read_text().splitlines() if calls.exists() else []
@@ -24,10 +27,10 @@ def run(folder, seconds=600, **more):
 def test_every_step_is_done_once(tmp_path):
     calls = run(tmp_path)
     names = [" ".join(call.split()[:2]) for call in calls]
-    supervised = ["data collect"] * 6 + ["data build", "train sft", "train sft"]
+    supervised = ["data build", "train sft", "train sft"]
     assert names[: len(supervised)] == supervised
     assert names.count("data pool") == 2
-    assert names.count("train rl") == 10, "five objectives, two seeds"
+    assert names.count("train rl") == 12, "six objectives, two seeds"
     assert names.count("data fastest") == 3
     assert run(tmp_path) == [], "everything is there"
 
@@ -38,8 +41,14 @@ def test_a_step_that_failed_is_done_again_and_what_needs_it_waits(tmp_path):
     assert not any("train rl" in call for call in calls)
     again = run(tmp_path)
     assert again[0].startswith("data pool")
-    assert not any(call.startswith("data collect") for call in again)
-    assert sum("train rl" in call for call in again) == 10
+    assert not any("train sft" in call and "warm" in call.split("--out")[0] for call in again)
+    assert sum("train rl" in call for call in again) == 12
+
+
+def test_pairs_of_real_modules_are_a_step_of_their_own(tmp_path):
+    calls = run(tmp_path, step="taught")
+    names = [" ".join(call.split()[:2]) for call in calls]
+    assert names == ["data collect"] * 6 + ["data build", "train sft"]
 
 
 def test_nothing_is_begun_without_time(tmp_path):

@@ -65,7 +65,8 @@ class Recipe:
     """Plain data; the same recipe and seed give the same programs."""
 
     operators: tuple[str, ...] = ()
-    """Names of operators or families that may occur; all where empty."""
+    """Names of operators or families that may occur; all where empty. Recipes may say
+    "synthetic-v1": the operators of that frozen set."""
     exclude: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ("float32", "float16", "bfloat16")
     max_rank: int = 5
@@ -149,6 +150,8 @@ class Recipe:
         """
         if isinstance(values, Mapping) and isinstance(values.get("weights"), str):
             values = {**values, "weights": _shipped_weights(values["weights"])}
+        if isinstance(values, Mapping) and isinstance(values.get("operators"), str):
+            values = {**values, "operators": _operators_of_set(values["operators"])}
         return strict.read(cls, values, where)
 
 
@@ -157,6 +160,14 @@ def _shipped_weights(name: str) -> Any:
         _refuse(f"no weights {name!r}", 'give "balanced" or a table of operators')
     text = files("kernelwright.synth").joinpath("balanced.toml").read_text()
     return tomllib.loads(text)["weights"]
+
+
+def _operators_of_set(name: str) -> Any:
+    file = files("kernelwright.synth").joinpath(f"{name}.toml")
+    said = tomllib.loads(file.read_text()) if file.is_file() else {}
+    if "recipe" not in said:
+        _refuse(f"no frozen set {name!r}", 'give "synthetic-v1", or a list of operators')
+    return said["recipe"]["operators"]
 
 
 def _refuse(message: str, remedy: str) -> Any:

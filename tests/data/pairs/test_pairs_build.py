@@ -37,6 +37,18 @@ def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
     assert (summary["judged"], summary["rejected"]) == (2, {"wrong_values": 1})
 
 
+@pytest.mark.timeout(600)
+def test_the_shipped_model_behind_a_server_is_distilled(served_embedded, tmp_path):
+    """A model that really answers: what it writes is judged, and becomes a pair."""
+    path = program_file(tmp_path / "programs.jsonl", PROGRAMS[:1])
+    options = {"model": served_embedded, "max_tokens": 700, "temperature": 0.1}
+    part = {"name": "asked", "source": "llm", "file": str(path), "options": options}
+    made = recipe(part, verify={"device": "cpu"}, validation=0.0)
+    summary = build(made, tmp_path / "set", 1)
+    (pair,) = record.read(tmp_path / "set" / "train.jsonl")
+    assert (pair["source"], pair["verdict"]) == ("llm", "ok"), summary
+
+
 @pytest.mark.parametrize("text", [None, "{", "{}"], ids=["gone", "broken", "another"])
 def test_files_to_avoid_that_cannot_be_used_are_named(tmp_path, text):
     path, avoided = program_file(tmp_path / "p.jsonl", PROGRAMS[:1]), tmp_path / "avoided.json"
