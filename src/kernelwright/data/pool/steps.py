@@ -53,13 +53,13 @@ def judged_steps(
     """
     if answer.verdict is None:
         return ()
-    found = []
+    judged = []
     for step in _steps(program, answer):
         name = content_of(to_text(step.program), step.source)
         verdict = answer.verdict if answer.verdict.accepted else verdicts.get(name)
         if verdict is not None:
-            found.append(JudgedStep(step.functions, verdict.accepted))
-    return tuple(found)
+            judged.append(JudgedStep(step.functions, verdict.accepted))
+    return tuple(judged)
 
 
 def _steps(program: PoolProgram, answer: PoolAnswer) -> list[Step]:

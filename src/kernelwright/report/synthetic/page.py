@@ -173,12 +173,12 @@ def diversity(levels: Sequence[LevelScores]) -> Rows:
 
 def bests(levels: Sequence[LevelScores]) -> Rows:
     """The speed-up of the fastest of k samples, a column for each k; no rows with one sample."""
-    found = [(level, level.best_of) for level in levels if level.best_of is not None]
-    if not found:
+    sampled = [(level, level.best_of) for level in levels if level.best_of is not None]
+    if not sampled:
         return []
-    ks = sorted({k for _, best in found for k in best.at})
+    ks = sorted({k for _, best in sampled for k in best.at})
     rows: Rows = [("level", "programs", "by", *(f"best of {k}" for k in ks))]
-    for level, best in found:
+    for level, best in sampled:
         by = "times" if best.is_measured else "cost model"
         means = (_interval(best.at[k]) if k in best.at else "" for k in ks)
         rows.append((level.level, str(level.first.tasks), by, *means))

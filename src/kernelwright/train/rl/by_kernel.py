@@ -32,10 +32,10 @@ def with_kernels(
     groups: dict[Hashable, list[JudgedStep]] = defaultdict(list)
     for rollout in rollouts:
         groups[rollout.group] += rollout.steps
-    found: list[Credit | None] = []
+    credited: list[Credit | None] = []
     for credit, rollout in zip(credits, rollouts, strict=True):
         if credit is None or credit.is_correct or not rollout.steps:
-            found.append(credit)
+            credited.append(credit)
             continue
         share = fmean(step.is_right for step in groups[rollout.group])
         ends = ends_of(rollout.tokens, tokenizer)
@@ -44,8 +44,8 @@ def with_kernels(
             for step, names in _own_functions(rollout.steps)
             for begin, end in token_ranges(rollout.answer.text, names, ends)
         )
-        found.append(replace(credit, parts=parts))
-    return found
+        credited.append(replace(credit, parts=parts))
+    return credited
 
 
 def _own_functions(steps: Sequence[JudgedStep]) -> Iterator[tuple[JudgedStep, list[str]]]:
