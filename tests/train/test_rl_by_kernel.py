@@ -24,7 +24,7 @@ from kernelwright.programs.record import program_record
 from kernelwright.programs.text import to_text
 from kernelwright.teacher.whole import write_whole
 from kernelwright.train.rl.by_kernel import token_ranges, with_kernels
-from kernelwright.train.rl.credit import Credit
+from kernelwright.train.rl.credit import Credit, Part
 from kernelwright.train.rl.passes import Row, tensors
 from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.rollout import Question, Rollout
@@ -147,6 +147,15 @@ def test_tokens_of_kernels_get_the_advantage_of_their_own_verdict(pool, tokenize
     assert "tl.store(t1_ptr" in said[0.25]
     assert "Plan of softmax_t1_kernel" in said[0.25]
     assert "def fused_operator(" in said[-0.5], "the entry is the whole answer's"
+
+
+def test_plans_of_kernels_count_by_alpha_as_plans_do(tokenizer, texts):
+    """TritonRL's alpha weighs all tokens of a plan; a kernel's own credit is no exception."""
+    tokens = tokenizer(texts[0])["input_ids"]
+    credit = Credit(-1.0, -1.0, False, 0.0, (Part(0, 4, 0.5),))
+    row = Row(text=Text([1], tokens), credit=credit, plan_length=2, group=0, old_logps=None)
+    advantages = tensors([row], alpha=0.1, pad_id=0, device="cpu")["advantages"][0]
+    assert advantages[1:6].tolist() == pytest.approx([0.05, 0.05, 0.5, 0.5, -1.0])
 
 
 def test_without_the_setting_no_step_is_read(pool, tokenizer, program):

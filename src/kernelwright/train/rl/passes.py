@@ -50,11 +50,14 @@ def tensors(
         torch.tensor(values, dtype=torch.float32)
         for values in zip(*((row.credit.plan, row.credit.code) for row in rows), strict=True)
     )
-    advantages = by_token(plan, code, torch.from_numpy(is_plan), alpha=alpha)
+    in_plan = torch.from_numpy(is_plan)
+    advantages = by_token(plan, code, in_plan, alpha=alpha)
     for number, row in enumerate(rows):
         begin = len(row.text.prompt)
         for part in row.credit.parts:
-            advantages[number, begin + part.begin : begin + part.end] = part.advantage
+            tokens = slice(begin + part.begin, begin + part.end)
+            share = torch.where(in_plan[number, tokens].bool(), alpha, 1.0)
+            advantages[number, tokens] = part.advantage * share
     none = torch.zeros((len(rows), 0), dtype=torch.int64)
     made = {
         "prompt_ids": none,
