@@ -25,7 +25,10 @@ from kernelwright.core.reasons import REASONS
 from kernelwright.core.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kernelwright.verify.advise import Adviser
+    from kernelwright.verify.by_step import StepVerdict
 
 RefArgument = Annotated[
     str, typer.Argument(metavar="REF", help="The reference: a file or package.module:factory.")
@@ -57,6 +60,14 @@ EvalModeOption = Annotated[
         show_default="as the reference leaves it",
     ),
 ]
+StepsOption = Annotated[
+    bool,
+    typer.Option(
+        "--steps",
+        help="Judge each kernel of a rejected candidate alone. The reference is a file with"
+        " `fused_operator`, and the candidate calls one function for each kernel.",
+    ),
+]
 AdviseOption = Annotated[
     str | None,
     typer.Option(
@@ -80,6 +91,7 @@ def command(
     is_eval: EvalModeOption = None,
     timeout: TimeoutOption = None,
     large: LargeOption = False,
+    steps: StepsOption = False,
     advise: AdviseOption = None,
     advise_key: AdviseKeyOption = "OPENAI_API_KEY",
     json: JsonOption = False,
@@ -108,10 +120,19 @@ def command(
             adviser=_adviser(advise, advise_key),
             progress=say,
         )
+        judged = []
+        if steps and not verdict.accepted:
+            from kernelwright.verify.by_step import verify_steps
+
+            rules = {"device": device.value, "precision": precision.value, "mode": mode.value}
+            judged = verify_steps(Path(ref), candidate, **rules, progress=say)
     if json:
-        print_json(verdict.to_json())
+        by_step = [{"makes": each.step.makes, **each.verdict.to_json()} for each in judged]
+        print_json(verdict.to_json() | ({"steps": by_step} if judged else {}))
     else:
         _print(verdict, candidate)
+        if judged:
+            _print_steps(judged)
     raise typer.Exit(0 if verdict.accepted else 1)
 
 
@@ -134,6 +155,16 @@ def _print(verdict: Verdict, candidate: Path) -> None:
     word, style = ("accepted", "bold green") if verdict.accepted else ("rejected", "bold red")
     where = "" if verdict.line is None else f"{candidate}:{verdict.line}: "
     out.print(f"{where}{word}: {verdict.message}", style=style, markup=False, soft_wrap=True)
+    out.print(table)
+
+
+def _print_steps(judged: "Sequence[StepVerdict]") -> None:
+    """One line for each step, in the order of the candidate's entry."""
+    table = Table("step", "makes", "verdict", title="each kernel alone", box=None, pad_edge=False)
+    for each in judged:
+        said = "right" if each.verdict.accepted else f"{each.verdict.code}: {each.verdict.message}"
+        row = (str(each.step.number + 1), ", ".join(each.step.makes), said)
+        table.add_row(*map(Text, row))
     out.print(table)
 
 
@@ -197,5 +228,9 @@ def add_to(app: typer.Typer) -> None:
         "verifier.md",
         ("Judge kernels against a reference", "kernelwright verify reference.py candidate.py"),
         ("Judge the result of optimize", "kernelwright verify model.py out/model/optimized.py"),
+        (
+            "See which kernels are right",
+            "kernelwright verify reference.py candidate.py --mode pure --steps",
+        ),
         ("Allow no library calls", "kernelwright verify reference.py candidate.py --mode pure"),
     )

@@ -1,0 +1,68 @@
+"""`verify --steps`: a rejected candidate says which of its kernels are right."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from kernelwright.cli.main import app
+from kernelwright.core.errors import UsageError
+from kernelwright.ops.operator import TensorType
+from kernelwright.programs.build import Builder
+from kernelwright.programs.decompose import steps_of
+from kernelwright.programs.text import to_text
+from kernelwright.teacher.whole import write_whole
+from kernelwright.verify.by_step import verify_steps
+
+RULES = {"device": "cpu", "precision": "strict", "mode": "pure"}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A program of two calls, and a candidate whose first kernel is broken."""
+    builder = Builder()
+    x, y = builder.input(TensorType((12, 16))), builder.input(TensorType((12, 16)))
+    (a,) = builder.call("exp", input=x)
+    (b,) = builder.call("softmax", input=y, dim=-1)
+    program = builder.program([a, b])
+    reference, candidate = tmp_path / "reference.py", tmp_path / "candidate.py"
+    reference.write_text(to_text(program))
+    candidate.write_text(broken(program))
+    return reference, candidate
+
+
+def broken(program):
+    for seed in range(40):
+        for written in write_whole(program, limit=1, seed=seed):
+            if len(steps_of(written.source, program)) == 2:
+                return re.sub(r"(tl\.store\(t0_ptr.*), t0,", r"\1, t0 * 1.5,", written.source)
+    raise AssertionError("no cut into two kernels was drawn")
+
+
+def test_the_command_line_names_the_kernel_that_is_wrong(files):
+    words = ["verify", *map(str, files), "--device", "cpu", "--mode", "pure", "--steps"]
+    shown = CliRunner().invoke(app, words)
+    assert shown.exit_code == 1, shown.output
+    lines = shown.output.splitlines()
+    assert any(re.search(r"^1 +t0 +wrong_values: ", line) for line in lines), shown.output
+    assert any(re.search(r"^2 +t1 +right", line) for line in lines), shown.output
+
+
+def test_json_has_a_verdict_for_each_step(files):
+    words = ["verify", *map(str, files), "--device", "cpu", "--mode", "pure", "--steps", "--json"]
+    steps = json.loads(CliRunner().invoke(app, words).stdout)["steps"]
+    assert [(step["makes"], step["accepted"]) for step in steps] == [
+        (["t0"], False),
+        (["t1"], True),
+    ]
+
+
+def test_a_candidate_without_steps_and_a_reference_that_is_no_program_are_refused(files, tmp_path):
+    reference, candidate = files
+    other = tmp_path / "other.py"
+    other.write_text("def fused_operator(x0, x1):\n    return [x0, x1]\n")
+    with pytest.raises(UsageError, match="no step to judge alone"):
+        verify_steps(reference, other, **RULES)
+    with pytest.raises(UsageError):
+        verify_steps(candidate, candidate, **RULES)
