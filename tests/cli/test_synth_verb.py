@@ -84,7 +84,7 @@ def test_programs_of_other_files_are_avoided(draw, tmp_path):
 def test_programs_of_the_frozen_set_are_avoided(draw, tmp_path, monkeypatch):
     draw("one.jsonl", "--level", 2, "--num", 20)
     frozen = {line["fingerprint"] for line in record.read(tmp_path / "one.jsonl") if "text" in line}
-    monkeypatch.setattr(benchmark, "_text", lambda _: (tmp_path / "one.jsonl").read_text())
+    monkeypatch.setattr(benchmark, "_text", lambda *_: (tmp_path / "one.jsonl").read_text())
     draw("two.jsonl", "--level", 2, "--num", 20)
     drawn = [line for line in record.read(tmp_path / "two.jsonl") if "text" in line]
     assert len(drawn) == len(frozen) == 20

@@ -12,9 +12,11 @@ from kernelwright.library.store import Library
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import to_text
-from kernelwright.sandbox.executor import Done
-from kernelwright.search.fleet import Tuner, Workers
+from kernelwright.sandbox.executor import Done, Feed
+from kernelwright.search.fleet import Tuner, Workers, tuned_elsewhere
 from kernelwright.search.optimize import optimize_target
+from kernelwright.timing import stages
+from kernelwright.timing.deadline import Budget
 
 SRC = Path(__file__).parents[2] / "src"
 
@@ -102,6 +104,22 @@ def without_workers(steps):
     """What a search says of fragments that workers did not tune."""
     stages = ("a fragment is left to this process", "going on without workers")
     return [f"{step.stage}: {step.subject}" for step in steps if step.stage in stages]
+
+
+def test_a_thread_that_has_waited_for_hours_still_has_its_jobs_begun(monkeypatch):
+    """Each thread counts the seconds that it waited; an executor reads jobs in another thread."""
+
+    class Reading(InThisProcess):
+        def run(self, jobs):
+            feed = Feed(jobs, ahead=2)
+            while not feed.has_ended:
+                if (job := feed.take()) is not None:
+                    yield Done(job[0], {"undecided": "read"}, "")
+
+    monkeypatch.setattr(stages._open, "waited_s", 7_200.0)
+    deadline = Budget.start(60.0).deadline
+    jobs = [{"text": "one"}, {"text": "two"}]
+    assert list(tuned_elsewhere(Reading(), jobs, deadline)) == ["read", "read"]
 
 
 def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):

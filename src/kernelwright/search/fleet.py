@@ -117,9 +117,11 @@ def tuned_elsewhere(
         InfraError: workers cannot be started.
     """
 
+    begun_until = deadline.for_other_threads()  # an executor reads the jobs in a thread of its own
+
     def timed() -> Iterator[Job]:
         for number, job in enumerate(jobs):
-            left_s = deadline.left_s()
+            left_s = begun_until.left_s()
             if left_s <= 0:
                 return
             yield str(number), job | {"for_s": min(left_s, JOB_S)}
