@@ -2,20 +2,19 @@
 
 import json
 import re
+import subprocess
+import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from kernelwright.cli.main import app
-from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.decompose import steps_of
 from kernelwright.programs.text import to_text
 from kernelwright.teacher.whole import write_whole
-from kernelwright.verify.by_step import verify_steps
-
-RULES = {"device": "cpu", "precision": "strict", "mode": "pure"}
 
 
 @pytest.fixture
@@ -58,11 +57,24 @@ def test_json_has_a_verdict_for_each_step(files):
     ]
 
 
-def test_a_candidate_without_steps_and_a_reference_that_is_no_program_are_refused(files, tmp_path):
-    reference, candidate = files
+def test_a_candidate_without_steps_still_has_its_verdict(files, tmp_path):
     other = tmp_path / "other.py"
-    other.write_text("def fused_operator(x0, x1):\n    return [x0, x1]\n")
-    with pytest.raises(UsageError, match="no step to judge alone"):
-        verify_steps(reference, other, **RULES)
-    with pytest.raises(UsageError):
-        verify_steps(candidate, candidate, **RULES)
+    other.write_bytes(b"def fused_operator(x0, x1):\n    return [x0, x1]  # \xff\n")
+    shown = verified(files[0], other)
+    assert shown.exit_code == 1
+    assert "rejected" in shown.output
+    assert "No kernel can be judged alone" in shown.output
+
+
+@pytest.mark.parametrize("reference", ["candidate.py", "package.module:factory"])
+def test_a_reference_that_is_no_program_is_refused_before_anything_is_judged(files, reference):
+    ref = files[1] if reference == "candidate.py" else reference
+    assert verified(ref, files[1]).exit_code == 2
+
+
+def verified(*files):
+    words = [sys.executable, "-m", "kernelwright.cli.main", "verify", *map(str, files)]
+    words += ["--device", "cpu", "--mode", "pure", "--steps"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "Traceback" not in ended.stderr
+    return SimpleNamespace(exit_code=ended.returncode, output=ended.stdout + ended.stderr)

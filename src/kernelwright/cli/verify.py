@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kernelwright.cli import verbs
 from kernelwright.cli.checks import check_file, check_policies, check_target
-from kernelwright.cli.console import out, print_json, progress
+from kernelwright.cli.console import note, out, print_json, progress
 from kernelwright.cli.options import (
     DEFAULT_MODE,
     Contract,
@@ -106,7 +106,9 @@ def command(
         if advise is not None:
             check_policies(advise)
         from kernelwright.verify.api import verify
+        from kernelwright.verify.by_step import program_of, verify_steps
 
+        program = program_of(Path(ref)) if steps else None
         verdict = verify(
             ref,
             candidate,
@@ -121,18 +123,19 @@ def command(
             progress=say,
         )
         judged = []
-        if steps and not verdict.accepted:
-            from kernelwright.verify.by_step import verify_steps
-
+        if program is not None and not verdict.accepted:
             rules = {"device": device.value, "precision": precision.value, "mode": mode.value}
-            judged = verify_steps(Path(ref), candidate, **rules, progress=say)
+            source = candidate.read_text(encoding="utf-8", errors="replace")
+            judged = verify_steps(program, source, **rules, progress=say)
     if json:
-        by_step = [{"makes": each.step.makes, **each.verdict.to_json()} for each in judged]
-        print_json(verdict.to_json() | ({"steps": by_step} if judged else {}))
+        by_step = [{"makes": one.step.makes, **one.verdict.to_json()} for one in judged]
+        print_json(verdict.to_json() | ({"steps": by_step} if steps else {}))
     else:
         _print(verdict, candidate)
         if judged:
             _print_steps(judged)
+        elif steps and not verdict.accepted:
+            note("No kernel can be judged alone: the entry names no values of the program.")
     raise typer.Exit(0 if verdict.accepted else 1)
 
 
@@ -161,9 +164,10 @@ def _print(verdict: Verdict, candidate: Path) -> None:
 def _print_steps(judged: "Sequence[StepVerdict]") -> None:
     """One line for each step, in the order of the candidate's entry."""
     table = Table("step", "makes", "verdict", title="each kernel alone", box=None, pad_edge=False)
-    for each in judged:
-        said = "right" if each.verdict.accepted else f"{each.verdict.code}: {each.verdict.message}"
-        row = (str(each.step.number + 1), ", ".join(each.step.makes), said)
+    for judgement in judged:
+        step, verdict = judgement.step, judgement.verdict
+        finding = "right" if verdict.accepted else f"{verdict.code}: {verdict.message}"
+        row = (str(step.number + 1), ", ".join(step.makes), finding)
         table.add_row(*map(Text, row))
     out.print(table)
 

@@ -7,6 +7,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
 from kernelwright.programs.decompose import Step, steps_of
+from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge, Say
 from kernelwright.verify.program_task import program_task
@@ -20,9 +21,26 @@ class StepVerdict:
     verdict: Verdict
 
 
+def program_of(ref: Path) -> Program:
+    """The program that a reference file holds.
+
+    Raises:
+        UsageError: the file cannot be read, or holds no program.
+    """
+    try:
+        text = ref.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"cannot be read: {error}",
+            file=str(ref),
+            remedy="give a file with `fused_operator` and `get_inputs`",
+        ) from error
+    return parse(text, str(ref))
+
+
 def verify_steps(
-    ref: Path,
-    candidate: Path,
+    program: Program,
+    candidate: str,
     *,
     device: str,
     precision: str,
@@ -33,22 +51,14 @@ def verify_steps(
     Nothing is timed.
 
     Args:
-        ref: the file of a program, with `fused_operator` and `get_inputs`.
-        candidate: a file that defines `fused_operator`.
+        candidate: source that defines `fused_operator`.
         device, precision, mode: as of `verify.api.verify`.
 
     Raises:
-        UsageError: the reference is no program, a file cannot be read, or an option is wrong.
+        UsageError: an option is wrong.
         InfraError: our side broke.
     """
-    program = parse(ref.read_text(encoding="utf-8"), str(ref))
-    steps = steps_of(candidate.read_text(encoding="utf-8"), program)
-    if not steps:
-        raise UsageError(
-            "the candidate has no step to judge alone",
-            file=str(candidate),
-            remedy="its entry calls functions of the file, with the names of the program's values",
-        )
+    steps = steps_of(candidate, program)
     with Judge(device, precision, mode, times=False, progress=progress, trusted=False) as judge:
         return [
             StepVerdict(
