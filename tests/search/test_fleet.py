@@ -123,23 +123,18 @@ def test_a_thread_that_has_waited_for_hours_still_has_its_jobs_begun(monkeypatch
 
 
 def test_processes_of_this_machine_tune_side_by_side(target, tmp_path):
-    said = []
-    for attempt in ("first", "second"):  # a machine without memory or time may end a worker once
-        steps = []
-        result = optimize_target(
-            str(target),
-            out=tmp_path / attempt,
-            device="cpu",
-            budget_s=900,
-            library=Library(tmp_path / f"library of the {attempt} search"),
-            workers=Workers(number=2),
-            progress=steps.append,
-        )
-        assert result["operators_triton"] == 4
-        said.append((without_workers(steps), [step.stage for step in steps]))
-        if result["num_from_library"] == 2:
-            return
-    pytest.fail(f"workers did not tune both fragments: {said}")
+    steps = []
+    result = optimize_target(
+        str(target),
+        out=tmp_path / "out",
+        device="cpu",
+        budget_s=900,
+        library=Library(tmp_path / "library"),
+        workers=Workers(number=2),
+        progress=steps.append,
+    )
+    assert result["num_from_library"] == 2, without_workers(steps)
+    assert result["operators_triton"] == 4
 
 
 def test_a_cluster_loses_a_node_and_no_fragment(tmp_path):
