@@ -126,18 +126,18 @@ def main(
 
 def prepare(out: Path, for_s: float) -> None:
     """Pairs and a pool of the embedded model, in OUT; what is there stays."""
-    commands = {
-        "pairs": ["data", "build", str(RECIPES / "data" / "smoke.toml"), "--out", "pairs"],
-        "programs.jsonl": [
+    commands = [
+        ["data", "build", str(RECIPES / "data" / "smoke.toml"), "--out", "pairs"],
+        [
             "synth", "--level", "1,2", "--num", "8", "--recipe",
             str(RECIPES / "pool" / "programs.toml"), "-o", "programs.jsonl",
         ],
-        "pool": [
+        [
             "data", "pool", str(RECIPES / "pool" / "smoke.toml"), "--out", "pool",
             "--set", "judging.timing=false",
         ],
-    }  # fmt: skip
-    for command in commands.values():
+    ]  # fmt: skip
+    for command in commands:
         subprocess.run(_kernelwright(command), cwd=out, check=True, timeout=for_s)
 
 

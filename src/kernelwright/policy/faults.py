@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.syntax import syntax_tree
+from kernelwright.programs.decompose import ENTRY
 from kernelwright.programs.program import Program
 
-ENTRY = "fused_operator"
 MOST_CALLS = 3
 """Functions that call each other, one inside the other, that ranks are followed through."""
 _SAME_RANK = ("transpose", "permute", "contiguous", "clone", "to", "float", "half", "flip")

@@ -68,15 +68,6 @@ def steps_of(source: str, program: Program) -> list[Step]:
     return list(apart.steps(entry.body, values))
 
 
-def functions_of(source: str) -> dict[str, tuple[int, int]]:
-    """The lines of each function of an answer, from 1, decorators included."""
-    return {
-        node.name: _lines(node)
-        for node in syntax_tree(source).body
-        if isinstance(node, ast.FunctionDef)
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Call:
     """A statement of an entry that calls a wrapper."""

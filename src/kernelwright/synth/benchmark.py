@@ -56,7 +56,7 @@ def benchmark_programs(name: str = V1) -> list[Record]:
 
 
 def benchmark_fingerprints(names: Iterable[str] = SETS) -> frozenset[str]:
-    """Of all programs of some sets."""
+    """The fingerprints of all programs of some sets."""
     return frozenset(line["fingerprint"] for name in names for line in benchmark_programs(name))
 
 

@@ -193,8 +193,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 @cache
 def _held_out(name: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Of our frozen set of this name: fingerprints, and those of what programs of several calls
-    compute, whatever their sizes."""
+    """The fingerprints of a frozen set's programs, and of what those with several calls compute,
+    whatever their sizes."""
     lines = benchmark_programs(name)
     graphs = (task_fingerprint(parse(line["text"])) for line in lines if line["level"] > 1)
     return (

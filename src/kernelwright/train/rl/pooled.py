@@ -57,6 +57,7 @@ class PooledAnswers:
                 remedy="make a pool with choice.steps = true",
             )
         self._step_verdicts = read_verdicts(folder / STEPS) if recipe.objective.by_kernel else None
+        self._known_steps: dict[str, tuple[JudgedStep, ...]] = {}
         self.programs: dict[str, PoolProgram] = {
             program.text: program
             for program in read_pool(folder)
@@ -85,7 +86,10 @@ class PooledAnswers:
     def _steps(self, program: PoolProgram, answer: PoolAnswer) -> tuple[JudgedStep, ...]:
         if self._step_verdicts is None:
             return ()
-        return judged_steps(program, answer, self._step_verdicts)
+        name = program.job_id(answer)
+        if name not in self._known_steps:  # every epoch asks again
+            self._known_steps[name] = judged_steps(program, answer, self._step_verdicts)
+        return self._known_steps[name]
 
     def _rollout(self, question: Question, prompt: list[int], answer: PoolAnswer) -> Rollout:
         rollout = Rollout(
