@@ -116,9 +116,9 @@ class Arena:
         self._state: dict[str, Any] = {}
         usual = Seen(name="none", kind="", grade=grade)
         self._judge(None, usual)  # starts the servers
-        self._processes, self._places = processes(), places()
         if grade == "recycled":
             self._judge(None, usual)
+        self._processes, self._places = processes(), places()
         if usual.outside or usual.after:
             raise RuntimeError(f"without any attack there are effects: {usual}")
 
@@ -211,7 +211,8 @@ class Arena:
         _settled(lambda: processes() <= self._processes)
         remains = []
         if (count := processes()) > self._processes:
-            remains.append(f"{count} processes, before {self._processes}")
+            names = ", ".join(sorted(map(process_name, descendants())))
+            remains.append(f"{count} processes, before {self._processes}: {names}")
             self._processes = count
         if not _settled(lambda: _shared_bytes() <= most_shared_bytes):
             remains.append("memory without a process stays")
@@ -300,17 +301,32 @@ def processes() -> int:
 
 
 def descendants() -> list[int]:
-    """Their process ids."""
+    """The process ids of the descendants.
+
+    Each process names its parent. The kernel's own lists of children leave out living children
+    while one of them ends, so a count of those lists may be too small.
+    """
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # the process has just ended
+            parent = path.read_text().rpartition(")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(path.parent.name))
     pids, todo = list[int](), [os.getpid()]
     while todo:
-        for task in Path("/proc", str(todo.pop()), "task").glob("*/children"):
-            try:
-                children = [int(pid) for pid in task.read_text().split()]
-            except OSError:
-                continue  # it has just ended
-            pids += children
-            todo += children
+        born = children.get(todo.pop(), [])
+        pids += born
+        todo += born
     return pids
+
+
+def process_name(pid: int) -> str:
+    """The name and the state of a process, for messages: "python sleeping"."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return "a process that has just ended"
+    fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+    return f"{fields['Name'].strip()} {fields['State'].strip().partition('(')[2].rstrip(')')}"
 
 
 def places() -> set[str]:
