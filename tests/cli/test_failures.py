@@ -209,6 +209,23 @@ def test_a_signal_ends_a_verb_with_a_line_and_its_code(run, monkeypatch, number,
     assert signal.getsignal(number) is before
 
 
+def test_forked_children_of_a_verb_die_of_signals_as_any_process_does(run, monkeypatch):
+    """A handler in Python never runs in a child that has just begun to wait for a lock."""
+    ends = []
+
+    def verify(*args, **options):
+        child = os.fork()
+        if child == 0:
+            is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            os._exit(0 if is_default and signal.getsignal(signal.SIGINT) is signal.SIG_DFL else 1)
+        ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return verdict(True)
+
+    monkeypatch.setitem(sys.modules, "kernelwright.verify.api", SimpleNamespace(verify=verify))
+    assert run("verify", "ok.py", "ok.py").code == 0
+    assert ends == [0]
+
+
 def test_a_verb_that_ends_well_after_a_signal_keeps_the_signals_code(run, monkeypatch):
     def verify(*args, **options):
         with contextlib.suppress(KeyboardInterrupt):

@@ -53,6 +53,27 @@ def test_earlier_answers_of_a_conversation_are_not_trained():
     assert [text for on, text in parts(ids, trained) if on] == ["right" + END]
 
 
+def test_a_plan_alone_ends_the_row_with_the_plan():
+    how = replace(HOW, plans_alone=frozenset({"x"}))
+    answered = "<plan>\nfuses: add\n</plan>\n```python\n357\n```"
+    ((ids, trained),) = how.tokenize([pair("add 12 and 345?", answered)])
+    whole, asked = (TOKENIZER.decode(ids), USER + "add 12 and 345?" + ASSISTANT)
+    assert whole == asked + "<plan>\nfuses: add\n</plan>"
+    assert parts(ids, trained)[0] == (False, asked)
+    assert trained[-1]
+
+
+def test_sources_whose_plan_alone_is_learned_lose_their_pairs_without_plans(tmp_path):
+    rows = [row | {"source": "x" if number % 3 else "y"} for number, row in enumerate(make_rows(9))]
+    for row in rows[2::3]:
+        row["completion"][0]["content"] = "code"
+    write_rows(tmp_path / "a.jsonl", rows)
+    how = replace(HOW, plans_alone=frozenset({"x"}))
+    kept, _ = token_dataset([tmp_path / "a.jsonl"], how, folder=tmp_path / "tokens", workers=1)
+    assert sorted(kept["source"][:]) == ["x"] * 3 + ["y"] * 3
+    assert how.digest([tmp_path / "a.jsonl"]) != HOW.digest([tmp_path / "a.jsonl"])
+
+
 def test_templates_that_trl_knows_are_marked_and_stay_the_tokenizers_own():
     from trl.chat_template_utils import qwen2_5_chat_template
 

@@ -24,22 +24,32 @@ def interrupting() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    owner = os.getpid()
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        if os.getpid() != owner:  # a forked child dies of the signal as any process does
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
-            return
-        _received.append(number)
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in _HEEDED}
+    before = {number: signal.signal(number, _interrupt) for number in _HEEDED}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _received.append(number)
+    raise KeyboardInterrupt
+
+
+def _die_of_signals() -> None:
+    """In a forked child: a signal ends the process, as for any process.
+
+    A handler in Python would not do. Python notes the signal and runs the handler later. A child
+    that has just begun to wait for a lock never runs the handler, and whoever ends the child waits
+    for ever, as a pool of processes does.
+    """
+    for number in _HEEDED:
+        if signal.getsignal(number) is _interrupt:
+            signal.signal(number, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_die_of_signals)
 
 
 def exit_code() -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kernelwright.core.errors import UsageError
-from kernelwright.policy.answer import THINKING_BEGIN, THINKING_END, plans_apart
+from kernelwright.policy.answer import PLAN_END, THINKING_BEGIN, THINKING_END, plans_apart
 
 Message = dict[str, str]
 SUFFIXES = (".jsonl", ".parquet")
@@ -167,6 +167,18 @@ def without_plan(pair: Pair) -> Pair:
     (answer,) = pair.completion
     _, text = plans_apart(answer["content"])
     return replace(pair, completion=[{**answer, "content": text.lstrip("\n")}])
+
+
+def has_plan(pair: Pair) -> bool:
+    """Whether the answer holds a plan."""
+    return bool(plans_apart(pair.completion[0]["content"])[0])
+
+
+def up_to_plan(pair: Pair) -> Pair:
+    """The pair with the answer's text up to the end of the plan."""
+    (answer,) = pair.completion
+    before, mark, _ = answer["content"].partition(PLAN_END)
+    return replace(pair, completion=[{**answer, "content": before + mark}])
 
 
 def with_reasoning(pair: Pair) -> Pair:

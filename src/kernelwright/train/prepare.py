@@ -53,6 +53,7 @@ def prepare(recipe: Recipe, folder: Path, workers: int) -> Prepared:
             plans=recipe.data.plans,
             reasoning=recipe.data.reasoning,
             answers=recipe.data.answers,
+            plans_alone=frozenset(recipe.data.plans_alone),
         )
         kept = Path(recipe.data.tokens) if recipe.data.tokens else folder / "tokens"
         pairs, digest = token_dataset(files, how, folder=kept, workers=workers)

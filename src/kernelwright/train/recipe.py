@@ -111,6 +111,9 @@ class Data:
     packing: Packing = Packing.DOCUMENTS
     plans: bool = True
     """Without, answers are learnt as code alone."""
+    plans_alone: tuple[str, ...] = ()
+    """Sources of pairs that end with the plan: the loss is that of the plan's tokens, and the row
+    has no code. The plan says which operators share a kernel, so the plan decides the speed."""
     reasoning: bool = False
     """With what a model wrote before its answer, where pairs have it: distillation of reasoning."""
     answers: int | None = None

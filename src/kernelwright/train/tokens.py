@@ -16,8 +16,10 @@ from kernelwright.train.pairs import (
     Message,
     Pair,
     Part,
+    has_plan,
     parts_of,
     read_part,
+    up_to_plan,
     with_reasoning,
     without_plan,
 )
@@ -63,6 +65,7 @@ class PairTokenizer:
     plans: bool = True
     reasoning: bool = False
     answers: int | None = None
+    plans_alone: frozenset[str] = frozenset()
     """As of `recipe.Data`."""
 
     def tokenize(self, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], np.ndarray]]:
@@ -74,14 +77,25 @@ class PairTokenizer:
         """
         whole = self._encode([pair.messages for pair in pairs], return_assistant_tokens_mask=True)
         asked = self._encode_prompts(pairs)
-        found = whole["input_ids"], whole["assistant_masks"]
-        for pair, ids, mask in zip(pairs, *found, strict=True):
+        ends = self._plan_ends(pairs, whole["input_ids"])
+        tokens = zip(pairs, whole["input_ids"], whole["assistant_masks"], strict=True)
+        for number, (pair, ids, mask) in enumerate(tokens):
             prompt = asked[_text(pair)]
             trained = np.asarray(mask, dtype=bool)
             trained[: _common(ids, prompt)] = False
             if not trained.any():
                 raise UsageError(NO_MARKS, remedy=MARK)
-            yield ids, trained
+            end = ends.get(number, len(ids))
+            yield ids[:end], trained[:end]
+
+    def _plan_ends(self, pairs: Sequence[Pair], whole: Sequence[list[int]]) -> dict[int, int]:
+        """The token after the plan, by a pair's place, of pairs whose plan alone is learned."""
+        places = [place for place, pair in enumerate(pairs) if pair.source in self.plans_alone]
+        if not places:
+            return {}
+        cut = self._encode([up_to_plan(pairs[place]).messages for place in places])["input_ids"]
+        # the template ends both conversations, so the texts part where the plan ends
+        return {place: _common(whole[place], ids) for place, ids in zip(places, cut, strict=True)}
 
     def _encode_prompts(self, pairs: Sequence[Pair]) -> dict[str, list[int]]:
         """Token ids by the prompt's text: answers to one program stand together and share it."""
@@ -109,6 +123,8 @@ class PairTokenizer:
                     }
 
     def _is_asked(self, pair: Pair) -> bool:
+        if pair.source in self.plans_alone and not has_plan(pair):
+            return False
         return self.answers is None or pair.number < self.answers
 
     def _asked(self, pair: Pair) -> Pair:
@@ -122,7 +138,8 @@ class PairTokenizer:
             with file.open("rb") as content:
                 found.update(hashlib.file_digest(content, "blake2b").digest())
         vocabulary = self.tokenizer.backend_tokenizer.to_str()
-        settings = (self.template, self.max_tokens, self.plans, self.answers, self.reasoning)
+        settings = [self.template, self.max_tokens, self.plans, self.answers, self.reasoning]
+        settings += sorted(self.plans_alone)
         found.update("\0".join(map(str, (vocabulary, *settings))).encode())
         return found.hexdigest()
 
