@@ -167,7 +167,7 @@ def judged(
         grade=grade,
         limits=Limits(wall_s=WALL_S),
         times=False,
-        reads_source=False,
+        checks="runs",
     ) as judge:
         for batch in batches:
             pairs = [(drawn.task, Candidate(source=drawn.source)) for drawn in batch]

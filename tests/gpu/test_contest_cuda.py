@@ -105,7 +105,7 @@ def test_values_that_differ_inside_torch_compile_alone_are_found():
     [y] = b.call("relu", input=y)
     [y] = b.call("mul", input=y, other=2.0)
     source = emit.compiled(INSIDE.replace("FACTOR", "(2.0 + torch.compiler.is_compiling())"))
-    with Judge("cuda", mode="hybrid", times=False, reads_source=False) as judge:
+    with Judge("cuda", mode="hybrid", times=False, checks="runs") as judge:
         verdict = judge.verify(program_task(b.program([y])), Candidate(source=source))
     assert verdict.code is Code.WRONG_VALUES, verdict.message
     assert "inside torch.compile" in verdict.message
@@ -141,7 +141,9 @@ def test_a_cuda_graph_of_a_whole_inside_torch_compile_is_judged(tmp_path, factor
     target = load_target(str(path), torch.device("cuda"))
     source = target.write_graphed(emit.compiled(INSIDE.replace("FACTOR", factor)))
     is_honest = code is Code.OK
-    with Judge("cuda", mode="hybrid", times=is_honest, reads_source=is_honest) as judge:
+    with Judge(
+        "cuda", mode="hybrid", times=is_honest, checks="all" if is_honest else "runs"
+    ) as judge:
         verdict = judge.verify(target.task, Candidate(source=source))
     assert verdict.code is code, verdict.message
 

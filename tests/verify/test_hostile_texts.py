@@ -14,7 +14,7 @@ from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.syntax import MAX_SOURCE, MAX_TOKENS
 from kernelwright.core.text import printable
-from kernelwright.core.verdict import Code, Stage
+from kernelwright.core.verdict import Checks, Code, Stage
 from kernelwright.verify.api import verify
 from kernelwright.verify.jobs import MAX_BATCH, MAX_BATCH_CHARS, Job, in_batches, read_jobs
 from kernelwright.verify.judge import Judge
@@ -175,7 +175,7 @@ def test_what_no_file_holds_is_a_syntax_error(mark):
 def test_a_guest_refuses_such_a_file_where_no_source_is_read(mark):
     source = (ROOT / "honest" / "plain.py").read_text() + f"\nWORD = '{mark}'\n"
     with Judge("cpu") as judge:
-        judge.rules = replace(judge.rules, reads_source=False)
+        judge.rules = replace(judge.rules, checks=Checks.RUNS)
         verdict = judge.verify(load_task(ROOT / "tasks" / "relu.py"), Candidate(source=source))
     assert verdict.code in {Code.LOAD_ERROR, Code.SYNTAX_ERROR}
 

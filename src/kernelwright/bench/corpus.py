@@ -115,8 +115,8 @@ class Plan:
     """Judges at once; what is timed still has the GPU alone."""
     grade: str = "fresh"
     """Under "recycled" each judge's guests go from file to file."""
-    reads_source: bool = True
-    """Static rules may refuse a file. False shows what the other checks refuse."""
+    checks: str = "all"
+    """What may refuse a file (`verify.judging.Checks`)."""
     kernelbench: Path | None = None
     """A checkout of KernelBench, whose static checker reads the same files."""
 
@@ -138,7 +138,7 @@ def run_corpus(plan: Plan, say: Say) -> list[Record]:
     if device == "cuda" and not torch.cuda.is_available():
         raise UsageError("there is no CUDA device", remedy="use --device cpu")
     head: Record = {"record": "run", "command": "eval corpus", "device": device}
-    head |= {"grade": plan.grade, "static_rules": plan.reads_source}
+    head |= {"grade": plan.grade, "checks": plan.checks}
     found = [head | {"environment": record.environment()}]
     if plan.kernelbench is not None:
         found += _read_by_kernelbench(plan.kernelbench, entries)
@@ -165,7 +165,7 @@ def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> l
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(plan.jobs, mp_context=context) as pool:
         waiting = {
-            pool.submit(_judge, entry, device, plan.grade, plan.reads_source): i
+            pool.submit(_judge, entry, device, plan.grade, plan.checks): i
             for i, entry in enumerate(entries)
         }
         lines: dict[int, Record] = {}
@@ -184,7 +184,7 @@ def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> l
 
 @cache
 def _judge_of(
-    device: str, mode: str, large: bool, grade: str, contract: str, reads_source: bool
+    device: str, mode: str, large: bool, grade: str, contract: str, checks: str
 ) -> "Judge":
     """One for all files of its kind that this process judges; it ends with the process."""
     import torch
@@ -201,12 +201,12 @@ def _judge_of(
         limits=limits,
         large=large,
         grade=grade,
-        reads_source=reads_source,
+        checks=checks,
         trusted=False,
     )
 
 
-def _judge(entry: Entry, device: str, grade: str, reads_source: bool) -> Record:
+def _judge(entry: Entry, device: str, grade: str, checks: str) -> Record:
     """In a process of the pool: one file's record; a failure of ours is tried once more."""
     from kernelwright.verify.load import load_task
 
@@ -214,7 +214,7 @@ def _judge(entry: Entry, device: str, grade: str, reads_source: bool) -> Record:
     mode, large = entry.facts.get("mode", "pure"), entry.facts.get("large") == "yes"
     candidate = Candidate(source=entry.path.read_text(encoding="utf-8"), origin="file")
     contract = entry.facts.get("contract", "fixed")
-    judge = _judge_of(device, mode, large, grade, contract, reads_source)
+    judge = _judge_of(device, mode, large, grade, contract, checks)
     for attempt in range(2):
         try:
             verdict = judge.verify(load_task(entry.task, judge.rules.device), candidate)

@@ -23,6 +23,17 @@ class Contract(StrEnum):
     outputs."""
 
 
+class Checks(StrEnum):
+    """What may refuse a candidate. All but `ALL` are for measurements of the judge."""
+
+    ALL = "all"
+    RUNS = "runs"
+    """All but the static rules: what the judged calls alone refuse."""
+    VALUES = "values"
+    """Outputs for plain inputs of the task's own sizes, and nothing else: the check that published
+    benchmarks make. Policies learn to cheat such a judge."""
+
+
 class Stage(StrEnum):
     """How far a candidate came. An accepted one ends at `ACCEPTED`."""
 

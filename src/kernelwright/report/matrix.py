@@ -14,6 +14,7 @@ FILES = {
     "CPU": "corpus-cpu.jsonl",
     "CPU, no static rules": "corpus-cpu-no-static.jsonl",
     "CPU, recycled": "corpus-cpu-recycled.jsonl",
+    "CPU, values alone": "corpus-cpu-values.jsonl",
     "H100": "corpus-h100.jsonl",
     "H100, no static rules": "corpus-h100-no-static.jsonl",
     "H200": "corpus-h200.jsonl",

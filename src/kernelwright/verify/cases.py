@@ -163,6 +163,10 @@ class Cases:
         kinds += [("base", "plain")] * 2
         return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
 
+    def plain(self) -> Iterator[Case]:
+        """The plain cases of the base."""
+        return (case for case in self.all() if (case.variant, case.family) == ("base", "plain"))
+
     def further(self, num_judged: int) -> Iterator[Case]:
         """Plain draws in place of cases in which the reference is not defined."""
         for number in range(num_judged, MIN_CASES):

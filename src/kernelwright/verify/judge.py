@@ -23,7 +23,7 @@ import torch
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.core.verdict import Code, Contract, Stage, Verdict
+from kernelwright.core.verdict import Checks, Code, Contract, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.sandbox.forkserver import shared
 from kernelwright.sandbox.guest import Guest, Limits
@@ -78,7 +78,7 @@ class Judge:
             processes that share a GPU take turns by it (`verify.room`).
         trusted: all candidates are our own. False where others or models wrote some: a machine
             without the essential guards is refused.
-        reads_source: static rules may refuse a candidate. False is for measuring the other checks.
+        checks: what may refuse a candidate (`Checks`); all but "all" are for measurements.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Judge:
         grade: str = "fresh",
         hold: Hold = nullcontext,
         trusted: bool = True,
-        reads_source: bool = True,
+        checks: str = Checks.ALL,
     ) -> None:
         if mode not in MODES:
             raise UsageError(f"no such mode: {mode}", remedy=f"one of {', '.join(MODES)}")
@@ -109,8 +109,13 @@ class Judge:
         if contract not in list(Contract):
             names = ", ".join(Contract)
             raise UsageError(f"no such contract: {contract}", remedy=f"one of {names}")
+        if checks not in list(Checks):
+            raise UsageError(f"no such checks: {checks}", remedy=f"one of {', '.join(Checks)}")
+        if checks == Checks.VALUES and grade == "fresh":
+            remedy = 'judge with grade = "recycled", or with checks = "all"'
+            raise UsageError("values alone are no evidence under the grade fresh", remedy=remedy)
         self.rules = Rules(
-            device_named(device), Precision(precision), mode, Contract(contract), reads_source
+            device_named(device), Precision(precision), mode, Contract(contract), Checks(checks)
         )
         self.limits = limits or default_limits(self.rules.device)
         self.grade = grade

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
-from kernelwright.core.verdict import INTERPRETER, Contract
+from kernelwright.core.verdict import INTERPRETER, Checks, Contract
 from kernelwright.verify.compare import Precision
 
 
@@ -15,8 +15,7 @@ class Rules:
     mode: str
     """"pure" or "hybrid"."""
     contract: Contract = Contract.FIXED
-    reads_source: bool = True
-    """Static rules may refuse a candidate. False shows what the judged calls alone refuse."""
+    checks: Checks = Checks.ALL
 
     @property
     def is_drop_in(self) -> bool:

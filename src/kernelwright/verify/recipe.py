@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import code_digest, version_of
-from kernelwright.core.verdict import Contract
+from kernelwright.core.verdict import Checks, Contract
 from kernelwright.policy.names import DEFAULT_MODE
 from kernelwright.verify.judge import Judge, default_limits, device_named
 
@@ -36,6 +36,8 @@ class Recipe:
     mode: str = DEFAULT_MODE
     contract: str = Contract.FIXED.value
     grade: str = "fresh"
+    checks: str = Checks.ALL.value
+    """What may refuse a candidate; all but "all" are for measurements."""
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
     timing_s: float | None = None
@@ -75,7 +77,14 @@ class Recipe:
             if limit is not None and not limit > 0:
                 raise UsageError(f"{name} = {limit}: no time at all", remedy="seconds above 0")
         device_named(self.device)
-        Judge("cpu", self.precision, self.mode, contract=self.contract, grade=self.grade)
+        Judge(
+            "cpu",
+            self.precision,
+            self.mode,
+            contract=self.contract,
+            grade=self.grade,
+            checks=self.checks,
+        )
 
     def judge(self) -> Judge:
         """The judge of this recipe, without times: those are the clock owner's.
@@ -94,6 +103,7 @@ class Recipe:
             seed=self.seed,
             times=False,
             grade=self.grade,
+            checks=self.checks,
             trusted=False,
         )
 

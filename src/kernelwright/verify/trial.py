@@ -11,7 +11,7 @@ import torch
 
 from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.text import printable
-from kernelwright.core.verdict import Code, ErrorFigures, Stage, Timing, Verdict
+from kernelwright.core.verdict import Checks, Code, ErrorFigures, Stage, Timing, Verdict
 from kernelwright.sandbox import launchers
 from kernelwright.sandbox.compile_check import load_to_compile
 from kernelwright.sandbox.contract import Call
@@ -102,7 +102,7 @@ class Trial:
     def read(self, task: Task) -> None:
         """Static rules."""
         mode = self.rules.mode
-        if not self.rules.reads_source:
+        if self.rules.checks is not Checks.ALL:
             return
         if self.compiles and self.grade == "recycled":  # loading the compiler changes the process
             message = "torch.compile is judged in the grade fresh alone"
@@ -187,6 +187,21 @@ class Trial:
             )
             comparison = compare(called.ran.outputs, posed.answer.outputs, self.rules.precision)
             self.check(session, task, posed, called, comparison)
+
+    @stage("compare")
+    def compare_alone(self, session: Session, task: Task, posed: Posed) -> None:
+        """The values of one call, without any other check (`Checks.VALUES`)."""
+        with _in_case(posed.case.name):
+            case, answer = posed.case, posed.answer
+            like = answer.outputs.native
+            ran = session.call(
+                self.name, task, posed.inputs, case.generator, case.poison, like=like
+            ).ran
+            checks.check_structure(ran, answer)
+            errors = checks.check_values(ran, answer.outputs, self.rules.precision)
+            self.errors = worse(self.errors, errors)
+            self.cases.append(case.name)
+            self.passed("outputs")
 
     @stage("run together")
     def judge_together(self, session: Session, cases: Cases, posed: Sequence[Posed]) -> None:

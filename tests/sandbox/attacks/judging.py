@@ -147,7 +147,12 @@ class Arena:
             pairs += [(self._tasks[1], _state_text()), (self._tasks[0], HONEST)]
         try:
             with Judge(
-                "cpu", grade=self.grade, limits=limits, budget_s=5.0, seed=7, reads_source=reads
+                "cpu",
+                grade=self.grade,
+                limits=limits,
+                budget_s=5.0,
+                seed=7,
+                checks="all" if reads else "runs",
             ) as judge:
                 self._judge_all(judge, pairs, seen)
         except Exception as error:

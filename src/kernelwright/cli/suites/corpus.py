@@ -17,6 +17,7 @@ from kernelwright.cli.options import (
     cores,
 )
 from kernelwright.core.errors import UsageError
+from kernelwright.core.verdict import Checks
 
 OutOption = Annotated[Path, typer.Option(*OUT_NAMES, help="The JSONL file, which is written anew.")]
 RootOption = Annotated[
@@ -38,11 +39,11 @@ KernelBenchOption = Annotated[
     ),
 ]
 
-StaticOption = Annotated[
-    bool,
+ChecksOption = Annotated[
+    Checks,
     typer.Option(
-        "--static/--no-static",
-        help="Static rules may refuse a file; without them the other checks alone decide.",
+        "--checks",
+        help="What may refuse a file: everything, all but static rules, or values alone.",
     ),
 ]
 
@@ -53,7 +54,7 @@ def command(
     jobs: JobsOption = None,
     kernelbench: KernelBenchOption = None,
     grade: GradeOption = Grade.FRESH,
-    static: StaticOption = True,
+    checks: ChecksOption = Checks.ALL,
     device: DeviceOption = Device.AUTO,
     json: JsonOption = False,
 ) -> None:
@@ -72,7 +73,7 @@ def command(
             jobs=cores(jobs),
             kernelbench=kernelbench,
             grade=grade.value,
-            reads_source=static,
+            checks=checks.value,
         )
         lines = run_corpus(plan, say)
     if json:

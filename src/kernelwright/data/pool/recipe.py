@@ -53,6 +53,9 @@ class Judging:
     device: str = "auto"
     precision: str = "strict"
     mode: str = "pure"
+    checks: str = "all"
+    """What may refuse an answer. "values" compares outputs alone, as published benchmarks do, and
+    shows what a policy learns from such a judge."""
     timing: bool = True
     """Time correct answers; on a GPU only."""
     timing_s: float | None = None
@@ -73,6 +76,7 @@ class Judging:
             precision=self.precision,
             mode=self.mode,
             grade="recycled",
+            checks=self.checks,
             timing=self.timing,
             timing_s=self.timing_s,
             wall_s=self.wall_s,
