@@ -16,6 +16,7 @@ JUDGES=${JUDGES:-12} # with more judges, tasks of models fill 80 GB
 LEVELS=${LEVELS:-20:80 5:400 2:400 1:100} # programs of a pool
 MINUTES=${MINUTES:-16.0} # of the training on today's operators
 SEEDS="0 1"
+STAGES="[{levels={1=1},max_steps=8},{levels={1=1,2=3},max_steps=16},{levels={1=1,2=3,5=3},max_steps=16},{levels={1=1,2=3,5=3,20=2}}]"
 MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
     transformers.models.convnext transformers.models.t5"
 cd "$OUT" || exit
@@ -40,13 +41,16 @@ pairs() { # best answers by the cost model, and drawn answers to the same progra
     cp "$ROOT/recipes/data/best.toml" . && step pairs $KW data build best.toml --out pairs
 }
 
-supervised() { # the shipped model continues on best answers
+supervise() { # name, seed, settings: the shipped model continues on best answers
+    local setting options=()
+    for setting in "${@:3}"; do options+=(--set "$setting"); done
+    step "$1" $KW train sft "$ROOT/recipes/sft/warm.toml" --out "$1" $(resumed "$1") --set "seed=$2" "${options[@]}"
+}
+
+supervised() {
     local seed
     pairs || return
-    for seed in $SEEDS; do
-        step "warm-$seed" $KW train sft "$ROOT/recipes/sft/warm.toml" --out "warm-$seed" $(resumed "warm-$seed") \
-            --set "seed=$seed" || return
-    done
+    for seed in $SEEDS; do supervise "warm-$seed" "$seed" || return; done
 }
 
 taught() { # the shipped model continues on today's operators, any numbers, several results, real modules
@@ -60,7 +64,7 @@ taught() { # the shipped model continues on today's operators, any numbers, seve
             --set "budget.minutes=$MINUTES"
 }
 
-programs() { # name, seed
+programs() { # number, seed
     local level
     for level in $LEVELS; do
         step "programs-$1-${level%:*}" $KW synth --level "${level%:*}" --num "${level#*:}" --seed "$2" \
@@ -68,13 +72,14 @@ programs() { # name, seed
     done
 }
 
-pool() { # name, model, seed
-    local level files=
-    for level in $LEVELS; do files+="\"programs-$1-${level%:*}.jsonl\","; done
-    programs "$1" "$3" &&
+pool() { # name, model, seed, number of the programs, settings
+    local level files= setting options=()
+    for level in $LEVELS; do files+="\"programs-$4-${level%:*}.jsonl\","; done
+    for setting in "${@:5}"; do options+=(--set "$setting"); done
+    programs "$4" "$3" &&
         step "$1" $KW data pool "$ROOT/recipes/pool/embedded.toml" --out "$1" --set "seed=$3" \
             --set "programs.files=[$files]" --set "writer.path=\"$2\"" --set "judging.workers=$JUDGES" \
-            --set choice.steps=true
+            --set choice.steps=true "${options[@]}"
 }
 
 expert() { # name, model, seed, pools
@@ -110,13 +115,35 @@ ablations() { # at equal rollouts: the same pool, the same seeds
             objective.contrasts_right=false
         offline "by-kernel-$seed" warm-0/last $seed pool-1 'objective.loss="grpo"' 'objective.reward="one_plus_log"' \
             objective.contrasts_right=false objective.kl=0.01 objective.by_kernel=true
-        for name in drpo drpo-power grpo hrd mixed by-kernel; do figures "$name-$seed" "hf:$name-$seed/last"; done
+        offline "stages-$seed" warm-0/last $seed pool-1 "curriculum.stages=$STAGES"
+        offline "fixed-$seed" warm-0/last $seed pool-1 "curriculum.stages=$STAGES" 'curriculum.mix="fixed"'
+        for name in drpo drpo-power grpo hrd mixed by-kernel stages fixed; do
+            figures "$name-$seed" "hf:$name-$seed/last"
+        done
+    done
+}
+
+hacking() { # the same answers, rewarded by a comparison of values alone; the figures are the full judge's
+    local seed
+    mkdir -p values && cp -r pool-1/shards values/ && pool values warm-0/last 1 1 judging.checks='"values"' \
+        judging.precision='"kernelbench"' choice.steps=false || return
+    for seed in $SEEDS; do
+        offline "values-$seed" warm-0/last $seed values judging.precision='"kernelbench"'
+        figures "values-$seed" "hf:values-$seed/last"
+    done
+}
+
+plans() { # the same training on code alone
+    local seed
+    for seed in $SEEDS; do
+        supervise "code-$seed" "$seed" data.plans=false data.plans_alone=[] &&
+            figures "code-$seed" "hf:code-$seed/last"
     done
 }
 
 table() {
     local name
-    for name in shipped-mends {warm,expert,drpo,drpo-power,grpo,hrd,mixed,by-kernel}-{0,1} expert-2 taught; do
+    for name in shipped-mends {warm,expert,drpo,drpo-power,grpo,hrd,mixed,by-kernel,stages,fixed,values,code}-{0,1} expert-2 taught; do
         [ -e "figures/$name/records.jsonl" ] && echo "$name" && $KW eval compare figures/shipped "figures/$name"
     done
 }
@@ -127,10 +154,12 @@ all() {
     figures shipped embedded
     figures shipped-mends embedded --mends 2
     for seed in $SEEDS; do figures "warm-$seed" "hf:warm-$seed/last"; done
-    pool pool-1 warm-0/last 1 || return
+    pool pool-1 warm-0/last 1 1 || return
     for seed in $SEEDS; do expert "expert-$seed" warm-0/last $seed pool-1 && figures "expert-$seed" "hf:expert-$seed/last"; done
     ablations
-    pool pool-2 expert-0/last 2 && expert expert-2 expert-0/last 0 pool-1 pool-2 && figures expert-2 hf:expert-2/last
+    hacking
+    plans
+    pool pool-2 expert-0/last 2 2 && expert expert-2 expert-0/last 0 pool-1 pool-2 && figures expert-2 hf:expert-2/last
     table
 }
 

@@ -10,7 +10,10 @@ SCRIPT = Path(__file__).parents[2] / "recipes" / "learned.sh"
 def run(folder, seconds=600, step="", **more):
     """The commands that the script gives. The command here only writes them down."""
     fake = folder / "kw.sh"
-    fake.write_text(f'#!/bin/bash\necho "$*" >> {folder}/calls\n[ "$3" != "$FAIL" ]\n')
+    fake.write_text(
+        f'#!/bin/bash\necho "$*" >> {folder}/calls\n[ "$3" != "$FAIL" ] || exit 1\n'
+        'if [ "$2" = pool ]; then mkdir -p "$5/shards"; fi\n'
+    )
     fake.chmod(0o755)
     (folder / "calls").unlink(missing_ok=True)
     environment = {**os.environ, "KW": str(fake), "FAIL": "no command", **more}
@@ -29,8 +32,8 @@ def test_every_step_is_done_once(tmp_path):
     names = [" ".join(call.split()[:2]) for call in calls]
     supervised = ["data build", "train sft", "train sft"]
     assert names[: len(supervised)] == supervised
-    assert names.count("data pool") == 2
-    assert names.count("train rl") == 12, "six objectives, two seeds"
+    assert names.count("data pool") == 3, "two writers, and values alone"
+    assert names.count("train rl") == 18, "eight objectives, values alone; two seeds"
     assert names.count("data fastest") == 3
     assert run(tmp_path) == [], "everything is there"
 
@@ -41,8 +44,8 @@ def test_a_step_that_failed_is_done_again_and_what_needs_it_waits(tmp_path):
     assert not any("train rl" in call for call in calls)
     again = run(tmp_path)
     assert again[0].startswith("data pool")
-    assert not any("train sft" in call and "warm" in call.split("--out")[0] for call in again)
-    assert sum("train rl" in call for call in again) == 12
+    assert not any("--out warm" in call for call in again)
+    assert sum("train rl" in call for call in again) == 18
 
 
 def test_pairs_of_real_modules_are_a_step_of_their_own(tmp_path):
