@@ -1,5 +1,7 @@
 """A whole data set of a model's answers, with the judge and the workers that a user has."""
 
+import json
+
 import pytest
 from pairs_data import PROGRAMS, program_file, recipe
 
@@ -38,15 +40,17 @@ def test_right_answers_are_pairs_and_wrong_ones_negatives(made, tmp_path):
 
 
 @pytest.mark.timeout(600)
-def test_the_shipped_model_behind_a_server_is_distilled(served_embedded, tmp_path):
+@pytest.mark.parametrize("refine", [False, True], ids=["distilled", "refines Inductor"])
+def test_the_shipped_model_behind_a_server_writes_a_pair(served_embedded, tmp_path, refine):
     """A model that really answers: what it writes is judged, and becomes a pair."""
     path = program_file(tmp_path / "programs.jsonl", PROGRAMS[:1])
-    options = {"model": served_embedded, "max_tokens": 700, "temperature": 0.1}
+    options = {"model": served_embedded, "max_tokens": 700, "temperature": 0.1, "refine": refine}
     part = {"name": "asked", "source": "llm", "file": str(path), "options": options}
     made = recipe(part, verify={"device": "cpu"}, validation=0.0)
     summary = build(made, tmp_path / "set", 1)
     (pair,) = record.read(tmp_path / "set" / "train.jsonl")
     assert (pair["source"], pair["verdict"]) == ("llm", "ok"), summary
+    assert json.loads(pair["provenance"])["refines"] is refine
 
 
 @pytest.mark.parametrize("text", [None, "{", "{}"], ids=["gone", "broken", "another"])
