@@ -13,6 +13,7 @@ LAYERS = [
     {"core"},
     {"ops", "timing", "rewards"},
     {"programs"},
+    {"lint"},
     {"synth", "teacher", "policy", "sandbox"},
     {"verify"},
     {"data", "library"},
@@ -88,6 +89,31 @@ def test_the_check_sees_hidden_imports(tmp_path):
         "core/bad.py:3 may not import trl",
         "core/bad.py:3 reaches up to tools",
     ]
+
+
+SIDES = {
+    "guest": {"confine", "shared"},
+    "host": {"confine", "shared"},
+    "workers": {"confine", "shared", "host"},
+    "confine": {"shared"},
+    "shared": set(),
+}
+"""Folder of the sandbox -> the folders that its modules may import beside their own."""
+
+
+def test_the_trust_line_of_the_sandbox_is_a_line_between_folders():
+    crossings = []
+    for where, here, module in imports(SRC):
+        parts = module.split(".")
+        if here != "sandbox" or parts[:2] != ["kernelwright", "sandbox"]:
+            continue
+        side = Path(where).parts[1]
+        if parts[2] != side and parts[2] not in SIDES[side]:
+            crossings.append(f"{where} imports {module}")
+    assert crossings == []
+    assert {path.name for path in (SRC / "sandbox").iterdir() if path.is_dir()} - {
+        "__pycache__"
+    } == SIDES.keys()
 
 
 def test_every_package_has_a_layer():

@@ -4,6 +4,7 @@ import ast
 import re
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ SRC = ROOT / "src" / "kernelwright"
 SOURCES = sorted([*SRC.rglob("*.py"), *(ROOT / "tools").rglob("*.py")])
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
+MAX_FOLDER_FILES = 25
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MACHINE_PATH = re.compile(r"(?<![\w.<])/(?:root|home|work|tmp|Users|mnt|opt)/\w")
 
@@ -51,6 +53,16 @@ def links(text: str) -> list[str]:
 def test_no_source_file_is_too_long():
     long = {p.name: n for p in SOURCES if (n := len(p.read_text().splitlines())) > MAX_FILE_LINES}
     assert long == {}
+
+
+def test_no_folder_has_too_many_files():
+    sizes = Counter(path.parent.relative_to(ROOT) for path in SOURCES)
+    assert {str(folder): n for folder, n in sizes.items() if n > MAX_FOLDER_FILES} == {}
+
+
+def test_every_package_says_what_it_is():
+    inits = SRC.rglob("__init__.py")
+    assert [path for path in inits if not ast.get_docstring(ast.parse(path.read_text()))] == []
 
 
 def test_no_function_is_too_long():

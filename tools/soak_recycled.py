@@ -21,17 +21,17 @@ from typing import Annotated, Any
 
 import typer
 
-from kernelwright.bench.throughput import Plan, jobs_of
+from kernelwright.bench.judge.throughput import Plan, jobs_of
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.programs.parsing import parse
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import Task
 from tests.sandbox.attacks import judging
 from tests.sandbox.attacks.canaries import Canaries
 from tests.sandbox.attacks.suite import ATTACKS

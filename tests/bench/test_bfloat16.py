@@ -11,7 +11,7 @@ from kernelwright.bench.kernelbench import kernel_file, place
 from kernelwright.bench.suite import Case
 from kernelwright.core.errors import UsageError
 from kernelwright.core.levels import in_bfloat16, level_number
-from kernelwright.verify.load import load_task
+from kernelwright.verify.tasks.load import load_task
 
 TASK = '''
 import torch

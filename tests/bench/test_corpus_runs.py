@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.bench.corpus import CHECKER, Plan, is_right, read_corpus, run_corpus
+from kernelwright.bench.judge.corpus import CHECKER, Plan, is_right, read_corpus, run_corpus
 from kernelwright.core.errors import UsageError
 
 CORPUS = Path(__file__).parents[1] / "corpus"

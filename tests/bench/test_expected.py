@@ -5,11 +5,11 @@ from random import Random
 
 import pytest
 
-from kernelwright.bench.every_skeleton import every_skeleton
-from kernelwright.bench.expected import ExpectedPairs
+from kernelwright.bench.sampler.every_skeleton import every_skeleton
+from kernelwright.bench.sampler.expected import ExpectedPairs
 from kernelwright.ops.forms.form import Form
 from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.skeleton import Skeleton, Skeletons
+from kernelwright.synth.skeletons.skeleton import Skeleton, Skeletons
 from kernelwright.synth.space import usable_forms
 
 OPERATORS = ("relu", "exp", "mul", "argmax", "sum", "softmax")

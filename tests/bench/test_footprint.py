@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from kernelwright.bench.footprint import CALL_FACTOR, FIXED_BYTES, KEPT_FACTOR, _Alive, footprint
-from kernelwright.programs.families import FAMILIES, apply
+from kernelwright.programs.draws.families import FAMILIES, apply
 
 TASK = """
 import torch

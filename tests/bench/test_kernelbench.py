@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernelwright.bench.cross_check import CrossCheck
+from kernelwright.bench.judge.cross_check import CrossCheck
 from kernelwright.bench.kernelbench import find_tasks, kernel_file, with_samples, write_kernels
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError

@@ -1,6 +1,6 @@
 """Every program drawn is counted once: passed, or refused for one reason."""
 
-from kernelwright.bench.quality import quality
+from kernelwright.bench.sampler.quality import quality
 from kernelwright.synth.recipe import Bounds, Recipe, Sizes
 from kernelwright.synth.tasks import TaskSampler
 

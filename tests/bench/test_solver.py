@@ -2,8 +2,8 @@
 
 import pytest
 
-from kernelwright.bench.solver import comparison
-from kernelwright.synth.measure import Measure
+from kernelwright.bench.sampler.solver import comparison
+from kernelwright.synth.sizes.measure import Measure
 
 
 def test_draws_differ_where_solutions_repeat():

@@ -6,10 +6,10 @@ import json
 import pytest
 import torch
 
-from kernelwright.bench import stand_ins
+from kernelwright.bench.judge import stand_ins
 from kernelwright.programs.text import parse
-from kernelwright.verify.cases import Cases
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.program_task import program_task
 
 TEXT = """
 def get_inputs():

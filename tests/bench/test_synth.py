@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import torch
 
-from kernelwright.bench import synth
-from kernelwright.bench.executed import Executed, execute
-from kernelwright.bench.spread import Spread, found_of, possible_pairs
-from kernelwright.bench.synth import Plan, programs
+from kernelwright.bench.sampler import figures as synth
+from kernelwright.bench.sampler.executed import Executed, execute
+from kernelwright.bench.sampler.figures import Plan, programs
+from kernelwright.bench.sampler.spread import Spread, found_of, possible_pairs
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program

@@ -10,7 +10,7 @@ from kernelwright.bench.answers import UNANSWERED
 from kernelwright.bench.synthetic import Plan, cases_of, examine, jobs_of
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
-from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.many.recipe import Recipe
 
 
 def told(_):

@@ -4,10 +4,8 @@ import time
 
 import pytest
 
-from kernelwright.bench.breakage import Breakage, broken
-from kernelwright.bench.level1 import MAX_LOG2, MIN_LOG2, level1_programs
-from kernelwright.bench.load import Load
-from kernelwright.bench.throughput import (
+from kernelwright.bench.judge.breakage import Breakage, broken
+from kernelwright.bench.judge.throughput import (
     Plan,
     jobs_of,
     lines_of,
@@ -17,15 +15,17 @@ from kernelwright.bench.throughput import (
     steady_span,
     surprises,
 )
+from kernelwright.bench.level1 import MAX_LOG2, MIN_LOG2, level1_programs
+from kernelwright.bench.load import Load
 from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse, to_text
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.teacher.writer import write
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 
 def test_programs_cover_the_teachers_operators_at_model_like_sizes():

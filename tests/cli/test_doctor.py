@@ -34,7 +34,7 @@ def examine(monkeypatch, capsys):
             ESSENTIAL=frozenset(), GUARDS=guards, isolation_level=lambda _device: level
         )
         monkeypatch.setitem(sys.modules, "kernelwright.verify.api", fake_api)
-        monkeypatch.setitem(sys.modules, "kernelwright.sandbox.probe", fake_probe)
+        monkeypatch.setitem(sys.modules, "kernelwright.sandbox.host.probe", fake_probe)
         with pytest.raises(SystemExit) as ended:
             main(["doctor", "--json"])
         found = json.loads(capsys.readouterr().out)

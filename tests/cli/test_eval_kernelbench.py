@@ -10,7 +10,7 @@ from kernelwright.cli.main import main
 from kernelwright.cli.suites.kernelbench import parse_levels, parse_places
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.search.importing import import_file
+from kernelwright.search.module.importing import import_file
 
 TASK = """
 import torch

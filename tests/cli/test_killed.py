@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kernelwright.cli.doctor import CANDIDATE, REFERENCE
-from kernelwright.sandbox.launchers import FOLDER_VARIABLE
+from kernelwright.sandbox.host.launchers import FOLDER_VARIABLE
 
 SOURCES = Path(__file__).parents[2] / "src"
 END_S = 60.0

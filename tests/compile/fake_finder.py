@@ -2,7 +2,7 @@
 
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.settings import Settings
-from kernelwright.programs.compose import compose
+from kernelwright.programs.fragments.compose import compose
 
 
 def result(form, source="", *, speedup=2.0):

@@ -16,10 +16,10 @@ import kernelwright
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import environment
 from kernelwright.deploy.package import captured, deployed
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
-from kernelwright.search import emit
-from kernelwright.search.importing import importable
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import lower
+from kernelwright.search.module import emit
+from kernelwright.search.module.importing import importable
 from kernelwright.search.optimized import REPLACED, Delivery, attach, delivery_of
 from kernelwright.search.sizes.lowering import lower_at_sizes
 from kernelwright.search.sizes.requested import requested

@@ -7,7 +7,7 @@ import torch
 
 from kernelwright.bench.case import run_case
 from kernelwright.bench.side_by_side import side_by_side
-from kernelwright.verify.load import load_task
+from kernelwright.verify.tasks.load import load_task
 
 FORMULA = "torch.relu(torch.tanh(x) * 2.0 + 1.0) * torch.sigmoid(x)"
 TASK = f"""

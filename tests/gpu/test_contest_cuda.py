@@ -9,13 +9,13 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.search import emit
-from kernelwright.search.graph_trees import replayed, waits_for_launches
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.search.contest.graph_trees import replayed, waits_for_launches
+from kernelwright.search.module import emit
 from kernelwright.search.optimize import optimize_target
 from kernelwright.search.target import load_target
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 LARGE = """
 import torch
@@ -149,7 +149,7 @@ def test_a_cuda_graph_of_a_whole_inside_torch_compile_is_judged(tmp_path, factor
 
 
 def test_a_search_without_time_left_says_so(tmp_path, program, monkeypatch):
-    monkeypatch.setattr("kernelwright.search.contest.LEAST_S", 1e6)
+    monkeypatch.setattr("kernelwright.search.contest.contest.LEAST_S", 1e6)
     result = optimize_target(program, out=tmp_path / "out", budget_s=240.0, policy="teacher")
     assert not result["torch_compile"]["timed"]
     assert "of the budget were left" in result["torch_compile"]["message"]

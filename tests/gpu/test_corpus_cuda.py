@@ -9,8 +9,8 @@ from kernelwright.programs.text import parse
 from kernelwright.verify import trial
 from kernelwright.verify.api import verify
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.program_task import program_task
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 BIG_RELU = program_task(

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from kernelwright.core import record
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.search.api import optimize
-from kernelwright.search.captured import captured_calls
-from kernelwright.search.emit import model_file
-from kernelwright.search.importing import import_file
+from kernelwright.search.contest.captured import captured_calls
+from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.importing import import_file
 from kernelwright.search.optimize import optimize_target
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -5,10 +5,10 @@ import secrets
 import pytest
 import torch
 
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import GuestFault, Limits
-from kernelwright.sandbox.probe import isolation_level
-from kernelwright.sandbox.window import WINDOW_BYTES
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.probe import isolation_level
+from kernelwright.sandbox.shared.contract import GuestFault, Limits
+from kernelwright.sandbox.shared.window import WINDOW_BYTES
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stats import summarize

@@ -9,7 +9,7 @@ from kernelwright.core.verdict import Code, Verdict
 from kernelwright.programs.text import parse
 from kernelwright.verify.api import verify
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 RELU = (ROOT / "honest" / "plain.py").read_text()
 BIG_RELU = program_task(

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from kernelwright.verify.lint_files import lint_files
-from kernelwright.verify.lint_task import lint
+from kernelwright.verify.linting.files import lint_files
+from kernelwright.verify.linting.task import lint
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -6,10 +6,10 @@ import torch
 from corpus import ROOT
 from kernelwright.core import record
 from kernelwright.core.verdict import Verdict
-from kernelwright.verify.jobs import Job
-from kernelwright.verify.many import judge_many
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.run import judge_many
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text()

@@ -11,7 +11,7 @@ from kernelwright.programs.extern import RECURRENT
 from kernelwright.programs.program import Init, Program
 from kernelwright.teacher.writer import write
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 STEPS, WIDTH, HIDDEN = 200, 64, 256
 SMALL = Init("randn", 0.0, 0.04)

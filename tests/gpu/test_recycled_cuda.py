@@ -9,15 +9,15 @@ from corpus import ROOT, entries
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
-from kernelwright.sandbox import launchers
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.sandbox.host import launchers
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestFault, Limits
 from kernelwright.verify import recycled
 from kernelwright.verify.controls import draw
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.program_task import program_task
 from kernelwright.verify.recycled import MAX_CANDIDATES, TOGETHER
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.program_task import program_task
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 GOOD = Candidate(source=PLAIN)

@@ -5,14 +5,14 @@ import torch
 import torch.nn.functional as F
 
 from kernelwright.programs.text import parse
-from kernelwright.verify.cases import Cases
-from kernelwright.verify.compare import Precision, compare
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import WrongOutputs
-from kernelwright.verify.second_look import look_again
-from kernelwright.verify.task import FunctionTask
+from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import FunctionTask
+from kernelwright.verify.values.compare import Precision, compare
+from kernelwright.verify.values.second_look import look_again
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")

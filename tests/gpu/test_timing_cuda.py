@@ -9,22 +9,22 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.cuda_timer import PAUSE_MS, pooled_streams, stopwatch
 from kernelwright.timing.stats import ratio_interval
-from kernelwright.verify import clock
-from kernelwright.verify.cases import Cases
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.plausible import check_wall
-from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
-from kernelwright.verify.sides import GuestCalls, HostCalls, HostReplays
-from kernelwright.verify.task import ModuleTask
+from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import ModuleTask
+from kernelwright.verify.times import clock
+from kernelwright.verify.times.plausible import check_wall
+from kernelwright.verify.times.sides import GuestCalls, HostCalls, HostReplays
 from kernelwright.verify.trial import Trial
+from kernelwright.verify.values.compare import Precision
 
 ROWS, COLUMNS = 8192, 4096
 TASK = program_task(

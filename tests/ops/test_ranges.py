@@ -25,9 +25,9 @@ from kernelwright.ops.ranges.spread import (
 from kernelwright.ops.ranges.table import RULES
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
-from kernelwright.programs.initial import choose_inits
+from kernelwright.programs.draws.initial import choose_inits
+from kernelwright.programs.draws.ranges import call_spreads
 from kernelwright.programs.program import Init, Program
-from kernelwright.programs.ranges import call_spreads
 from kernelwright.programs.reference import make_inputs, run
 
 

@@ -12,7 +12,7 @@ from kernelwright.policy.prompt import Request
 from kernelwright.programs.build import Builder
 from kernelwright.search import sources
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 CHAINS = [("relu",), ("exp",), ("tanh", "softmax"), ("sigmoid", "sum")]
 GIVEN = {"softmax": {"dim": -1}, "sum": {"dim": (1,)}}

@@ -2,7 +2,7 @@
 
 import torch
 
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 
 
 class Calls(torch.nn.Module):

@@ -17,7 +17,7 @@ from kernelwright.programs.algebra.table import RULES
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.variants import shape_variants
+from kernelwright.programs.resizing.variants import shape_variants
 
 BY_NAME = {rule.__name__: rule for rule in RULES}
 

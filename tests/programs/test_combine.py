@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernelwright.ops.operator import TensorType
-from kernelwright.programs import combine as combining
-from kernelwright.programs.combine import Option, circular, combine, schedule
+from kernelwright.programs.fragments import combine as combining
+from kernelwright.programs.fragments.combine import Option, circular, combine, schedule
 from kernelwright.programs.program import Call, Input, Program, Ref
 
 VECTOR = TensorType((4,))

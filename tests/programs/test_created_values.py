@@ -10,12 +10,12 @@ from kernelwright.core.errors import UsageError
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.algebra import elsewhere
 from kernelwright.programs.build import Builder
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.resize import resize
+from kernelwright.programs.resizing.resize import resize
+from kernelwright.programs.resizing.variants import scaled_down, shape_variants
 from kernelwright.programs.text import parse, statement, to_text
-from kernelwright.programs.variants import scaled_down, shape_variants
 
 
 class Of(nn.Module):

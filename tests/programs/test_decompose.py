@@ -8,12 +8,12 @@ import pytest
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.decompose import steps_of
+from kernelwright.programs.fragments.decompose import steps_of
 from kernelwright.programs.text import parse, to_text
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import write_best, write_whole
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 LINES = [line for line in benchmark_programs() if line["drawn"]["group"] == "level 5"][::25]
 

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from functions_as_modules import lowered
 
 from kernelwright.programs import reference
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 
 APART = {
     "angle": torch.angle,

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.programs.einsum import as_product
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
+from kernelwright.programs.rewrites.einsum import as_product
 
 SIZES = dict(zip("abcdef", (2, 3, 4, 5, 1, 6), strict=True))
 

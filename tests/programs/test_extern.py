@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from kernelwright.programs import extern
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.reference import make_inputs, run
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder, canonical
-from kernelwright.programs.fragment import (
+from kernelwright.programs.fragments.fragment import (
     enumerate_fragments,
     extract,
     is_connected,

@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.partition import MAX_CALLS, propose
+from kernelwright.programs.fragments.partition import MAX_CALLS, propose
 from kernelwright.programs.program import Program
 
 NUM_CALLS = 400

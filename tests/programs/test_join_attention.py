@@ -7,10 +7,10 @@ import torch
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.join_attention import join_attention
 from kernelwright.programs.program import Init
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.rewrite import WIDE_HEAD
+from kernelwright.programs.rewrites.join_attention import join_attention
+from kernelwright.programs.rewrites.rewrite import WIDE_HEAD
 
 Q, K, V = (2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)
 

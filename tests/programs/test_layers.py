@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.reference import run
 from kernelwright.programs.text import parse, to_text
 

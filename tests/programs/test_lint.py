@@ -10,9 +10,9 @@ from lint_samples import LINEAR, NORMAL, SAMPLES, UNIFORM, WEIGHT, program
 from test_operators_in_text import SAMPLES as CALLS
 from test_operators_in_text import program_of
 
-from kernelwright.programs.lint import lint_program
-from kernelwright.programs.lint_findings import KINDS, Severity
-from kernelwright.programs.lint_gaps import Allowed, Answer, gap
+from kernelwright.lint.findings import KINDS, Severity
+from kernelwright.lint.gaps import Allowed, Answer, gap
+from kernelwright.lint.linter import lint_program
 
 OF_MODULES = {"ignores_parameter", "stateful_reference", "hidden_state"}
 """Kinds that programs do not have: tests/verify/test_lint_task.py."""

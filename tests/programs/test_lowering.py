@@ -10,7 +10,7 @@ import torch.utils._pytree as pytree
 from torch import nn
 
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.text import parse, to_text

@@ -11,10 +11,10 @@ from odd_modules import LOWERED, REFUSED
 
 from kernelwright.core.errors import UsageError
 from kernelwright.programs.capture import structures
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.reference import make_inputs, run
+from kernelwright.programs.resizing.variants import shape_variants
 from kernelwright.programs.text import parse, to_text
-from kernelwright.programs.variants import shape_variants
 
 
 def same(ours, theirs):

@@ -10,7 +10,7 @@ import torch
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import FAMILIES, operators
 from kernelwright.programs.build import Builder
-from kernelwright.programs.initial import choose_inits
+from kernelwright.programs.draws.initial import choose_inits
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.tensors import type_of

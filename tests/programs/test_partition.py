@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.fragment import extract, is_connected, is_convex
-from kernelwright.programs.partition import propose
+from kernelwright.programs.fragments.fragment import extract, is_connected, is_convex
+from kernelwright.programs.fragments.partition import propose
 from kernelwright.programs.program import Program
 from kernelwright.teacher.writer import family
 

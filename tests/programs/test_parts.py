@@ -3,8 +3,13 @@
 from drawing import programs
 from hypothesis import given, settings
 
-from kernelwright.programs.fragment import RELABELLING, Graph, is_connected, is_convex
-from kernelwright.programs.parts import MAX_CALLS, MAX_PARTS, smaller_parts, without_outer_views
+from kernelwright.programs.fragments.fragment import RELABELLING, Graph, is_connected, is_convex
+from kernelwright.programs.fragments.parts import (
+    MAX_CALLS,
+    MAX_PARTS,
+    smaller_parts,
+    without_outer_views,
+)
 from kernelwright.programs.text import parse
 
 TEXT = """

@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from functions_as_modules import lowered
 
-from kernelwright.programs import positions
-from kernelwright.programs.positions import stay_in_range
+from kernelwright.programs.draws import positions
+from kernelwright.programs.draws.positions import stay_in_range
 
 TABLE = torch.randn(32, 4)
 FLOATS = torch.randn(40, 50)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.families import BEYOND_DOMAINS, FAMILIES
+from kernelwright.programs.draws.families import BEYOND_DOMAINS, FAMILIES
 from kernelwright.programs.program import Init, Ref
 from kernelwright.programs.reference import evaluate_call, make_inputs, run
 

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.join_attention import join_attention
-from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.rewrite import (
+from kernelwright.programs.rewrites.join_attention import join_attention
+from kernelwright.programs.rewrites.k_major import k_major
+from kernelwright.programs.rewrites.rewrite import (
     channels_last,
     dead_code,
     spell_out_attention,

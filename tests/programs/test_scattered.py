@@ -3,10 +3,10 @@
 import torch
 
 from kernelwright.programs import reference
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.parsing import parse
+from kernelwright.programs.resizing.variants import shape_variants
 from kernelwright.programs.text import to_text
-from kernelwright.programs.variants import shape_variants
 
 
 class Scattered(torch.nn.Module):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from functions_as_modules import Calls
 
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import lower
 
 X = torch.arange(8.0).reshape(2, 4)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernelwright.programs.source_merge import merge, unmergeable
+from kernelwright.programs.fragments.source_merge import merge, unmergeable
 
 FIRST = '''"""Plan text."""
 import numpy as np

@@ -7,7 +7,7 @@ import torch
 import torch.utils._pytree as pytree
 
 from kernelwright.programs.capture import structures
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.reference import run
 
 transformers = pytest.importorskip("transformers")

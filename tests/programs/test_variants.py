@@ -11,11 +11,10 @@ from torch import nn
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Init, Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.text import parse, to_text
-from kernelwright.programs.variants import (
+from kernelwright.programs.resizing.variants import (
     ODD_SIZES,
     aligned_variants,
     enlarged,
@@ -23,6 +22,7 @@ from kernelwright.programs.variants import (
     scaled_down,
     shape_variants,
 )
+from kernelwright.programs.text import parse, to_text
 
 
 def attention() -> Program:

@@ -6,7 +6,7 @@ import pytest
 
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.lint_findings import KINDS
+from kernelwright.lint.findings import KINDS
 from kernelwright.report.known_flaws import FLAWS
 from kernelwright.report.lint_table import write_page
 

@@ -10,7 +10,7 @@ from kernelwright import verify
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
-from kernelwright.programs.families import FAMILIES
+from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.report import words
 from kernelwright.report.outcome import badges, headline, lead
 from kernelwright.report.page import page
@@ -18,8 +18,8 @@ from kernelwright.report.rendering import write_page
 from kernelwright.report.roofline import chart, estimate_ms
 from kernelwright.report.run import read_run
 from kernelwright.report.sections import bar_groups, colors_of, error_rows, facts
-from kernelwright.sandbox.probe import GUARDS
-from kernelwright.verify.cases import PART_CHANGED, PERMUTED, SWAPPED
+from kernelwright.sandbox.host.probe import GUARDS
+from kernelwright.verify.tasks.cases import PART_CHANGED, PERMUTED, SWAPPED
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ray.cluster_utils import Cluster
 
-from kernelwright.sandbox.executor import Factory
-from kernelwright.sandbox.ray_executor import RayExecutor, Share
-from kernelwright.verify.jobs import Job
-from kernelwright.verify.many import judge_many
-from kernelwright.verify.recipe import Recipe
+from kernelwright.sandbox.workers.executor import Factory
+from kernelwright.sandbox.workers.ray import RayExecutor, Share
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.run import judge_many
 
 NODE = {"object_store_memory": 80 << 20}
 

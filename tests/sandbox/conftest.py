@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 import pytest
 from sample_candidates import HEADER
 
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.shared.contract import Limits
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def squares(folder: str, pause_s: float = 0.0) -> Squares:
 
 
 class Accepts:
-    """Accepts every candidate of a batch, as `verify.many_worker` would say it."""
+    """Accepts every candidate of a batch, as `verify.many.worker` would say it."""
 
     def __init__(self, pause_s: float) -> None:
         self.pause_s = pause_s

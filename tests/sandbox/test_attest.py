@@ -8,9 +8,9 @@ import pytest
 import torch
 from sample_candidates import ADD, HEADER
 
-from kernelwright.sandbox import attest
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.sandbox.guest import attest
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestFault, Limits
 
 ENTRY = """
 kept = []
@@ -185,15 +185,16 @@ def test_inputs_that_cannot_be_taken_are_the_fault_of_who_broke_that(guest):
 NOT_BESIDE_CANDIDATES = {
     "candidate_files", "compile_hook", "cuda_memory", "forkloop", "guards", "kernel", "landlock",
     "namespaces", "orphaned", "own_code", "own_folders", "persisting", "removal", "seccomp",
-    "stub_gpu", "window",
+    "starting", "stub_gpu", "window",
 }  # fmt: skip
 """Modules that set a guest up, compile, move the host's memory, or clear up: they watch no judged
 call."""
 IMPORTED = """
 import sys
-import kernelwright.sandbox.inside, kernelwright.sandbox.interpreter
-import kernelwright.sandbox.interpreter_scopes, kernelwright.sandbox.interpreter_trees
-print(*(name for name in sys.modules if name.startswith("kernelwright.sandbox.")))
+import kernelwright.sandbox.guest.inside, kernelwright.sandbox.guest.interpreter.patches
+import kernelwright.sandbox.guest.interpreter.scopes, kernelwright.sandbox.guest.interpreter.trees
+ours = {name: sys.modules[name] for name in sys.modules if name.startswith("kernelwright.sandbox.")}
+print(*(name for name, module in ours.items() if not hasattr(module, "__path__")))
 """
 
 

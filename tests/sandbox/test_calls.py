@@ -7,8 +7,8 @@ import torch
 from sample_candidates import ADD, HEADER
 
 from kernelwright.core.errors import InfraError
-from kernelwright.sandbox.guest import GuestFault
-from kernelwright.verify.init_inputs import init_inputs_text
+from kernelwright.sandbox.shared.contract import GuestFault
+from kernelwright.verify.tasks.init_inputs import init_inputs_text
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64])

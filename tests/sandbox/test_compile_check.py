@@ -4,9 +4,9 @@ import pytest
 import torch
 from sample_candidates import ADD, HEADER
 
-from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import GuestFault, Limits
+from kernelwright.sandbox.host.compile_check import compile_check
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import GuestFault, Limits
 
 DOT = (
     HEADER

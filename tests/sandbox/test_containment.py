@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from kernelwright.core.errors import InfraError
-from kernelwright.sandbox.forkserver import _ENVIRONMENT, _ONE_THREAD, ForkServer, shared
-from kernelwright.sandbox.guest import GuestFault, Limits
-from kernelwright.sandbox.probe import GUARDS, isolation_level
+from kernelwright.sandbox.host.forkserver import _ENVIRONMENT, _ONE_THREAD, ForkServer, shared
+from kernelwright.sandbox.host.probe import GUARDS, isolation_level
+from kernelwright.sandbox.shared.contract import GuestFault, Limits
 
 
 def fault_of(source: str, limits: Limits | None = None, *inputs: object) -> GuestFault:

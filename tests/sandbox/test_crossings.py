@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from kernelwright.sandbox import crossings as module
-from kernelwright.sandbox.crossings import (
+from kernelwright.sandbox.guest import crossings as module
+from kernelwright.sandbox.guest.crossings import (
     MAX_ENTERED,
     MAX_ENTERING,
     MAX_FLOATS,
@@ -15,7 +15,7 @@ from kernelwright.sandbox.crossings import (
     Crossings,
     counted,
 )
-from kernelwright.sandbox.watch import Watch
+from kernelwright.sandbox.guest.watch import Watch
 
 
 @pytest.fixture(autouse=True)

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from kernelwright.sandbox import cuda_memory, window
-from kernelwright.sandbox.tensors import TensorMeta
+from kernelwright.sandbox.shared import cuda_memory, window
+from kernelwright.sandbox.shared.tensors import TensorMeta
 
 WINDOW = torch.zeros(1 << 16, dtype=torch.uint8)
 

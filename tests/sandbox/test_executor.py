@@ -9,8 +9,8 @@ import time
 import pytest
 
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.sandbox.executor import MAX_LOSSES, Done, Factory, Feed, Ledger
-from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.sandbox.workers.executor import MAX_LOSSES, Done, Factory, Feed, Ledger
+from kernelwright.sandbox.workers.local import LocalExecutor
 
 
 def numbers(count, **how):

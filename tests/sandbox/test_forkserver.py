@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from kernelwright.core.errors import GuestLost, InfraError
-from kernelwright.sandbox import forkloop, forkserver
-from kernelwright.sandbox.forkserver import ForkServer
-from kernelwright.sandbox.guest import Guest
+from kernelwright.sandbox.guest import forkloop
+from kernelwright.sandbox.host import forkserver
+from kernelwright.sandbox.host.forkserver import ForkServer
+from kernelwright.sandbox.host.guest import Guest
 
 SUM = "def fused_operator(x):\n    return [x.sum()]\n"
 
@@ -112,7 +113,7 @@ def test_a_machine_without_room_for_a_guest_is_asked_again(
 ):
     server.guest().close()
     ask, answers = server._ask, [{"error": "no room"}, {"error": "no room"}]
-    monkeypatch.setattr("kernelwright.sandbox.forkserver._FORK_PAUSES_S", (0.0, 0.0))
+    monkeypatch.setattr("kernelwright.sandbox.host.forkserver._FORK_PAUSES_S", (0.0, 0.0))
     monkeypatch.setattr(server, "_ask", lambda *a: answers.pop() if answers else ask(*a))
     with server.guest() as guest:
         assert works(guest)

@@ -15,25 +15,25 @@ from pathlib import Path
 import pytest
 
 from corpus import ROOT
-from kernelwright.sandbox import seccomp
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.probe import GUARDS, WEAK_VARIABLE, isolation_level
+from kernelwright.sandbox.confine import seccomp
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.probe import GUARDS, WEAK_VARIABLE, isolation_level
 
 SOURCES = Path(seccomp.__file__).parents[2]
 NOBODY = 65_534
 
 UNCONFINED = """\
 import json, os, sys
-from kernelwright.sandbox.attempts import fused_operator
-from kernelwright.sandbox.probe import _targets
+from kernelwright.sandbox.host.attempts import fused_operator
+from kernelwright.sandbox.host.probe import _targets
 with _targets("cpu") as host:
     os.setsid()
     print(bytes(fused_operator(json.dumps(host))[0].tolist()).decode())
 """
 
 LEVEL = """\
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.probe import isolation_level
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.probe import isolation_level
 with shared("cpu").guest() as guest:
     print(guest.isolation)
 print("+".join(isolation_level("cpu").held))
@@ -93,7 +93,7 @@ def test_an_ordinary_user_gets_every_guard_that_root_gets(home_of_nobody: Path):
         )
 
     try:
-        imports = as_nobody("import torch, kernelwright.sandbox.probe")
+        imports = as_nobody("import torch, kernelwright.sandbox.host.probe")
     except PermissionError:
         pytest.skip("other users may not run this interpreter")
     if imports.returncode:
@@ -106,7 +106,7 @@ def test_an_ordinary_user_gets_every_guard_that_root_gets(home_of_nobody: Path):
 
 
 AS_IN_A_HARDENED_CONTAINER = f"""\
-from kernelwright.sandbox import kernel, seccomp
+from kernelwright.sandbox.confine import kernel; from kernelwright.sandbox.confine import seccomp
 kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
 names = ("unshare", "setns", "mount", "move_mount", "seccomp")
 seccomp._REFUSED = {{name: seccomp._REFUSED[name] for name in names}}
@@ -142,7 +142,7 @@ def test_what_a_machine_refuses_is_missing_and_the_rest_stays():
 
 
 REFUSED_BY_DEFAULT = (
-    AS_IN_A_HARDENED_CONTAINER.split("from kernelwright.sandbox.forkserver")[0]
+    AS_IN_A_HARDENED_CONTAINER.split("from kernelwright.sandbox.host.forkserver")[0]
     + """
 import sys
 from kernelwright.cli.main import main

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sample_candidates import HEADER
 
-from kernelwright.sandbox.guest import GuestFault
+from kernelwright.sandbox.shared.contract import GuestFault
 
 UNARY = (
     HEADER

@@ -8,15 +8,15 @@ import pytest
 import torch
 from sample_candidates import ADD
 
-from kernelwright.sandbox import launchers
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.host import launchers
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import Limits
 
 ARGUMENTS = [torch.empty(48, 80, device="meta")] * 2
 IN_ANOTHER_PROCESS = """
 import sys
 from pathlib import Path
-from kernelwright.sandbox import kernel_cache
+from kernelwright.sandbox.guest import kernel_cache
 from triton.runtime.cache import get_cache_manager
 own, ours, theirs = map(Path, sys.argv[1:])
 kernel_cache.install(own / "cache", [ours], is_shared=False)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.sandbox import own_folders
+from kernelwright.sandbox.shared import own_folders
 
 SOURCES = Path(own_folders.__file__).parents[2]
-MAKE = "from kernelwright.sandbox import own_folders\nfolder = own_folders.make('test')\n"
+MAKE = "from kernelwright.sandbox.shared import own_folders\nfolder = own_folders.make('test')\n"
 SHOW = "print(folder, flush=True)\n"
 FORK = "import os, time\nif os.fork():\n    time.sleep(300)\n"
 WAIT = "import time\ntime.sleep(300)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kernelwright.sandbox.removal import remove
+from kernelwright.sandbox.shared.removal import remove
 
 NOBODY = 65534
 

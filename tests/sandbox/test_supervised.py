@@ -8,10 +8,12 @@ import sys
 import pytest
 
 from kernelwright.core.errors import InfraError, UsageError
-from kernelwright.sandbox import supervised
+from kernelwright.sandbox.host import supervised
 from kernelwright.verify.apart import verify_apart
 
-CHILD = "from kernelwright.sandbox import supervised as s\nimport os, signal, time\ns.attach()\n"
+CHILD = (
+    "from kernelwright.sandbox.host import supervised as s\nimport os, signal, time\ns.attach()\n"
+)
 REFERENCE = """\
 import os, signal, time
 import torch
@@ -141,7 +143,7 @@ def command(*words, limit_s=None):
     """Exit code and error text of the command, in a process of its own."""
     run = "from kernelwright.cli import main\nmain.main()\n"
     if limit_s is not None:  # the child is started by another command than the parent
-        patch = "import kernelwright.sandbox.supervised as s\n"
+        patch = "import kernelwright.sandbox.host.supervised as s\n"
         patch += f"s.LOAD_S = s.CALL_S = s._child.limit_s = {limit_s}\n"
         again = f"s.command_again = lambda w: [sys.executable, '-c', {patch + run!r}, *w]\n"
         run = f"import sys\n{patch}{again}{run}"

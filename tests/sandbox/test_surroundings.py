@@ -7,12 +7,12 @@ from datetime import datetime
 import pytest
 import torch
 
-from kernelwright.sandbox import surroundings
-from kernelwright.sandbox.called import changed, described, fit, offset_copy
-from kernelwright.sandbox.disguise import disguised, stock_of
-from kernelwright.sandbox.instances import Held, Instances, overlap
-from kernelwright.sandbox.manner import WATCHED, Manner
-from kernelwright.sandbox.surroundings import surrounded
+from kernelwright.sandbox.guest import surroundings
+from kernelwright.sandbox.guest.called import changed, described, fit, offset_copy
+from kernelwright.sandbox.guest.disguise import disguised, stock_of
+from kernelwright.sandbox.guest.instances import Held, Instances, overlap
+from kernelwright.sandbox.guest.surroundings import surrounded
+from kernelwright.sandbox.shared.manner import WATCHED, Manner
 
 DAY_S = 24 * 3600
 

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.sandbox import timed
-from kernelwright.sandbox.timed import Replays, Timer, covered, own_share
+from kernelwright.sandbox.guest import timed
+from kernelwright.sandbox.guest.timed import Replays, Timer, covered, own_share
 from kernelwright.timing.cuda_timer import PAUSE_MS
 
 

@@ -6,7 +6,7 @@ import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.errors import OutOfResources
 
-from kernelwright.sandbox.tuned import Turns
+from kernelwright.sandbox.guest.tuned import Turns
 
 VALUES = (1, 2, 3)
 

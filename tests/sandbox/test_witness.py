@@ -5,9 +5,9 @@ import threading
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from kernelwright.sandbox.crossings import Crossings
-from kernelwright.sandbox.watch import Launches, Watch
-from kernelwright.sandbox.witness import STARTED, STOPPED, Witness, count_thread_starts
+from kernelwright.sandbox.guest.crossings import Crossings
+from kernelwright.sandbox.guest.watch import Launches, Watch
+from kernelwright.sandbox.guest.witness import STARTED, STOPPED, Witness, count_thread_starts
 from kernelwright.verify.dispatch import computing
 
 X = torch.randn(8)

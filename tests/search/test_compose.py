@@ -5,11 +5,11 @@ import torch
 from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.compose import Replacement, compose
-from kernelwright.programs.fragment import extract
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.fragments.compose import Replacement, compose
+from kernelwright.programs.fragments.fragment import extract
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
-from kernelwright.search.forward import forward_of
+from kernelwright.search.module.forward import forward_of
 
 
 def test_what_is_made_of_nothing_is_made_where_the_inputs_are():

@@ -5,11 +5,11 @@ import math
 import pytest
 import torch
 
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
-from kernelwright.search.constructor import literal
-from kernelwright.search.emit import model_file
-from kernelwright.search.importing import import_file
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import lower
+from kernelwright.search.module.constructor import literal
+from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.importing import import_file
 from kernelwright.verify.static import findings
 
 OWN = '''

@@ -12,12 +12,13 @@ from kernelwright.core.verdict import Code, Stage
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import to_text
-from kernelwright.search import contest_child, side_by_side
-from kernelwright.search.contest import LEAST_S, Contest, hold_contest
-from kernelwright.search.contest_process import ContestProcess
-from kernelwright.search.warming import GuestTurns
-from kernelwright.verify.program_task import program_task
+from kernelwright.search.contest import child as contest_child
+from kernelwright.search.contest import side_by_side
+from kernelwright.search.contest.contest import LEAST_S, Contest, hold_contest
+from kernelwright.search.contest.process import ContestProcess
+from kernelwright.search.contest.warming import GuestTurns
 from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.tasks.program_task import program_task
 
 MODEL = """
 import torch
@@ -146,7 +147,7 @@ def test_too_little_time_starts_no_process(task, tmp_path):
 
 
 def test_the_deadline_ends_the_process_and_what_it_started(task, tmp_path, monkeypatch):
-    monkeypatch.setattr("kernelwright.search.contest.LEAST_S", 0.0)
+    monkeypatch.setattr("kernelwright.search.contest.contest.LEAST_S", 0.0)
     path = tmp_path / "alive"
     inner = f"import time; time.sleep(4); open({str(path)!r}, 'w')"
     text = f"import subprocess; subprocess.run([sys.executable, '-c', {inner!r}])"
@@ -156,7 +157,7 @@ def test_the_deadline_ends_the_process_and_what_it_started(task, tmp_path, monke
 
 
 def test_past_the_deadline_the_last_whole_answer_counts(task, monkeypatch):
-    monkeypatch.setattr("kernelwright.search.contest.LEAST_S", 0.0)
+    monkeypatch.setattr("kernelwright.search.contest.contest.LEAST_S", 0.0)
     line = json.dumps(ANSWER)
     text = f"print({line!r}); print({line[:30]!r}, end='', flush=True); time.sleep(600)"
     assert asked(task, text, for_s=2.0).samples == ANSWER["samples"]

@@ -5,7 +5,7 @@ import sys
 import time
 from contextlib import closing
 
-from kernelwright.search.contest_process import ContestProcess
+from kernelwright.search.contest.process import ContestProcess
 
 
 def process(path):
@@ -57,7 +57,7 @@ def test_a_process_that_nobody_asks_ends_with_the_search(tmp_path):
 
 def test_the_real_process_ends_where_it_gets_no_job():
     ended = subprocess.run(
-        [sys.executable, "-m", "kernelwright.search.contest_child"],
+        [sys.executable, "-m", "kernelwright.search.contest.child"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

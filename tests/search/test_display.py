@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from kernelwright.core.progress import Progress
-from kernelwright.search.display import (
+from kernelwright.search.telling.display import (
     NotebookBar,
     PipeLines,
     TerminalLine,

@@ -12,7 +12,7 @@ from kernelwright.library.store import Library
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.text import to_text
-from kernelwright.sandbox.executor import Done, Feed
+from kernelwright.sandbox.workers.executor import Done, Feed
 from kernelwright.search.fleet import Tuner, Workers, tuned_elsewhere
 from kernelwright.search.optimize import optimize_target
 from kernelwright.timing import stages

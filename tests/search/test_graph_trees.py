@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from kernelwright.search import original
-from kernelwright.search.graph_trees import can_be_copied, replayed
+from kernelwright.search.contest.graph_trees import can_be_copied, replayed
+from kernelwright.search.module import original
 
 MODEL = """
 import torch

@@ -8,11 +8,11 @@ import torch
 from test_settle import verdict
 
 from kernelwright.core.verdict import Timing
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
-from kernelwright.search.emit import model_file
-from kernelwright.search.graphed import can_be_graphed, waits_for_launches
-from kernelwright.search.importing import import_file
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import lower
+from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
+from kernelwright.search.module.emit import model_file
+from kernelwright.search.module.importing import import_file
 from kernelwright.verify.static import findings
 
 

@@ -20,11 +20,12 @@ import kernelwright
 from kernelwright.core import record
 from kernelwright.core.errors import UsageError
 from kernelwright.core.folders import check_folder
-from kernelwright.programs.lowering import lower
-from kernelwright.search import optimize, wholes
+from kernelwright.programs.lowering.lower import lower
+from kernelwright.search import optimize
 from kernelwright.search import search as searching
 from kernelwright.search.arguments import call_of, warn_of_weights
-from kernelwright.search.files import write_result
+from kernelwright.search.contest import wholes
+from kernelwright.search.module.files import write_result
 from kernelwright.search.target import depends_on_mode
 
 optimize_target = partial(optimize.optimize_target, policy="teacher")

@@ -7,8 +7,8 @@ from test_settle import ORIGINAL, variant, verdict
 
 from kernelwright.core.verdict import Code, Stage
 from kernelwright.policy.answer import Malformed
-from kernelwright.search.outcome import Ended, compared, outcome_record
 from kernelwright.search.sources import Unread
+from kernelwright.search.telling.outcome import Ended, compared, outcome_record
 from kernelwright.search.variant import Whole
 
 NONE = replace(verdict(None), stage=Stage.STATIC, code=Code.NO_KERNEL, message="no kernel is kept")

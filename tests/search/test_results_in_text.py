@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.compose import compose
+from kernelwright.programs.fragments.compose import compose
 from kernelwright.search.target import load_target
 
 FACTORIES = """

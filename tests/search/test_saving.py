@@ -15,12 +15,12 @@ from torch import nn
 import kernelwright
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import environment
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.search.optimized import Delivery, attach, delivery_of
 from kernelwright.search.saving import FACTS
 from kernelwright.search.sizes.signature import Signature
-from kernelwright.search.summary import FragmentReport
+from kernelwright.search.telling.summary import FragmentReport
 
 RESULT = {
     "form": "compiled_kernels",

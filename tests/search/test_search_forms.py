@@ -4,7 +4,7 @@ from kernelwright.core import record
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.programs.variants import largest, same_attributes
+from kernelwright.programs.resizing.variants import largest, same_attributes
 from kernelwright.search.form_work import MAX_CANDIDATES, MIN_CANDIDATES, candidates_each
 from kernelwright.search.forms import CPU_ELEMENTS, MOST_EXCESS, at_cpu_size, forms
 from kernelwright.search.optimize import optimize_target
@@ -150,7 +150,7 @@ def fused_operator(x0, x1):
 
 def test_a_rewritten_whole_is_judged_against_the_original(tmp_path, monkeypatch):
     """At the smaller size that programs have which are too large for the interpreter."""
-    monkeypatch.setattr("kernelwright.search.wholes.CPU_LIMIT_BYTES", 0)
+    monkeypatch.setattr("kernelwright.search.contest.wholes.CPU_LIMIT_BYTES", 0)
     file = tmp_path / "target.py"
     file.write_text(FLAT)
     options = {"policy": "teacher", "device": "cpu", "mode": "pure", "budget_s": 600}

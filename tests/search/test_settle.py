@@ -10,20 +10,20 @@ from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.ops.operator import TensorType
-from kernelwright.programs import partition
 from kernelwright.programs.build import Builder
-from kernelwright.programs.fragment import extract
+from kernelwright.programs.fragments import partition
+from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.program import Program
-from kernelwright.search.describe import Spent
+from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.optimize import search_target
 from kernelwright.search.search import Search
 from kernelwright.search.target import Target
+from kernelwright.search.telling.describe import Spent
 from kernelwright.search.tune import Tuned
 from kernelwright.search.variant import Variant
-from kernelwright.search.wholes import Wholes
 from kernelwright.timing import deadline
 from kernelwright.timing.deadline import Budget, Deadline
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 ORIGINAL = "# the original\n"
 KERNEL = "def fused_operator(x0):\n    return [x0]\n"

@@ -10,16 +10,16 @@ from test_settle import ORIGINAL, FakeJudge, target, variant, verdict
 
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Code
-from kernelwright.search import entries as entries_module
-from kernelwright.search import settling as settling_module
-from kernelwright.search.contest import Contest
-from kernelwright.search.describe import Spent
-from kernelwright.search.entries import entries
+from kernelwright.search.contest import entries as entries_module
+from kernelwright.search.contest import settling as settling_module
+from kernelwright.search.contest.contest import Contest
+from kernelwright.search.contest.entries import entries
+from kernelwright.search.contest.wholes import Wholes
 from kernelwright.search.optimize import search_target
+from kernelwright.search.telling.describe import Spent
 from kernelwright.search.variant import Served
-from kernelwright.search.wholes import Wholes
 from kernelwright.timing.deadline import Budget
-from kernelwright.verify.compare import Precision
+from kernelwright.verify.values.compare import Precision
 
 SAVINGS = (3.0, 1.0)
 CALLED = ("compiled_kernels", "kernels", "fewer")

@@ -14,7 +14,7 @@ from kernelwright.library.entry import FRAGMENT, MODULE, PROGRAM
 from kernelwright.library.store import Library
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.fragment import extract
+from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.text import to_text
 from kernelwright.report.run import read_run
 from kernelwright.search import optimize as optimize_module
@@ -23,11 +23,11 @@ from kernelwright.search import shelf as shelf_module
 from kernelwright.search.optimize import judges, optimize_target
 from kernelwright.search.shelf import Shelf, open_library
 from kernelwright.search.sources import Sources
-from kernelwright.search.steps import Steps
+from kernelwright.search.telling.steps import Steps
 from kernelwright.search.tune import Tuned
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.task import CPU
+from kernelwright.verify.tasks.task import CPU
+from kernelwright.verify.values.compare import Precision
 
 SOURCE = """
 import torch

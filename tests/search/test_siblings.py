@@ -12,8 +12,8 @@ from kernelwright.search.search import Search
 from kernelwright.search.siblings import kind
 from kernelwright.timing import deadline
 from kernelwright.timing.deadline import Budget
-from kernelwright.verify.compare import Precision
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.values.compare import Precision
 
 
 def timing(ms: float) -> Timing:

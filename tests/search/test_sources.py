@@ -21,7 +21,7 @@ from kernelwright.search.sources import Sources, Writers
 from kernelwright.teacher.writer import write
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 FLAT = """
 import torch

@@ -12,10 +12,10 @@ from torch.export import Dim
 from kernelwright import optimize
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import environment
-from kernelwright.programs.compose import compose
-from kernelwright.search.emit import factory_file
-from kernelwright.search.guards import HELPERS
-from kernelwright.search.importing import imported_function
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.search.module.emit import factory_file
+from kernelwright.search.module.guards import HELPERS
+from kernelwright.search.module.importing import imported_function
 from kernelwright.search.optimized import Delivery, attach
 from kernelwright.search.sizes.lowering import lower_at_sizes
 from kernelwright.search.sizes.requested import Range, requested

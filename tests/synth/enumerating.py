@@ -12,10 +12,10 @@ import torch
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import Size, Var, evaluate, variables
-from kernelwright.synth.equations import Equations
 from kernelwright.synth.recipe import Sizes
-from kernelwright.synth.sizes import draw_sizes
-from kernelwright.synth.system import Total
+from kernelwright.synth.sizes.draw import draw_sizes
+from kernelwright.synth.sizes.equations import Equations
+from kernelwright.synth.sizes.system import Total
 
 Values = tuple[int, ...]
 """Of the variables of a case, in order."""

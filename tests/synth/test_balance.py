@@ -7,7 +7,7 @@ import pytest
 
 from kernelwright.synth.balance import balanced_weights
 from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
 
 RECIPE = Recipe(operators=("relu", "sum", "add", "lerp"), dtypes=("float32",), max_rank=2)

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import evaluate
-from kernelwright.synth import cells, sizes
-from kernelwright.synth.cells import Relaxation, conditions, cut, grid
-from kernelwright.synth.equations import Contradiction, Equations
-from kernelwright.synth.measure import Measure, weights
-from kernelwright.synth.reading import read_system
 from kernelwright.synth.recipe import Sizes
-from kernelwright.synth.system import System
+from kernelwright.synth.sizes import cells
+from kernelwright.synth.sizes import draw as sizes
+from kernelwright.synth.sizes.cells import Relaxation, conditions, cut, grid
+from kernelwright.synth.sizes.equations import Contradiction, Equations
+from kernelwright.synth.sizes.measure import Measure, weights
+from kernelwright.synth.sizes.reading import read_system
+from kernelwright.synth.sizes.system import System
 
 RATIOS = (1.0, 1.5, 4.0, 100.0)
 

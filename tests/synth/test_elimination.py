@@ -8,7 +8,7 @@ from enumerating import fit
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.synth.elimination import Elimination, _places, largest_table, plan
+from kernelwright.synth.sizes.elimination import Elimination, _places, largest_table, plan
 
 SIZES = (2, 3, 4, 2)
 SCOPES = st.lists(

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kernelwright.ops.sizes import evaluate, variables
-from kernelwright.synth.equations import Contradiction, Equations
 from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.sizes.equations import Contradiction, Equations
 
 HIGH = 7
 

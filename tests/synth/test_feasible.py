@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from numpy.random import default_rng
 
 from kernelwright.core.errors import UsageError
-from kernelwright.synth import sizes
-from kernelwright.synth.equations import Contradiction, Equations
-from kernelwright.synth.feasible import decide
-from kernelwright.synth.reading import read_system
 from kernelwright.synth.recipe import Sizes
-from kernelwright.synth.system import Total
+from kernelwright.synth.sizes import draw as sizes
+from kernelwright.synth.sizes.equations import Contradiction, Equations
+from kernelwright.synth.sizes.feasible import decide
+from kernelwright.synth.sizes.reading import read_system
+from kernelwright.synth.sizes.system import Total
 
 pytest.importorskip(
     "ortools", reason="OR-tools is not installed: pip install 'kernelwright[solver]'"

@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from kernelwright.bench.uniformity import every_draft, goodness_of_fit
-from kernelwright.synth.alike import Choices
-from kernelwright.synth.draft import Draft, DraftCall
-from kernelwright.synth.drafts import Drafts, Unfit
-from kernelwright.synth.plan import Plan, TooMany
+from kernelwright.bench.sampler.uniformity import every_draft, goodness_of_fit
 from kernelwright.synth.recipe import Recipe, Sizes
 from kernelwright.synth.sample import Sampler
-from kernelwright.synth.skeleton import Skeleton
+from kernelwright.synth.skeletons.alike import Choices
+from kernelwright.synth.skeletons.draft import Draft, DraftCall
+from kernelwright.synth.skeletons.drafts import Drafts, Unfit
+from kernelwright.synth.skeletons.plan import Plan, TooMany
+from kernelwright.synth.skeletons.skeleton import Skeleton
 
 LOW = 2
 SAMPLER = Sampler(

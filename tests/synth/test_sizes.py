@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from enumerating import CASES, A, B, C, Case, draws, fit, weight
 
-from kernelwright.synth.equations import Contradiction, Equations
-from kernelwright.synth.measure import Measure, Weights, evenly, weights
 from kernelwright.synth.recipe import Sizes
-from kernelwright.synth.sizes import NoSizes, draw_sizes
+from kernelwright.synth.sizes.draw import NoSizes, draw_sizes
+from kernelwright.synth.sizes.equations import Contradiction, Equations
+from kernelwright.synth.sizes.measure import Measure, Weights, evenly, weights
 
 
 @pytest.mark.parametrize(

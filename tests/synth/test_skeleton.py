@@ -6,13 +6,13 @@ from random import Random
 import pytest
 from enumerating import fit
 
-from kernelwright.bench.every_skeleton import every_skeleton, is_skeleton, shared_inputs
+from kernelwright.bench.sampler.every_skeleton import every_skeleton, is_skeleton, shared_inputs
 from kernelwright.ops.forms.form import Arrangement, Form, Kind, Slot, Space
 from kernelwright.ops.forms.registry import forms
-from kernelwright.synth import counting
-from kernelwright.synth.calls import places
-from kernelwright.synth.skeleton import Skeletons
-from kernelwright.synth.weighted import Weighted
+from kernelwright.synth.skeletons import counting
+from kernelwright.synth.skeletons.calls import places
+from kernelwright.synth.skeletons.skeleton import Skeletons
+from kernelwright.synth.skeletons.weighted import Weighted
 
 VECTOR, MATRIX = Kind(1, "float32"), Kind(2, "float32")
 SCALAR, HALF, INDEX = Kind(0, "float32"), Kind(1, "float16"), Kind(1, "int64")

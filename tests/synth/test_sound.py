@@ -4,12 +4,12 @@ from random import Random
 
 import pytest
 
-from kernelwright.bench.every_skeleton import every_skeleton
+from kernelwright.bench.sampler.every_skeleton import every_skeleton
 from kernelwright.ops.forms.registry import EXCLUDED, forms_of
 from kernelwright.ops.registry import operators
 from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.skeleton import Skeletons
-from kernelwright.synth.sound import MOST, SoundSkeletons, is_constant
+from kernelwright.synth.skeletons.skeleton import Skeletons
+from kernelwright.synth.skeletons.sound import MOST, SoundSkeletons, is_constant
 from kernelwright.synth.space import usable_forms
 
 FORMS = [

@@ -3,7 +3,7 @@ from random import Random
 
 from enumerating import fit
 
-from kernelwright.synth.weighted import Weighted
+from kernelwright.synth.skeletons.weighted import Weighted
 
 
 def test_items_are_drawn_in_proportion():

@@ -7,13 +7,13 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs import reference
 from kernelwright.programs.program import Program
+from kernelwright.programs.resizing.variants import same_attributes, shape_variants
 from kernelwright.programs.tensors import torch_dtype
-from kernelwright.programs.variants import same_attributes, shape_variants
-from kernelwright.sandbox.compile_check import KernelUsage, compile_check
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
-from kernelwright.verify.compare import Expected, compare
-from kernelwright.verify.oracle import run_in_double
+from kernelwright.sandbox.host.compile_check import KernelUsage, compile_check
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.verify.tasks.oracle import run_in_double
+from kernelwright.verify.values.compare import Expected, compare
 
 LIMITS = Limits(wall_s=120.0)
 SHARED_LIMIT_BYTES = 227 * 1024

@@ -11,13 +11,13 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
+from kernelwright.programs.resizing.variants import shape_variants
 from kernelwright.programs.tensors import torch_dtype
-from kernelwright.programs.variants import shape_variants
-from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.teacher import attention
-from kernelwright.teacher.flash import Flash
-from kernelwright.teacher.flash_kernels import flash_candidate
-from kernelwright.teacher.flash_tile import Tile
+from kernelwright.sandbox.host.compile_check import compile_check
+from kernelwright.teacher.attention import writer as attention
+from kernelwright.teacher.attention.flash import Flash
+from kernelwright.teacher.attention.kernels import flash_candidate
+from kernelwright.teacher.attention.tile import Tile
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 

@@ -6,9 +6,9 @@ from judging import compiled, faults
 from sketch import Sketch
 
 from kernelwright.programs import reference
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
-from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.teacher.writer import write
 
 BITS = {"uint8": 8, "int8": 8, "int32": 32, "int64": 64}

@@ -12,17 +12,17 @@ from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs import reference
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
+from kernelwright.programs.resizing.variants import shape_variants
 from kernelwright.programs.tensors import memory_format, torch_dtype
-from kernelwright.programs.variants import shape_variants
-from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.teacher import convolution
-from kernelwright.teacher.tile_forms import split_k, tiled
-from kernelwright.teacher.tile_parts import ROUNDED, Schedule
-from kernelwright.teacher.window_conv import Convolution
-from kernelwright.teacher.window_direct import Direct
-from kernelwright.teacher.window_find import find
-from kernelwright.teacher.window_gemm import ImplicitGemm
-from kernelwright.teacher.window_relaid import relaid
+from kernelwright.sandbox.host.compile_check import compile_check
+from kernelwright.teacher.contraction.forms import split_k, tiled
+from kernelwright.teacher.contraction.parts import ROUNDED, Schedule
+from kernelwright.teacher.window import convolution
+from kernelwright.teacher.window.conv import Convolution
+from kernelwright.teacher.window.direct import Direct
+from kernelwright.teacher.window.find import find
+from kernelwright.teacher.window.gemm import ImplicitGemm
+from kernelwright.teacher.window.relaid import relaid
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 

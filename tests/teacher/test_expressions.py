@@ -13,8 +13,8 @@ from kernelwright.ops.registry import operators
 from kernelwright.programs import reference
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Init, Program, Ref
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.teacher.expressions import is_pointwise
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.teacher.text.expressions import is_pointwise
 from kernelwright.teacher.writer import write
 
 SHAPE = (3, 171)

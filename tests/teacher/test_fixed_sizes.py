@@ -8,7 +8,7 @@ from sketch import Sketch
 
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.program import Program
-from kernelwright.teacher import fixed_sizes
+from kernelwright.teacher.text import fixed_sizes
 from kernelwright.teacher.ways import written
 from kernelwright.teacher.writer import ways
 

@@ -5,11 +5,12 @@ import pytest
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.teacher import matmul, tile_views
-from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.tile_contraction import find
-from kernelwright.teacher.tile_index import Index, Term
-from kernelwright.teacher.tile_views import sources
+from kernelwright.teacher.contraction import writer as matmul
+from kernelwright.teacher.contraction.contraction import find
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile import views as tile_views
+from kernelwright.teacher.tile.index import Index, Term
+from kernelwright.teacher.tile.views import sources
 
 NUM_CALLS = 40
 ROWS: Index = ((Term("m", "M", 8),), ())

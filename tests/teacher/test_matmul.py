@@ -7,7 +7,7 @@ from sketch import Sketch
 from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.program import Init, Program, Ref
-from kernelwright.teacher import matmul
+from kernelwright.teacher.contraction import writer as matmul
 from kernelwright.teacher.writer import write
 
 

@@ -13,8 +13,8 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
 from kernelwright.synth.recipe import Bounds, Quality, Recipe, Sizes
 from kernelwright.synth.sample import Sampler
-from kernelwright.teacher import movement
-from kernelwright.teacher.pull_rules import RULES
+from kernelwright.teacher.movement import writer as movement
+from kernelwright.teacher.movement.rules import RULES
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.static import findings
 

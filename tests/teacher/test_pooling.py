@@ -9,8 +9,8 @@ from judging import faults
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program, Ref
-from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.teacher import pooling
+from kernelwright.sandbox.host.compile_check import compile_check
+from kernelwright.teacher.window import pooling
 from kernelwright.teacher.writer import write
 
 IMAGE = (2, 5, 13, 11)

@@ -7,11 +7,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.extern import RECURRENT
-from kernelwright.programs.partition import propose
+from kernelwright.programs.fragments.partition import propose
 from kernelwright.programs.program import Program
+from kernelwright.programs.resizing.variants import shape_variants
 from kernelwright.programs.tensors import meta_tensor
-from kernelwright.programs.variants import shape_variants
-from kernelwright.sandbox.compile_check import compile_check
+from kernelwright.sandbox.host.compile_check import compile_check
 from kernelwright.teacher.writer import family, write
 from kernelwright.verify.static import findings
 

@@ -12,7 +12,7 @@ from kernelwright.ops.registry import operators
 from kernelwright.programs import reference
 from kernelwright.programs.build import Builder, default_init
 from kernelwright.programs.program import Init, Program, Ref
-from kernelwright.sandbox.forkserver import shared
+from kernelwright.sandbox.host.forkserver import shared
 from kernelwright.teacher.writer import write
 
 LAST = Layout.CHANNELS_LAST

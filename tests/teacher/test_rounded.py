@@ -7,8 +7,8 @@ from sketch import Sketch
 
 from kernelwright.programs import reference
 from kernelwright.programs.program import Program
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.teacher.divisions import rounded_values
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.teacher.text.divisions import rounded_values
 from kernelwright.teacher.writer import write
 
 

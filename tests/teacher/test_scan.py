@@ -9,8 +9,8 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.programs.variants import shape_variants
-from kernelwright.teacher import scan
+from kernelwright.programs.resizing.variants import shape_variants
+from kernelwright.teacher.reduction import scan
 from kernelwright.teacher.writer import write
 from kernelwright.verify.static import findings
 

@@ -10,14 +10,14 @@ from kernelwright.core.candidate import Candidate, KernelPlan
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.programs.build import Builder
-from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.programs.traffic import planned_seconds
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.teacher.whole import write_best, write_whole
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 LINES = [line for line in benchmark_programs() if line["drawn"]["group"].startswith("level")][::40]
 

@@ -6,8 +6,8 @@ import pytest
 from judging import faults
 
 from kernelwright.bench.split import programs, row, split
-from kernelwright.programs.compose import compose
-from kernelwright.programs.variants import scaled_down
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.resizing.variants import scaled_down
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kernelwright.ops.windows import convolved, extent, transposed
-from kernelwright.teacher.window_sweep import Sweep, TransposedSweep
+from kernelwright.teacher.window.sweep import Sweep, TransposedSweep
 
 TL = SimpleNamespace(
     cdiv=lambda a, b: (a + b - 1) // b, where=lambda test, yes, no: yes if test else no

@@ -11,8 +11,8 @@ from kernelwright.core.plan import with_plans
 from kernelwright.ops.operator import Layout, TensorType
 from kernelwright.programs.build import Builder
 from kernelwright.programs.program import Program
-from kernelwright.programs.variants import shape_variants
-from kernelwright.sandbox.compile_check import compile_check
+from kernelwright.programs.resizing.variants import shape_variants
+from kernelwright.sandbox.host.compile_check import compile_check
 from kernelwright.teacher.ways import written
 from kernelwright.teacher.writer import family, ways, write
 from kernelwright.verify.static import findings

@@ -22,7 +22,7 @@ from kernelwright.programs.build import Builder
 from kernelwright.programs.record import program_record
 from kernelwright.train.rl.recipe import Recipe
 from kernelwright.train.rl.run import train_rl
-from kernelwright.verify.standing import Finding
+from kernelwright.verify.many.standing import Finding
 
 OPS = {1: ("relu", "exp", "tanh", "abs", "neg", "sigmoid"), 2: ("exp", "tanh")}
 

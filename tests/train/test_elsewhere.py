@@ -13,9 +13,9 @@ from kernelwright.core.verdict import Code, Stage, Timing, Verdict
 from kernelwright.policy.prompt import Request, request_text
 from kernelwright.programs.text import parse
 from kernelwright.train.elsewhere import kernel_reward, outcomes_of
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe
-from kernelwright.verify.standing import Finding, StandingJudges
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.standing import Finding, StandingJudges
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()
 GOOD = (ROOT / "honest" / "plain.py").read_text().split("\n", 3)[3]

@@ -23,8 +23,8 @@ from kernelwright.rewards.rewards import Reward
 from kernelwright.train.rl.recipe import Audits
 from kernelwright.train.rl.run import train_rl
 from kernelwright.train.rl.watch import Watch
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.standing import Finding, StandingJudges
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.standing import Finding, StandingJudges
 
 HEAD = "import torch\nimport triton\nimport triton.language as tl\n\n"
 KERNEL = """\

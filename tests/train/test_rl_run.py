@@ -25,7 +25,7 @@ from transformers import AutoModelForCausalLM
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code
-from kernelwright.verify.standing import Finding
+from kernelwright.verify.many.standing import Finding
 
 AHEAD = {"ahead": 1}
 TWO_STAGES = [{"levels": {"1": 1.0}}, {"levels": {"1": 1.0, "2": 1.0}}]

@@ -11,8 +11,8 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.verify import testing
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.tasks.load import load_task
 
 TASK, GOOD = ROOT / "tasks" / "relu.py", ROOT / "honest" / "plain.py"
 WRONG = GOOD.read_text().replace("tl.maximum", "tl.minimum")
@@ -38,7 +38,7 @@ def test_verify_can_be_called_before_and_after_its_modules_are_imported():
     code = (
         "import kernelwright, sys; assert callable(kernelwright.verify)\n"
         "assert 'torch' not in sys.modules\n"
-        "import kernelwright.verify.compare; assert callable(kernelwright.verify)"
+        "import kernelwright.verify.values.compare; assert callable(kernelwright.verify)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

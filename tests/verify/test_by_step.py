@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from kernelwright.cli.main import app
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.decompose import steps_of
+from kernelwright.programs.fragments.decompose import steps_of
 from kernelwright.programs.text import to_text
 from kernelwright.teacher.whole import write_whole
 

@@ -11,19 +11,19 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.sandbox import timed
-from kernelwright.sandbox.contract import Ran, Timed
-from kernelwright.sandbox.manner import WATCHED
+from kernelwright.sandbox.guest import timed
+from kernelwright.sandbox.shared.contract import Ran, Timed
+from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.timing.cuda_timer import PAUSE_MS
 from kernelwright.timing.pairs import BATCH, USUAL_PAIRS
-from kernelwright.verify import clock, rounds, sides
-from kernelwright.verify.cases import Cases
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
-from kernelwright.verify.task import FunctionTask
-from kernelwright.verify.timed_answers import TimedAnswers
+from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.task import FunctionTask
+from kernelwright.verify.times import clock, rounds, sides
+from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
+from kernelwright.verify.values.compare import Precision
 
 REFERENCE_MS, CANDIDATE_MS = 2.0, 1.0
 RULES = Rules(torch.device("cpu"), Precision.STRICT, "pure")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from kernelwright.core.verdict import Code
-from kernelwright.verify.compare import Expected, compare, worse
+from kernelwright.verify.values.compare import Expected, compare, worse
 
 SCALES = [1e-6, 1.0, 1e6]
 

@@ -12,11 +12,11 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, InfraError
 from kernelwright.core.verdict import Code
-from kernelwright.sandbox import probe
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.host import probe
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify import controls, guests, recycled
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
+from kernelwright.verify.tasks.load import load_task
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 GOOD = Candidate(source=PLAIN)

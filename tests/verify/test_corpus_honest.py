@@ -13,7 +13,7 @@ from corpus import entries
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
+from kernelwright.verify.tasks.load import load_task
 
 HONEST = [entry for entry in entries("honest") if not entry.needs_gpu]
 

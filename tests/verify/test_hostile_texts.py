@@ -16,15 +16,15 @@ from kernelwright.core.syntax import MAX_SOURCE, MAX_TOKENS
 from kernelwright.core.text import printable
 from kernelwright.core.verdict import Checks, Code, Stage
 from kernelwright.verify.api import verify
-from kernelwright.verify.jobs import MAX_BATCH, MAX_BATCH_CHARS, Job, in_batches, read_jobs
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
+from kernelwright.verify.many.jobs import MAX_BATCH, MAX_BATCH_CHARS, Job, in_batches, read_jobs
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.rules import rewiring
 from kernelwright.verify.rules import source as rule_source
 from kernelwright.verify.rules.scopes import MAX_LENGTH
 from kernelwright.verify.static import MAX_FINDINGS, findings
 from kernelwright.verify.static import MAX_MESSAGE as MAX_FINDING
+from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.trial import MAX_ADVICE, MAX_LAUNCHED, MAX_MESSAGE, MOST_ADVICE, Trial
 
 HEAD = "import torch, triton\n@triton.jit\ndef k(x):\n    pass\ndef fused_operator(x):\n    "

@@ -6,13 +6,13 @@ import torch
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
-from kernelwright.verify.cases import Cases
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judge import Judge
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import CPU, FunctionTask
+from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import CPU, FunctionTask
+from kernelwright.verify.values.compare import Precision
 
 BODY = """
 def get_inputs():

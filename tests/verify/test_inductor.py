@@ -8,13 +8,13 @@ import torch
 
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.build import Builder
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.verify import inductor
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.inductor import program_function
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import CPU
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import CPU
+from kernelwright.verify.values.compare import Precision
 
 
 def program(factor: float):

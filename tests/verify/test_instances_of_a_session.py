@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.manner import WATCHED, Manner
-from kernelwright.verify.load import load_task
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.manner import WATCHED, Manner
 from kernelwright.verify.session import Session
+from kernelwright.verify.tasks.load import load_task
 
 MODULE = """
 import torch

@@ -10,20 +10,22 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost, InfraError, UsageError
 from kernelwright.core.verdict import Code, Stage, Verdict
-from kernelwright.programs.families import FAMILIES
+from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.forkserver import ForkServer, shared
-from kernelwright.sandbox.guest import Guest, Limits
-from kernelwright.sandbox.probe import require_guards
-from kernelwright.verify import cases, checks, screening
-from kernelwright.verify.alike import with_part_of
+from kernelwright.sandbox.host.forkserver import ForkServer, shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.host.probe import require_guards
+from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.verify import checks, screening
 from kernelwright.verify.api import verify
-from kernelwright.verify.cases import PART_CHANGED, PERMUTED, Cases
 from kernelwright.verify.dispatch import computing
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.program_task import program_task
 from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.tasks import cases
+from kernelwright.verify.tasks.alike import with_part_of
+from kernelwright.verify.tasks.cases import PART_CHANGED, PERMUTED, Cases
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.program_task import program_task
 
 GOOD = (ROOT / "honest" / "plain.py").read_text()
 MODEL = (ROOT / "honest" / "hybrid_library_call.py").read_text()

@@ -2,7 +2,7 @@
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
+from kernelwright.verify.tasks.load import load_task
 
 COLUMNS = """
 import torch

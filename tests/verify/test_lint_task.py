@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.lint_gaps import FLOOR_ULPS, MAX_FACTOR, RMS_FACTOR
-from kernelwright.verify import compare, lint_task
-from kernelwright.verify.lint_task import lint
-from kernelwright.verify.small_draws import resampled, small_draw
+from kernelwright.lint.gaps import FLOOR_ULPS, MAX_FACTOR, RMS_FACTOR
+from kernelwright.verify.linting import task as lint_task
+from kernelwright.verify.linting.task import lint
+from kernelwright.verify.tasks.small_draws import resampled, small_draw
+from kernelwright.verify.values import compare
 
 
 @pytest.fixture

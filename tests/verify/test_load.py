@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.verify.load import available_bytes, load_task
-from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.load import available_bytes, load_task
+from kernelwright.verify.tasks.program_task import ProgramTask
+from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
 
 MODEL = """\
 import torch

@@ -11,14 +11,14 @@ from corpus import ROOT
 from kernelwright.core import record
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.verdict import Code, Stage, Timing, Verdict
-from kernelwright.sandbox.executor import Done
-from kernelwright.sandbox.local_executor import LocalExecutor
-from kernelwright.verify import many_worker
-from kernelwright.verify.jobs import Job, read_jobs
-from kernelwright.verify.many import TOGETHER, judge_many, with_times
-from kernelwright.verify.many_worker import ClockWorker, JudgeWorker
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe
+from kernelwright.sandbox.workers.executor import Done
+from kernelwright.sandbox.workers.local import LocalExecutor
+from kernelwright.verify.many import worker as many_worker
+from kernelwright.verify.many.jobs import Job, read_jobs
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.run import TOGETHER, judge_many, with_times
+from kernelwright.verify.many.worker import ClockWorker, JudgeWorker
 from kernelwright.verify.recycled import Recycled
 
 RELU = (ROOT / "tasks" / "relu.py").read_text()

@@ -5,9 +5,9 @@ from dataclasses import replace
 from test_many import RECIPE, Fake, job, records, verdict
 
 from kernelwright.core.verdict import Code, Timing
-from kernelwright.verify.many import judge_many
-from kernelwright.verify.many_audit import FOLDER, audit_many, chosen
-from kernelwright.verify.run_folder import RunFolder
+from kernelwright.verify.many.audit import FOLDER, audit_many, chosen
+from kernelwright.verify.many.run import judge_many
+from kernelwright.verify.many.run_folder import RunFolder
 
 RECYCLED = replace(RECIPE, grade="recycled")
 ACCEPTED = verdict(grade="recycled").to_json()

@@ -7,18 +7,18 @@ import torch
 
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.plausible import (
+from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.times.plausible import (
     check_floor,
     check_wall,
     leaves_inputs_unread,
     plain_product,
     product_ms,
 )
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.rejection import Rejected
-from kernelwright.verify.sides import Believed, Burst
+from kernelwright.verify.times.sides import Believed, Burst
+from kernelwright.verify.values.compare import Precision
 
 ROUND_TRIP_MS = 0.2
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kernelwright.verify import pools
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.many import pools
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,17 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.teacher.writer import write
-from kernelwright.verify import recycled, shared_cases
-from kernelwright.verify.cases import PART_CHANGED, PERMUTED
+from kernelwright.verify import recycled
 from kernelwright.verify.guests import SPARE_AFTER, LongLived
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import FunctionTask
+from kernelwright.verify.tasks import shared_cases
+from kernelwright.verify.tasks.cases import PART_CHANGED, PERMUTED
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import FunctionTask
 
 PLAIN = (ROOT / "honest" / "plain.py").read_text()
 GOOD = Candidate(source=PLAIN)

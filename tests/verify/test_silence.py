@@ -6,7 +6,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 ANY = program_task(
     parse(

@@ -9,11 +9,11 @@ from test_many import verdict
 from corpus import ROOT
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Code, Timing
-from kernelwright.sandbox.executor import Done
-from kernelwright.verify import standing
-from kernelwright.verify.pools import Pools, local_pools
-from kernelwright.verify.recipe import Recipe
-from kernelwright.verify.standing import StandingJudges
+from kernelwright.sandbox.workers.executor import Done
+from kernelwright.verify.many import standing
+from kernelwright.verify.many.pools import Pools, local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.standing import StandingJudges
 
 WAIT_S = 60.0
 

@@ -5,11 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from kernelwright.programs.families import FAMILIES, apply
+from kernelwright.programs.draws.families import FAMILIES, apply
 from kernelwright.programs.text import parse
-from kernelwright.verify.oracle import cut_to_tf32, doubled, run_in_double, seeded
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.oracle import cut_to_tf32, doubled, run_in_double, seeded
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
 
 
 def module_task(module, *inputs):

@@ -6,10 +6,10 @@ from corpus import ROOT
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Checks, Code
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.recipe import Recipe
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.tasks.load import load_task
 
 HONEST = (ROOT / "honest" / "plain.py").read_text()
 LIBRARY = """

@@ -16,14 +16,14 @@ import torch.utils._pytree as pytree
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
-from kernelwright.programs import lowering
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import Lowered
-from kernelwright.programs.partition import propose
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.fragments.partition import propose
+from kernelwright.programs.lowering import lower as lowering
+from kernelwright.programs.lowering.lower import Lowered
 from kernelwright.programs.reference import run
 from kernelwright.programs.text import parse, to_text
-from kernelwright.search.emit import factory_file
 from kernelwright.search.forms import forms
+from kernelwright.search.module.emit import factory_file
 from kernelwright.teacher.writer import family
 from tools.architectures.architecture import Architecture, Example
 

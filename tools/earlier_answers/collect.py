@@ -12,15 +12,15 @@ from kernelwright.core.seed import derive
 from kernelwright.policy.local import LocalModel
 from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request
-from kernelwright.programs.fragment import part_of
-from kernelwright.programs.partition import propose
+from kernelwright.programs.fragments.fragment import part_of
+from kernelwright.programs.fragments.partition import propose
 from kernelwright.programs.program import Program
+from kernelwright.programs.resizing.variants import scaled_down
 from kernelwright.programs.text import to_text
-from kernelwright.programs.variants import scaled_down
 from kernelwright.search.target import Target, load_target
 from kernelwright.teacher.whole import write_whole
 from kernelwright.teacher.writer import family, write
-from kernelwright.verify.task import CPU
+from kernelwright.verify.tasks.task import CPU
 
 TEACHER_PROGRAMS = {"L1": 30, "L2": 30, "L5": 30, "L20": 4}
 """Programs of each level that the teacher answers."""

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from kernelwright.compile.backend import Compiler
 from kernelwright.compile.settings import Settings
 from kernelwright.core.record import Record, environment
-from kernelwright.search.side_by_side import Called
+from kernelwright.search.contest.side_by_side import Called
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.turns import OURS, compared, take_turns
 from tools.measure_backend.models import MODELS, Made

@@ -13,7 +13,7 @@ from kernelwright.bench.suite import Case
 from kernelwright.core.errors import UsageError
 from kernelwright.core.levels import in_bfloat16, level_number
 from kernelwright.core.plan import lines_of
-from kernelwright.programs.source_merge import rename
+from kernelwright.programs.fragments.source_merge import rename
 
 DTYPE = "bfloat16"
 _DRAWN = "get_inputs_as_drawn"

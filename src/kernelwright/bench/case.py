@@ -27,14 +27,14 @@ from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Code, Verdict
 from kernelwright.policy.names import TEACHER
+from kernelwright.search.contest.side_by_side import COMPILE_MODES, MESSAGE_LIMIT
 from kernelwright.search.optimize import optimize_target
-from kernelwright.search.side_by_side import COMPILE_MODES, MESSAGE_LIMIT
 from kernelwright.timing.floor import floor_ms
 from kernelwright.timing.stages import take_spent
 from kernelwright.verify.api import verify
-from kernelwright.verify.load import load_task
 from kernelwright.verify.room import Hold, is_about_memory, room
-from kernelwright.verify.task import ModuleTask
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.task import ModuleTask
 
 SEARCH_SHARE = 0.55
 """Of a case's time on the clock: when its search ends. torch.compile and times take the rest."""

@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from kernelwright.core.errors import UsageError
-from kernelwright.verify.load import load_task
-from kernelwright.verify.task import META, ModuleTask
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.task import META, ModuleTask
 
 KEPT_FACTOR = 4
 """Of inputs, parameters and outputs: the native answer's, the guest's own, a timed call's, and what

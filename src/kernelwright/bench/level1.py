@@ -11,7 +11,7 @@ from kernelwright.core.seed import derive
 from kernelwright.ops.operator import REQUIRED, Domain, Kind, Operator, Param, TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.programs.build import Builder
-from kernelwright.programs.initial import choose_inits
+from kernelwright.programs.draws.initial import choose_inits
 from kernelwright.programs.program import Program, Ref
 from kernelwright.teacher.writer import family
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import torch
 
-from kernelwright.search.importing import import_file
-from kernelwright.search.side_by_side import COMPILE_MODES, Called, Timed
-from kernelwright.search.side_by_side import side_by_side as time_contenders
+from kernelwright.search.contest.side_by_side import COMPILE_MODES, Called, Timed
+from kernelwright.search.contest.side_by_side import side_by_side as time_contenders
+from kernelwright.search.module.importing import import_file
 from kernelwright.timing.turns import OURS
-from kernelwright.verify.task import ModuleTask
+from kernelwright.verify.tasks.task import ModuleTask
 
 
 def side_by_side(
@@ -18,7 +18,7 @@ def side_by_side(
 
     Args:
         optimized: trusted code, since it is imported here; None: time the baselines alone.
-        precision: as of `search.side_by_side.side_by_side`.
+        precision: as of `search.contest.side_by_side.side_by_side`.
         max_autotune: time torch.compile in that mode too; it compiles for minutes.
     """
     device = torch.device("cuda")

@@ -12,7 +12,7 @@ from statistics import median
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code, Stage, Verdict
-from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.search.search import Search
@@ -20,8 +20,8 @@ from kernelwright.search.variant import Variant
 from kernelwright.synth.benchmark import benchmark_programs
 from kernelwright.timing.deadline import NEVER, Budget, Deadline
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import Task
 
 LEVEL = 20
 BUDGET_S = 3600.0

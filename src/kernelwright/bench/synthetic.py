@@ -21,13 +21,13 @@ from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.core.verdict import Verdict
 from kernelwright.programs.traffic import modelled_speedup
-from kernelwright.sandbox.executor import Executor
-from kernelwright.verify.jobs import Job
-from kernelwright.verify.many import judge_many
-from kernelwright.verify.many_audit import audit_many
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe
-from kernelwright.verify.run_folder import RunFolder
+from kernelwright.sandbox.workers.executor import Executor
+from kernelwright.verify.many.audit import audit_many
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.run import judge_many
+from kernelwright.verify.many.run_folder import RunFolder
 
 ANSWERS, JUDGED = "answers.jsonl", "judged"
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from kernelwright.core.progress import Progress
 from kernelwright.core.text import printable
-from kernelwright.search.display import displayed
+from kernelwright.search.telling.display import displayed
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)

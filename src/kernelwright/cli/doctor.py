@@ -125,7 +125,7 @@ def _python(code: str) -> str | None:
 
 def _judge(device: str) -> Iterator[Check]:
     """Have the judge accept a known good kernel: the whole path a candidate takes."""
-    from kernelwright.sandbox.probe import ESSENTIAL, GUARDS, isolation_level
+    from kernelwright.sandbox.host.probe import ESSENTIAL, GUARDS, isolation_level
 
     name = "interpreter, compile check" if device == "cpu" else "kernels on the GPU"
     try:
@@ -147,7 +147,7 @@ def _judge(device: str) -> Iterator[Check]:
 
 
 def _verdict_on_known_good(device: str) -> Verdict:
-    from kernelwright.sandbox.own_folders import own_folder
+    from kernelwright.sandbox.shared.own_folders import own_folder
     from kernelwright.verify.api import verify
 
     with own_folder("doctor") as folder:

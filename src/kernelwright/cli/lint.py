@@ -66,7 +66,7 @@ def command(
             if not Path(spec).is_dir():
                 check_source(spec)
         check_output_file(records)
-        from kernelwright.verify.lint_files import expand, lint_files
+        from kernelwright.verify.linting.files import expand, lint_files
 
         lines = lint_files(
             expand(specs),

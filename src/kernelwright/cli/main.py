@@ -34,7 +34,7 @@ from kernelwright.cli.console import out, stdout_for_json
 from kernelwright.cli.data.app import app as data
 from kernelwright.cli.suites.app import app as suites
 from kernelwright.cli.train.app import app as train
-from kernelwright.sandbox import supervised
+from kernelwright.sandbox.host import supervised
 
 NAME = "kernelwright"
 SUPERVISED = frozenset({"optimize", "verify", "lint"})

@@ -37,8 +37,8 @@ from kernelwright.policy.names import DEFAULT
 from kernelwright.report.outcome import lead
 from kernelwright.report.page import render
 from kernelwright.report.run import Run, read_run
-from kernelwright.sandbox import supervised
-from kernelwright.search.display import displayed
+from kernelwright.sandbox.host import supervised
+from kernelwright.search.telling.display import displayed
 
 TargetArgument = Annotated[
     str,

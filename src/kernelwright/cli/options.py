@@ -11,7 +11,7 @@ from kernelwright.policy import names
 from kernelwright.policy.names import FORMS
 
 if TYPE_CHECKING:
-    from kernelwright.verify.recipe import Recipe
+    from kernelwright.verify.many.recipe import Recipe
 
 
 class Device(StrEnum):
@@ -205,7 +205,7 @@ def judging(
     Raises:
         UsageError: there is no such device.
     """
-    from kernelwright.verify.recipe import Recipe
+    from kernelwright.verify.many.recipe import Recipe
 
     return Recipe(
         device=device.value,

@@ -9,7 +9,7 @@ from kernelwright.core.delivered import COMPILE, EAGER
 from kernelwright.report.format import count, factor, milliseconds, quantity
 from kernelwright.report.outcome import better, ending
 from kernelwright.report.run import Run
-from kernelwright.search.display import shortened
+from kernelwright.search.telling.display import shortened
 
 MAX_TARGET, MAX_FRAGMENT = 20, 22
 """Columns: with the others they fit into 80."""

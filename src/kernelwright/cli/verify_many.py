@@ -66,14 +66,14 @@ def command(
     """
     check_jobs(jobs)
     check_folder(folder)
-    from kernelwright.verify.jobs import read_jobs
+    from kernelwright.verify.many.jobs import read_jobs
 
     todo = read_jobs(jobs)
-    from kernelwright.sandbox.executor import Executor
-    from kernelwright.verify.many import judge_many
-    from kernelwright.verify.many_audit import audit_many
-    from kernelwright.verify.pools import Pools, cluster_pools, local_pools
-    from kernelwright.verify.recipe import Recipe
+    from kernelwright.sandbox.workers.executor import Executor
+    from kernelwright.verify.many.audit import audit_many
+    from kernelwright.verify.many.pools import Pools, cluster_pools, local_pools
+    from kernelwright.verify.many.recipe import Recipe
+    from kernelwright.verify.many.run import judge_many
 
     recipe = judging(device, precision, mode, grade, timing=timing, contract=contract)
 

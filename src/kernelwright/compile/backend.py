@@ -25,7 +25,7 @@ from kernelwright.core.delivered import OURS
 from kernelwright.core.record import Record
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs
-from kernelwright.search.importing import Compute, imported_function
+from kernelwright.search.module.importing import Compute, imported_function
 
 Inductor = Callable[[torch.fx.GraphModule, Sequence[Any]], Call]
 logger = logging.getLogger("kernelwright")

@@ -16,7 +16,7 @@ from kernelwright.core.errors import KernelwrightError
 from kernelwright.library.store import Library
 from kernelwright.policy.names import TEACHER
 from kernelwright.programs.sizes.program import sized_of
-from kernelwright.sandbox import orphaned
+from kernelwright.sandbox.confine import orphaned
 from kernelwright.search.optimize import optimize_target
 
 

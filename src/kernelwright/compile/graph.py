@@ -31,9 +31,9 @@ from kernelwright.compile.training import Strides, laid_out, reported_strides, w
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.programs.build import canonical, dead_code
 from kernelwright.programs.capture.carriers import is_carried
-from kernelwright.programs.lowering import Lowered, Source, lower
+from kernelwright.programs.lowering.lower import Lowered, Source, lower
 from kernelwright.programs.program import Program
-from kernelwright.search.importing import Compute
+from kernelwright.search.module.importing import Compute
 
 Outputs = list[torch.Tensor | int | float | bool | str | None]
 COPIED_SHARE = 0.02

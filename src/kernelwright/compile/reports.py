@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kernelwright.core.delivered import COMPUTED_BY, OURS
 from kernelwright.core.record import Record
-from kernelwright.search.summary import FragmentReport, fragments_of
+from kernelwright.search.telling.summary import FragmentReport, fragments_of
 
 INDUCTOR = "Inductor's code"
 

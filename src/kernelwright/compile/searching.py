@@ -24,15 +24,15 @@ from kernelwright.policy.names import DEFAULT_MODE, TEACHER
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.program import SizedProgram, sized_record
 from kernelwright.programs.text import to_text
-from kernelwright.sandbox import supervised
-from kernelwright.search.contest_process import kill_group
+from kernelwright.sandbox.host import supervised
+from kernelwright.search.contest.process import kill_group
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources
-from kernelwright.search.steps import Steps
 from kernelwright.search.target import load_target
-from kernelwright.verify.compare import Precision
+from kernelwright.search.telling.steps import Steps
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
+from kernelwright.verify.values.compare import Precision
 
 COMMAND = (sys.executable, "-P", "-m", "kernelwright.compile.child")
 GRACE_S = 60.0

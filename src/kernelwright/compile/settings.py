@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.library.store import VARIABLE
-from kernelwright.verify.compare import Precision
+from kernelwright.verify.values.compare import Precision
 
 BACKGROUND, NOW, OFF = "background", "now", "off"
 SEARCHES = (BACKGROUND, NOW, OFF)

@@ -6,7 +6,7 @@ from typing import Any
 
 from kernelwright.compile.searching import Sought
 from kernelwright.compile.sizes import GraphSizes
-from kernelwright.programs.lowering import Lowered
+from kernelwright.programs.lowering.lower import Lowered
 from kernelwright.programs.sizes.fit import Sizes, fitted
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.search.sizes.lowering import check_ties

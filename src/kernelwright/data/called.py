@@ -13,7 +13,7 @@ import torch
 
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.data.collect.outcome import Outcome, Refused
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
 
 _RULER = "\n" + "#" * 40

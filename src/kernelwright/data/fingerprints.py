@@ -17,7 +17,7 @@ from kernelwright.data.collect.confined import confined
 from kernelwright.data.collect.lowered import capture_source
 from kernelwright.data.collect.outcome import Refused
 from kernelwright.data.collect.sources import Source
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.synth.benchmarks import task_fingerprint
 
 Say = Callable[[str], None]

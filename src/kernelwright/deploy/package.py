@@ -18,7 +18,7 @@ from torch.export import Dim, ExportedProgram, ShapesCollection
 from kernelwright.core.delivered import OURS
 from kernelwright.core.errors import UsageError, file_error
 from kernelwright.search.arguments import Call
-from kernelwright.search.importing import Compute, importable
+from kernelwright.search.module.importing import Compute, importable
 from kernelwright.search.optimized import REPLACED, Delivery, delivery_of
 from kernelwright.search.sizes.signature import Signature
 

@@ -10,10 +10,10 @@ from kernelwright.core.delivered import OURS
 from kernelwright.core.errors import UsageError
 from kernelwright.deploy.package import package
 from kernelwright.search.arguments import Call
-from kernelwright.search.importing import import_file, importable
+from kernelwright.search.module.importing import import_file, importable
 from kernelwright.search.sizes.requested import shapes_of
-from kernelwright.verify.load import load_factory, load_task
-from kernelwright.verify.task import ModuleTask
+from kernelwright.verify.tasks.load import load_factory, load_task
+from kernelwright.verify.tasks.task import ModuleTask
 
 
 def export_target(

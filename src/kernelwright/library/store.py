@@ -20,7 +20,7 @@ from kernelwright.core import record
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.library.entry import MODULE, Entry, Key, fingerprint
-from kernelwright.programs.source_merge import unmergeable
+from kernelwright.programs.fragments.source_merge import unmergeable
 
 VARIABLE = "KERNELWRIGHT_LIBRARY"
 """The environment variable that names the folder of the library."""

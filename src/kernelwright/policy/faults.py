@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kernelwright.core.syntax import syntax_tree
-from kernelwright.programs.decompose import ENTRY
+from kernelwright.programs.fragments.decompose import ENTRY
 from kernelwright.programs.program import Program
 
 MOST_CALLS = 3

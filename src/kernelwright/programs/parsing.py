@@ -17,7 +17,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.ops.registry import by_call
 from kernelwright.programs import extern
 from kernelwright.programs.build import Builder
-from kernelwright.programs.draws import read_inputs
+from kernelwright.programs.draws.reading import read_inputs
 from kernelwright.programs.program import Program, Ref
 from kernelwright.programs.syntax import NotConstant, Source, constant, dotted
 

@@ -9,7 +9,7 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.programs import extern
 from kernelwright.programs.build import map_refs, spelled_args
-from kernelwright.programs.families import BEYOND_DOMAINS, FAMILIES, changed
+from kernelwright.programs.draws.families import BEYOND_DOMAINS, FAMILIES, changed
 from kernelwright.programs.program import Call, Init, Input, Program
 from kernelwright.programs.tensors import attribute_value, drawn_as, memory_format, torch_dtype
 

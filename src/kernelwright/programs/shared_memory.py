@@ -7,7 +7,7 @@ import torch
 from torch.fx import Node
 
 from kernelwright.programs import extern
-from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program
 
 VIEWS = RELABELLING | {"to_layout"}

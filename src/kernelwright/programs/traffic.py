@@ -6,7 +6,7 @@ Estimates stand in for times where nothing is timed. Records never mix both.
 from collections.abc import Iterable, Mapping
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.programs.fragment import RELABELLING, part_of
+from kernelwright.programs.fragments.fragment import RELABELLING, part_of
 from kernelwright.programs.program import Call, Program
 
 BYTES_PER_S = 4e12

@@ -1,0 +1,1 @@
+"""The rewards of the three papers, as functions of a verdict, and the advantages of a group."""

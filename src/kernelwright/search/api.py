@@ -17,27 +17,27 @@ from kernelwright.core.record import Record, environment
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.search.arguments import Call, call_of, warn_of_weights
-from kernelwright.search.describe import graph_record
-from kernelwright.search.display import displayed
-from kernelwright.search.graphed import can_be_graphed, waits_for_launches
+from kernelwright.search.contest.graphed import can_be_graphed, waits_for_launches
+from kernelwright.search.contest.side_by_side import Called
 from kernelwright.search.optimize import Outcome, judges, search_target
 from kernelwright.search.optimized import Delivery, attach, tensors_of
 from kernelwright.search.search import Search
 from kernelwright.search.shelf import Shelf, open_library
-from kernelwright.search.side_by_side import Called
 from kernelwright.search.sizes.requested import requested
 from kernelwright.search.sizes.signature import Signature
 from kernelwright.search.sources import Sources
-from kernelwright.search.steps import Steps
-from kernelwright.search.summary import fragments_of
 from kernelwright.search.target import ModuleTarget, module_target
+from kernelwright.search.telling.describe import graph_record
+from kernelwright.search.telling.display import displayed
+from kernelwright.search.telling.steps import Steps
+from kernelwright.search.telling.summary import fragments_of
 from kernelwright.search.variant import Served
 from kernelwright.timing.clock import gpu_lock
 from kernelwright.timing.deadline import Budget
 from kernelwright.timing.turns import take_turns
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import device_named
 from kernelwright.verify.judging import Rules
+from kernelwright.verify.values.compare import Precision
 
 GRAPH_ROUNDS = 5
 """Turns in which calls with and without a CUDA graph are timed."""
@@ -65,7 +65,7 @@ def optimize(
     take the original forward. Calls run the fastest that is known: our kernels, our kernels inside
     torch.compile, torch.compile alone, or the original; "form" in the attribute `optimization`
     says which. That attribute holds the result record: outcome, verdict, times, what became Triton.
-    Where launches are what takes the time, calls replay a CUDA graph (`search.captured`): not from
+    Where launches take the time, calls replay a CUDA graph (`search.contest.captured`): not from
     two threads or streams at once.
 
     Args:

@@ -15,18 +15,18 @@ from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.library.entry import PROGRAM, Entry
 from kernelwright.policy.names import TEACHER
-from kernelwright.programs.fragment import extract
+from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.executor import Executor, Factory, Job
+from kernelwright.sandbox.workers.executor import Executor, Factory, Job
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.sources import Sources, Writers
-from kernelwright.search.steps import Steps
+from kernelwright.search.telling.steps import Steps
 from kernelwright.search.tune import Tuned, tune
 from kernelwright.timing.deadline import Deadline
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import Judge, device_named
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.pools import one_a_gpu
+from kernelwright.verify.many.pools import one_a_gpu
+from kernelwright.verify.values.compare import Precision
 
 TUNER = "kernelwright.search.fleet:Tuner"
 JOB_S = 300.0
@@ -34,7 +34,7 @@ JOB_S = 300.0
 
 
 class Tuner:
-    """A worker: tunes the fragments that it is given. See `sandbox.executor.Worker`."""
+    """A worker: tunes the fragments that it is given. See `sandbox.workers.executor.Worker`."""
 
     def __init__(self, device: str, precision: str, mode: str) -> None:
         self._open = ExitStack()

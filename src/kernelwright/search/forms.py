@@ -1,7 +1,7 @@
 """The forms in which a program is searched: with and without algebra, in the layouts that suit it.
 
 Algebraic rewrites (`programs.algebra`) drop work that the original does; the other rewrites
-(`programs.rewrite`) do the same work in another layout, or in several calls.
+(`programs.rewrites.rewrite`) do the same work in another layout, or in several calls.
 Records name both, apart.
 """
 
@@ -13,13 +13,17 @@ from functools import partial
 from kernelwright.ops.operator import TensorType
 from kernelwright.programs.algebra.simplify import Simplified, simplified
 from kernelwright.programs.build import canonical, rename
-from kernelwright.programs.join_attention import join_attention
-from kernelwright.programs.k_major import k_major
 from kernelwright.programs.program import Program
-from kernelwright.programs.rewrite import channels_last, spell_out_attention, split_conv_bias
+from kernelwright.programs.resizing.variants import largest, scaled_down
+from kernelwright.programs.rewrites.join_attention import join_attention
+from kernelwright.programs.rewrites.k_major import k_major
+from kernelwright.programs.rewrites.rewrite import (
+    channels_last,
+    spell_out_attention,
+    split_conv_bias,
+)
 from kernelwright.programs.sizes.program import SizedProgram
-from kernelwright.programs.variants import largest, scaled_down
-from kernelwright.verify.program_task import INTERPRETER_FLOPS
+from kernelwright.verify.tasks.program_task import INTERPRETER_FLOPS
 
 CONTIGUOUS, CHANNELS_LAST, K_MAJOR = "contiguous", "channels_last", "k_major"
 
@@ -46,7 +50,7 @@ class Form:
     algebra: tuple[str, ...] = ()
     """What of `programs.algebra` made it out of the original."""
     rewrites: tuple[str, ...] = ()
-    """What of `programs.rewrite` did."""
+    """What of `programs.rewrites.rewrite` did."""
     spelled: Program | None = None
     """The program with expressions for attributes that depend on sizes, where sizes vary."""
     elsewhere: tuple[Program, ...] = ()

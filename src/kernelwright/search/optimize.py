@@ -20,9 +20,18 @@ from kernelwright.library.entry import Entry
 from kernelwright.library.store import Library
 from kernelwright.policy.names import DEFAULT, DEFAULT_MODE
 from kernelwright.programs.sizes.program import SizedProgram
-from kernelwright.search.contest import COMPILED_GRAPHS, EAGER, Contest
-from kernelwright.search.contest_process import ContestProcess
-from kernelwright.search.describe import (
+from kernelwright.search.contest.contest import COMPILED_GRAPHS, EAGER, Contest
+from kernelwright.search.contest.process import ContestProcess
+from kernelwright.search.contest.settling import Settling
+from kernelwright.search.contest.wholes import Wholes
+from kernelwright.search.fleet import Workers
+from kernelwright.search.interrupts import signal_name, terminating
+from kernelwright.search.module.files import write_result
+from kernelwright.search.search import Search
+from kernelwright.search.shelf import Shelf
+from kernelwright.search.sources import Sources
+from kernelwright.search.target import Target, load_target
+from kernelwright.search.telling.describe import (
     Spent,
     program_record,
     result_record,
@@ -30,23 +39,14 @@ from kernelwright.search.describe import (
     tuned_records,
     verdict_record,
 )
-from kernelwright.search.files import write_result
-from kernelwright.search.fleet import Workers
-from kernelwright.search.interrupts import signal_name, terminating
-from kernelwright.search.outcome import Ended, outcome_record
-from kernelwright.search.search import Search
-from kernelwright.search.settling import Settling
-from kernelwright.search.shelf import Shelf
-from kernelwright.search.sources import Sources
-from kernelwright.search.steps import Steps
-from kernelwright.search.target import Target, load_target
+from kernelwright.search.telling.outcome import Ended, outcome_record
+from kernelwright.search.telling.steps import Steps
 from kernelwright.search.variant import Served, Whole
-from kernelwright.search.wholes import Wholes
 from kernelwright.timing.deadline import Budget
-from kernelwright.verify.compare import Precision
 from kernelwright.verify.judge import Judge, device_named
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.room import Hold
+from kernelwright.verify.values.compare import Precision
 
 JUDGING_SHARE = 0.2
 """Of the budget: for the cases of judging the whole."""

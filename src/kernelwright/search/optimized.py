@@ -14,11 +14,11 @@ import torch.utils._pytree as pytree
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.programs.capture import structures
-from kernelwright.programs.lowering import Lowered
-from kernelwright.search.captured import replay
-from kernelwright.search.importing import Compute, imported_function
+from kernelwright.programs.lowering.lower import Lowered
+from kernelwright.search.contest.captured import replay
+from kernelwright.search.module.importing import Compute, imported_function
 from kernelwright.search.sizes.signature import Signature
-from kernelwright.search.summary import FragmentReport, headline
+from kernelwright.search.telling.summary import FragmentReport, headline
 
 REPLACED = "_forward_before_optimization"
 """Attribute of an optimized module: the `forward` that was replaced on the original instance."""

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from kernelwright.programs.fragment import Graph, extract
-from kernelwright.programs.partition import covering_first, propose
-from kernelwright.programs.parts import without_outer_views
+from kernelwright.programs.fragments.fragment import Graph, extract
+from kernelwright.programs.fragments.partition import covering_first, propose
+from kernelwright.programs.fragments.parts import without_outer_views
 from kernelwright.programs.program import Call, Program
 from kernelwright.programs.text import to_text
 from kernelwright.teacher.writer import family

@@ -10,16 +10,15 @@ from kernelwright.core.errors import InfraError
 from kernelwright.core.record import Record
 from kernelwright.core.seed import derive
 from kernelwright.library.entry import FRAGMENT, PROGRAM
-from kernelwright.programs.combine import Option, combine
-from kernelwright.programs.fragment import Fragment, extract
-from kernelwright.programs.partition import has_ready_factors
-from kernelwright.programs.parts import smaller_parts
+from kernelwright.programs.fragments.combine import Option, combine
+from kernelwright.programs.fragments.fragment import Fragment, extract
+from kernelwright.programs.fragments.partition import has_ready_factors
+from kernelwright.programs.fragments.parts import smaller_parts
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
 from kernelwright.programs.traffic import kernel_launches
-from kernelwright.sandbox.executor import Executor
-from kernelwright.search.describe import Spent
+from kernelwright.sandbox.workers.executor import Executor
 from kernelwright.search.fleet import tuned_elsewhere
 from kernelwright.search.form_work import (
     MAX_CANDIDATES,
@@ -33,7 +32,8 @@ from kernelwright.search.refining import refined
 from kernelwright.search.shelf import Shelf
 from kernelwright.search.siblings import kind, taken_over
 from kernelwright.search.sources import FailedSource, Sources, Writers
-from kernelwright.search.steps import Steps
+from kernelwright.search.telling.describe import Spent
+from kernelwright.search.telling.steps import Steps
 from kernelwright.search.tune import (
     Tuned,
     affordable,
@@ -47,8 +47,8 @@ from kernelwright.search.variant import Variant
 from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Budget
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import ProgramTask, program_task
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.program_task import ProgramTask, program_task
+from kernelwright.verify.tasks.task import Task
 
 TUNING_SHARE, LAST_SHARE = 0.5, 0.7
 """Of the time that lowering leaves: until when fragments are tuned, and until when the first right

@@ -19,12 +19,12 @@ from kernelwright.library.entry import FRAGMENT, MODULE, Entry, Key
 from kernelwright.library.store import VARIABLE, Library
 from kernelwright.policy.embedded import WEIGHTS
 from kernelwright.policy.names import EMBEDDED, TEACHER
-from kernelwright.programs.compose import compose
-from kernelwright.programs.fragment import Fragment
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.fragments.fragment import Fragment
 from kernelwright.programs.text import to_text
 from kernelwright.search.sources import Sources
-from kernelwright.search.steps import Steps
 from kernelwright.search.target import Target
+from kernelwright.search.telling.steps import Steps
 from kernelwright.search.tune import Tuned
 from kernelwright.verify.judging import Rules
 

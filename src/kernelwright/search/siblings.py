@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 
 from kernelwright.ops.operator import TensorType
-from kernelwright.programs.fragment import Fragment
+from kernelwright.programs.fragments.fragment import Fragment
 from kernelwright.programs.program import Program
 from kernelwright.search.sources import Sources, Writers
 from kernelwright.search.tune import Tuned

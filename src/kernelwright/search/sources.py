@@ -12,8 +12,8 @@ from kernelwright.policy.endpoint import Message
 from kernelwright.policy.names import EMBEDDED, FORMS, TEACHER, are_policies
 from kernelwright.policy.policy import ChatPolicy, Interrupted, Policy, Sampling
 from kernelwright.policy.prompt import Request, conversation, with_feedback
+from kernelwright.programs.fragments.source_merge import unmergeable
 from kernelwright.programs.program import Program
-from kernelwright.programs.source_merge import unmergeable
 from kernelwright.programs.text import to_text
 from kernelwright.search.policies import architecture, policy
 from kernelwright.teacher.writer import write

@@ -11,16 +11,16 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.compose import compose
-from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.programs.fragments.compose import compose
+from kernelwright.programs.lowering.lower import Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.fit import Sizes
 from kernelwright.programs.sizes.program import SizedProgram
 from kernelwright.programs.text import to_text
-from kernelwright.search import emit
 from kernelwright.search.arguments import Call, warn_of_weights
-from kernelwright.search.graphed import can_be_graphed
-from kernelwright.search.original import (
+from kernelwright.search.contest.graphed import can_be_graphed
+from kernelwright.search.module import emit
+from kernelwright.search.module.original import (
     factory_compiled,
     factory_original,
     flat_compiled,
@@ -30,10 +30,10 @@ from kernelwright.search.original import (
 from kernelwright.search.sizes.lowering import SizedLowered, lower_at_sizes, sizes_text
 from kernelwright.search.sizes.requested import Requested, requested, shapes_of
 from kernelwright.timing.stages import stage
-from kernelwright.verify.load import factory_task, load_factory, load_task
-from kernelwright.verify.lowered import lower_model
-from kernelwright.verify.program_task import ProgramTask, program_task
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.tasks.load import factory_task, load_factory, load_task
+from kernelwright.verify.tasks.lowered import lower_model
+from kernelwright.verify.tasks.program_task import ProgramTask, program_task
+from kernelwright.verify.tasks.task import ModuleTask, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

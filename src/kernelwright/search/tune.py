@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import OutOfTime
 from kernelwright.core.verdict import Timing, Verdict
-from kernelwright.programs.fragment import Fragment, extract
-from kernelwright.programs.positions import stay_in_range
+from kernelwright.programs.draws.positions import stay_in_range
+from kernelwright.programs.fragments.fragment import Fragment, extract
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import eager_bytes, launches_added, moved_bytes
 from kernelwright.search.sources import Sources, Unread, Writers
@@ -17,7 +17,7 @@ from kernelwright.teacher.writer import family
 from kernelwright.timing.deadline import Deadline
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task, shape_text
+from kernelwright.verify.tasks.program_task import program_task, shape_text
 
 CANDIDATES_CPU = 2
 """Candidates of each writer without a GPU, where speed is not measured: the one that moves least,

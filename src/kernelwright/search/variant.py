@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
-from kernelwright.programs.compose import Replacement, compose
-from kernelwright.programs.fragment import extract
+from kernelwright.programs.fragments.compose import Replacement, compose
+from kernelwright.programs.fragments.fragment import extract
 from kernelwright.programs.program import Program
 from kernelwright.search.forms import Form
 from kernelwright.search.tune import Tuned
@@ -85,4 +85,4 @@ class Whole:
     launched_ms: float | None = None
     """Where the source is a CUDA graph: of the same kernels, launched one by one."""
     contender: str | None = None
-    """Its name in the contest (`search.contest`), where it took part."""
+    """Its name in the contest (`search.contest.contest`), where it took part."""

@@ -16,7 +16,7 @@ from random import Random
 
 from kernelwright.core.seed import derive
 from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.skeleton import Skeletons
+from kernelwright.synth.skeletons.skeleton import Skeletons
 from kernelwright.synth.space import usable_forms
 
 Say = Callable[[str], None]

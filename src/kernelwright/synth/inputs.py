@@ -1,15 +1,15 @@
 """How the inputs of a drawn program are drawn: values stay near 1 over twenty operators in a row.
 
-Parameters of layers are known by their slot and drawn as `programs.initial` draws a model's. Of two
-operands that are multiplied and added up, one is scaled by 1 / sqrt(k) for k products a result:
-the right one where it is an input of the program, else the left one. What is multiplied up over a
-dimension lies near 1. What is compared with 0, or for equality, is one of three numbers.
+Parameters of layers are known by their slot and drawn as `programs.draws.initial` draws a model's.
+Of two operands that are multiplied and added up, one is scaled by 1 / sqrt(k) for k products a
+result: the right one where it is an input of the program, else the left one. What is multiplied up
+over a dimension lies near 1. What is compared with 0, or for equality, is one of three numbers.
 """
 
 from collections.abc import Sequence
 from math import sqrt
 
-from kernelwright.programs.initial import Uses, choose_init
+from kernelwright.programs.draws.initial import Uses, choose_init
 from kernelwright.programs.program import Call, Init, Input, Program
 
 _LAYER = frozenset({"weight", "bias", "running_mean", "running_var", "pos_weight"})

@@ -1,6 +1,6 @@
 """Which drawn programs are no tasks: refused, each with a reason, the cheapest check first.
 
-1. Ranges: from how inputs are drawn, nothing run (`programs.ranges`).
+1. Ranges: from how inputs are drawn, nothing run (`programs.draws.ranges`).
 2. Benchmarks: programs that others measure with are not for training.
 3. Algebra: calls that do nothing, read off the program.
 4. One run at small sizes, in the program's own dtypes and in float64.
@@ -17,16 +17,16 @@ from math import inf
 
 import torch
 
+from kernelwright.lint.algebra import check_algebra
+from kernelwright.lint.findings import Finding, Severity
+from kernelwright.lint.linter import lint_program
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.ranges.spread import OutOfDomain, Spread, point, share_below
-from kernelwright.programs.lint import lint_program
-from kernelwright.programs.lint_algebra import check_algebra
-from kernelwright.programs.lint_findings import Finding, Severity
+from kernelwright.programs.draws.ranges import call_spreads, drawn, idle_range
 from kernelwright.programs.program import Call, Program, Ref
-from kernelwright.programs.ranges import call_spreads, drawn, idle_range
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.rewrite import in_float32
-from kernelwright.programs.variants import largest, scaled_down
+from kernelwright.programs.resizing.variants import largest, scaled_down
+from kernelwright.programs.rewrites.rewrite import in_float32
 from kernelwright.synth.benchmarks import is_benchmark
 from kernelwright.synth.recipe import Quality
 

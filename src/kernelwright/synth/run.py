@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 
 MOST_IN_BATCH = 32
 SAY_EVERY_S = 2.0
-DRAWING = ("core", "ops", "programs", "synth")
+DRAWING = ("core", "ops", "programs", "lint", "synth")
 """Packages whose code decides which programs are drawn."""
 
 

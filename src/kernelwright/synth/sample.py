@@ -13,16 +13,16 @@ from kernelwright.core.seed import derive
 from kernelwright.ops.operator import DTYPE_BYTES
 from kernelwright.ops.sizes import Var
 from kernelwright.programs.program import Program
-from kernelwright.synth.draft import Draft
-from kernelwright.synth.drafts import Drafts, Unfit
 from kernelwright.synth.inputs import with_inits
 from kernelwright.synth.quality import Refusal, refusal_by_algebra, refusal_unrun
 from kernelwright.synth.recipe import Bounds, Interval, Recipe
-from kernelwright.synth.sizes import Drawn, NoSizes, draw_sizes
-from kernelwright.synth.skeleton import Skeleton, Skeletons
-from kernelwright.synth.sound import SoundSkeletons
+from kernelwright.synth.sizes.draw import Drawn, NoSizes, draw_sizes
+from kernelwright.synth.sizes.system import Total
+from kernelwright.synth.skeletons.draft import Draft
+from kernelwright.synth.skeletons.drafts import Drafts, Unfit
+from kernelwright.synth.skeletons.skeleton import Skeleton, Skeletons
+from kernelwright.synth.skeletons.sound import SoundSkeletons
 from kernelwright.synth.space import usable_forms
-from kernelwright.synth.system import Total
 
 DRAFTS_A_CALL = 10
 """Forms and choices tried for one skeleton, for each of its calls. Once they are planned, most

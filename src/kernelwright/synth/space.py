@@ -10,7 +10,7 @@ from kernelwright.ops.operator import REQUIRED, Operator, Param
 from kernelwright.ops.operator import Kind as ParamKind
 from kernelwright.ops.registry import operators
 from kernelwright.synth.recipe import Recipe
-from kernelwright.synth.sound import is_constant
+from kernelwright.synth.skeletons.sound import is_constant
 
 
 def space_record(recipe: Recipe) -> Record:

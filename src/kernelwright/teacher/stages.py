@@ -10,16 +10,16 @@ from functools import lru_cache
 from kernelwright.ops.operator import TensorType
 from kernelwright.ops.rules import is_float
 from kernelwright.programs.program import Call, Program
-from kernelwright.teacher.decompose import Rule, decompose, positions_apart
-from kernelwright.teacher.expressions import NotWritable
-from kernelwright.teacher.graph import Graph, Node, Stage, Tensor
-from kernelwright.teacher.losses import LOSSES
-from kernelwright.teacher.norms import NORMS
-from kernelwright.teacher.pulled import behind
-from kernelwright.teacher.reductions import REDUCTIONS
-from kernelwright.teacher.space import walk_order
-from kernelwright.teacher.value_sizes import Sizes
-from kernelwright.teacher.views import VIEWS
+from kernelwright.teacher.movement.pulled import behind
+from kernelwright.teacher.nodes.decompose import Rule, decompose, positions_apart
+from kernelwright.teacher.nodes.graph import Graph, Node, Stage, Tensor
+from kernelwright.teacher.nodes.losses import LOSSES
+from kernelwright.teacher.nodes.norms import NORMS
+from kernelwright.teacher.nodes.reductions import REDUCTIONS
+from kernelwright.teacher.nodes.views import VIEWS
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.space import walk_order
+from kernelwright.teacher.text.value_sizes import Sizes
 
 RULES: dict[str, Rule] = {**VIEWS, **REDUCTIONS, **NORMS, **LOSSES}
 """Operators that are not pointwise -> rule."""

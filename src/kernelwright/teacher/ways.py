@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.teacher.expressions import NotWritable
+from kernelwright.teacher.text.expressions import NotWritable
 
 Draw = Literal["cost", "uniform"]
 """How candidates are drawn: two thirds by the family's estimate of cost, the rest from all others;

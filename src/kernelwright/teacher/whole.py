@@ -14,10 +14,10 @@ from functools import cache
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.ops.operator import Layout, TensorType
-from kernelwright.programs.combine import circular
-from kernelwright.programs.compose import Replacement, compose
-from kernelwright.programs.fragment import RELABELLING, part_of
-from kernelwright.programs.partition import propose
+from kernelwright.programs.fragments.combine import circular
+from kernelwright.programs.fragments.compose import Replacement, compose
+from kernelwright.programs.fragments.fragment import RELABELLING, part_of
+from kernelwright.programs.fragments.partition import propose
 from kernelwright.programs.program import Program
 from kernelwright.programs.traffic import cut_seconds, planned_seconds
 from kernelwright.teacher.ways import Way, any_of, first_of

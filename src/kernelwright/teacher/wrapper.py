@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.programs.program import Program
-from kernelwright.teacher.graph import Stage, Tensor, is_huge
-from kernelwright.teacher.pulled import may_grow
+from kernelwright.teacher.movement.pulled import may_grow
+from kernelwright.teacher.nodes.graph import Stage, Tensor, is_huge
 from kernelwright.teacher.source import (
     Buffer,
     Kernel,
@@ -17,7 +17,7 @@ from kernelwright.teacher.source import (
     normalise,
     size_lines,
 )
-from kernelwright.teacher.space import shape_texts, size_text
+from kernelwright.teacher.text.space import shape_texts, size_text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

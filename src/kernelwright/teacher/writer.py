@@ -6,18 +6,15 @@ from typing import Protocol
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.seed import derive
 from kernelwright.programs.program import Program
-from kernelwright.teacher import (
-    attention,
-    convolution,
-    matmul,
-    movement,
-    pointwise,
-    pooling,
-    recurrence,
-    reduction,
-    scan,
-)
+from kernelwright.teacher.attention import writer as attention
+from kernelwright.teacher.contraction import writer as matmul
+from kernelwright.teacher.movement import writer as movement
+from kernelwright.teacher.pointwise import writer as pointwise
+from kernelwright.teacher.recurrence import writer as recurrence
+from kernelwright.teacher.reduction import scan
+from kernelwright.teacher.reduction import writer as reduction
 from kernelwright.teacher.ways import Draw, Way, order, written
+from kernelwright.teacher.window import convolution, pooling
 
 
 class Family(Protocol):

@@ -1,0 +1,1 @@
+"""Clocks: cold caches, interleaved calls, intervals of medians, deadlines."""

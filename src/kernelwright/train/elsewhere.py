@@ -14,7 +14,7 @@ from kernelwright.core.errors import UsageError
 from kernelwright.policy.answer import read_answer
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.rewards.rewards import MODELLED, REWARDS, Reward
-from kernelwright.verify.standing import Finding, StandingJudges
+from kernelwright.verify.many.standing import Finding, StandingJudges
 
 ORIGIN = "policy"
 """Of candidates, as their verdicts' readers see it."""

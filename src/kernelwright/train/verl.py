@@ -24,9 +24,9 @@ from kernelwright.rewards.advantages import centred
 from kernelwright.rewards.outcome import Outcome
 from kernelwright.train.elsewhere import ORIGIN, outcome_of, reward_named
 from kernelwright.train.objectives import by_token
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe
-from kernelwright.verify.standing import StandingJudges
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.standing import StandingJudges
 
 Tensor = torch.Tensor
 Estimated = tuple[Tensor, Tensor]
@@ -55,7 +55,7 @@ async def compute_score(
         ground_truth: the program's canonical text.
         reward: a name in `rewards.REWARDS`.
         workers: judges at once; one a core unless given.
-        how: fields of `verify.recipe.Recipe`: device, precision, mode, grade, timing ...
+        how: fields of `verify.many.recipe.Recipe`: device, precision, mode, grade, timing ...
 
     Returns:
         "score", which is the code's; "plan" and "code"; "correct" (0 or 1); "speedup" (1 where

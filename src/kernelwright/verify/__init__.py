@@ -1,4 +1,10 @@
-"""The judge. The package itself can be called: `kernelwright.verify(ref, candidate)`."""
+"""The judge: a task and a candidate in, a verdict out.
+
+`judge` is the entry. `tasks` are what candidates have to compute, `values` compares outputs with a
+float64 reference, `rules` read the source, `trial` goes through the steps of one judgement, `times`
+takes the times, and `many` judges thousands. The package itself can be called:
+`kernelwright.verify(ref, candidate)`.
+"""
 
 import sys
 from types import ModuleType

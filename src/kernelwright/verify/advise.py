@@ -15,8 +15,8 @@ from kernelwright.core.text import printable
 from kernelwright.core.verdict import Verdict
 from kernelwright.policy.endpoint import Endpoint, Message
 from kernelwright.programs.text import to_text
-from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.task import FunctionTask, ModuleTask, Task
+from kernelwright.verify.tasks.program_task import ProgramTask
+from kernelwright.verify.tasks.task import FunctionTask, ModuleTask, Task
 
 MAX_CHARS = 60_000
 """Of reference and candidate together; longer ones are not sent."""

@@ -17,7 +17,7 @@ from typing import Any
 from kernelwright.core.errors import InfraError, KernelwrightError, UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Verdict
-from kernelwright.sandbox import supervised
+from kernelwright.sandbox.host import supervised
 
 Say = Callable[[str], None]
 

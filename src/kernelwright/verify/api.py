@@ -8,12 +8,12 @@ from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.core.verdict import Contract, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
-from kernelwright.sandbox import supervised
+from kernelwright.sandbox.host import supervised
 from kernelwright.verify.advise import Adviser, reference_text
 from kernelwright.verify.apart import verify_apart
 from kernelwright.verify.judge import Judge, Say
-from kernelwright.verify.load import load_task
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.task import Task
 
 
 def verify(

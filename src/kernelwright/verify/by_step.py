@@ -6,11 +6,11 @@ from pathlib import Path
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import UsageError
 from kernelwright.core.verdict import Verdict
-from kernelwright.programs.decompose import Step, steps_of
+from kernelwright.programs.fragments.decompose import Step, steps_of
 from kernelwright.programs.program import Program
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge, Say
-from kernelwright.verify.program_task import program_task
+from kernelwright.verify.tasks.program_task import program_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +47,8 @@ def verify_steps(
     mode: str,
     progress: Say | None = None,
 ) -> list[StepVerdict]:
-    """The verdict on each step of a candidate that can be judged alone (`programs.decompose`).
-    Nothing is timed.
+    """The verdict on each step of a candidate that can be judged alone
+    (`programs.fragments.decompose`). Nothing is timed.
 
     Args:
         candidate: source that defines `fused_operator`.

@@ -6,13 +6,13 @@ import re
 import torch
 
 from kernelwright.core.verdict import Code, ErrorFigures, Stage
-from kernelwright.sandbox.guest import ProcessState, Ran
-from kernelwright.verify.answer import Answer
-from kernelwright.verify.compare import Comparison, Expected, compare, worse
+from kernelwright.sandbox.shared.contract import ProcessState, Ran
 from kernelwright.verify.dispatch import computing
-from kernelwright.verify.live import differs
 from kernelwright.verify.rejection import Rejected, WrongOutputs
 from kernelwright.verify.session import Called
+from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.values.compare import Comparison, Expected, compare, worse
+from kernelwright.verify.values.live import differs
 
 CONTAINERS = re.compile(r"[\[\]()]")
 MAX_LIBRARY_SHARE = 0.9

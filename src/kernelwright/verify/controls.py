@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Code
 from kernelwright.programs.text import parse
-from kernelwright.verify.program_task import ProgramTask, program_task
+from kernelwright.verify.tasks.program_task import ProgramTask, program_task
 from kernelwright.verify.trial import Trial
 
 _FORMS = {  # call of PyTorch -> the same in Triton

@@ -13,7 +13,7 @@ MEMORY = {
     "as_strided_", "squeeze_", "unsqueeze_", "t_", "transpose_", "_to_copy",
 }  # fmt: skip
 """Getting memory, filling it with one value, copying it as it is (`contiguous()` is a clone), and
-another shape for a tensor as it is. `sandbox.crossings` notes copies that convert values."""
+another shape for a tensor as it is. `sandbox.guest.crossings` notes copies that convert values."""
 MARKS = {"_conj", "_neg_view"}
 """Views by their schema that mark values as conjugate or negative: copying them computes."""
 
@@ -35,8 +35,8 @@ def _is_free(name: str) -> bool:
 
 
 def _is_free_as_witnessed(name: str) -> bool:
-    """By name alone ("aten::relu"), as the observer below Python sees it (sandbox.witness). An
-    operator that is made of others is judged by them: they are witnessed too."""
+    """By name alone ("aten::relu"), as the observer below Python sees it (`sandbox.guest.witness`).
+    An operator that is made of others is judged by them: they are witnessed too."""
     namespace, _, operator = name.partition("::")
     if namespace != "aten":
         return False

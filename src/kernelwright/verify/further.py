@@ -12,11 +12,11 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.timing.stages import stage
-from kernelwright.verify.cases import Cases, Posed, answered
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import is_about_memory
 from kernelwright.verify.session import Lasting, Session
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.tasks.cases import Cases, Posed, answered
+from kernelwright.verify.tasks.task import ModuleTask, Task
 from kernelwright.verify.trial import Trial
 
 Layout = Callable[[Any], Any]

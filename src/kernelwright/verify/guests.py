@@ -10,13 +10,14 @@ import torch
 
 from kernelwright.core.errors import GuestLost
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.sandbox.forkserver import ForkServer, shared
-from kernelwright.sandbox.guest import Guest, GuestFault
-from kernelwright.sandbox.probe import check
+from kernelwright.sandbox.host.forkserver import ForkServer, shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.host.probe import check
+from kernelwright.sandbox.shared.contract import GuestFault
 from kernelwright.timing.clock import gpu_lock
-from kernelwright.verify.program_task import ProgramTask, for_interpreter
 from kernelwright.verify.rejection import Rejected
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.program_task import ProgramTask, for_interpreter
+from kernelwright.verify.tasks.task import Task
 from kernelwright.verify.trial import Trial
 
 SPARE_AFTER = 4

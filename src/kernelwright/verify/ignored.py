@@ -13,12 +13,12 @@ import torch
 from kernelwright.core.seed import derive
 from kernelwright.programs.program import Call
 from kernelwright.programs.reference import run
-from kernelwright.programs.variants import num_bytes
-from kernelwright.verify.cases import KEPT_BYTES, Cases, Posed
-from kernelwright.verify.compare import compare
-from kernelwright.verify.oracle import seeded
-from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.task import Task
+from kernelwright.programs.resizing.variants import num_bytes
+from kernelwright.verify.tasks.cases import KEPT_BYTES, Cases, Posed
+from kernelwright.verify.tasks.oracle import seeded
+from kernelwright.verify.tasks.program_task import ProgramTask
+from kernelwright.verify.tasks.task import Task
+from kernelwright.verify.values.compare import compare
 
 NUM_OTHERS = 2
 """Draws whose results are put in a call's place."""

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from kernelwright.programs.compose import compose
 from kernelwright.programs.extern import RECURRENT, overload
+from kernelwright.programs.fragments.compose import compose
 from kernelwright.programs.program import Program
 from kernelwright.timing.stages import stage
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.sides import tf32_allowed
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.program_task import ProgramTask
+from kernelwright.verify.tasks.task import Task
+from kernelwright.verify.times.sides import tf32_allowed
 
 _numbers = count(1)
 

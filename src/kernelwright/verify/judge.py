@@ -25,26 +25,29 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.verdict import Checks, Code, Contract, Stage, Verdict
 from kernelwright.policy.names import DEFAULT_MODE
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Guest, Limits
-from kernelwright.sandbox.probe import require_guards
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.host.probe import require_guards
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.timing.deadline import NEVER, Deadline
 from kernelwright.timing.stages import worked_s
-from kernelwright.verify import checks, clock, further, life, second_look
-from kernelwright.verify.cases import Cases, case_of, pose
-from kernelwright.verify.compare import Precision, compare
+from kernelwright.verify import checks, further, life
 from kernelwright.verify.guests import concluded, fitting, server, sharing
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.load import available_bytes
-from kernelwright.verify.program_task import at_other_shapes, beyond_int32
 from kernelwright.verify.recycled import Recycled
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import Hold
 from kernelwright.verify.screening import Screening
 from kernelwright.verify.session import Lasting, Session
-from kernelwright.verify.task import META, ModuleTask, Task
+from kernelwright.verify.tasks.cases import Cases, case_of, pose
+from kernelwright.verify.tasks.load import available_bytes
+from kernelwright.verify.tasks.program_task import at_other_shapes, beyond_int32
+from kernelwright.verify.tasks.task import META, ModuleTask, Task
+from kernelwright.verify.tasks.variation import other_weights, variations
+from kernelwright.verify.times import clock
 from kernelwright.verify.trial import Trial
-from kernelwright.verify.variation import other_weights, variations
+from kernelwright.verify.values import second_look
+from kernelwright.verify.values.compare import Precision, compare
 
 Say = Callable[[str], None]
 
@@ -63,7 +66,7 @@ class Judge:
 
     Args:
         device: "auto" (the GPU where there is one), "cpu" or "cuda".
-        precision: "strict", "tf32" or "kernelbench" (see `verify.compare`).
+        precision: "strict", "tf32" or "kernelbench" (see `verify.values.compare`).
         mode: "hybrid" (library calls may stay) or "pure" (Triton kernels for all computation).
         contract: "fixed" or "drop-in": what a verdict promises (`Contract`).
         limits: of each guest.

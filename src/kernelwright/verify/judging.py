@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from kernelwright.core.verdict import INTERPRETER, Checks, Contract
-from kernelwright.verify.compare import Precision
+from kernelwright.verify.values.compare import Precision
 
 
 @dataclass(frozen=True, slots=True)

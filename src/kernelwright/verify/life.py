@@ -15,17 +15,19 @@ import torch
 
 from kernelwright.core.errors import UsageError
 from kernelwright.core.seed import derive
-from kernelwright.programs.structure import structures
-from kernelwright.sandbox.manner import Manner
+from kernelwright.programs.draws.structure import structures
+from kernelwright.sandbox.shared.manner import Manner
 from kernelwright.timing.stages import stage
-from kernelwright.verify.alike import (
+from kernelwright.verify.rejection import Rejected, faults
+from kernelwright.verify.session import Lasting, Session
+from kernelwright.verify.tasks.alike import (
     permuted,
     permuted_along,
     swapped,
     with_column_of,
     with_parts_of,
 )
-from kernelwright.verify.cases import (
+from kernelwright.verify.tasks.cases import (
     MAX_FIRST_TURN,
     Case,
     Cases,
@@ -35,12 +37,10 @@ from kernelwright.verify.cases import (
     manner_of,
     poison,
 )
-from kernelwright.verify.compare import Precision, compare
-from kernelwright.verify.live import Live
-from kernelwright.verify.rejection import Rejected, faults
-from kernelwright.verify.session import Lasting, Session
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.tasks.task import ModuleTask, Task
 from kernelwright.verify.trial import REFUSALS, Trial
+from kernelwright.verify.values.compare import Precision, compare
+from kernelwright.verify.values.live import Live
 
 WAYS = ("copy", "load_state_dict", "copy")
 DROP_IN_WAYS = (*WAYS, "data")

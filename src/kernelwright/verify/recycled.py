@@ -1,7 +1,7 @@
 """The grade `recycled`: many candidates, one after the other, for training and wide search.
 
-Candidates of one task share cases, inputs and answers (`verify.shared_cases`). A guest without a
-GPU compiles each candidate ahead.
+Candidates of one task share cases, inputs and answers (`verify.tasks.shared_cases`).
+A guest without a GPU compiles each candidate ahead.
 
 On a CPU each candidate has guests of its own, as under the grade `fresh`: a forked guest takes some
 15 ms. On a GPU a new context takes 0.3 s, so that many candidates run in one guest that lives on.
@@ -18,7 +18,7 @@ right candidates, or compute the outputs of later candidates for them. Five thin
 - Where a control fails, every candidate since the last control is judged again, alone in a guest.
 - Where a guest ended or changed, the candidates that it rejected are judged again. If one verdict
   differs, the accepted ones are judged again too.
-- `verify.many_audit` judges the best, and a share of the others, again under `fresh`.
+- `verify.many.audit` judges the best, and a share of the others, again under `fresh`.
 """
 
 from collections import deque
@@ -34,20 +34,21 @@ from pathlib import Path
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError
 from kernelwright.core.verdict import Checks, ErrorFigures, Verdict
-from kernelwright.sandbox import removal
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.shared import removal
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify import life
-from kernelwright.verify.clock import time_alone
 from kernelwright.verify.controls import Control, draw
 from kernelwright.verify.guests import LongLived, concluded, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, faults
 from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Lasting, Session
-from kernelwright.verify.shared_cases import MAX_POSED_BYTES, CaseStore, Shapes, groups
-from kernelwright.verify.task import ModuleTask, Task
-from kernelwright.verify.timed_answers import TimedAnswers
+from kernelwright.verify.tasks.shared_cases import MAX_POSED_BYTES, CaseStore, Shapes, groups
+from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.times.clock import time_alone
+from kernelwright.verify.times.timed_answers import TimedAnswers
 from kernelwright.verify.trial import Trial
 
 MAX_CANDIDATES = 64

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kernelwright.core.verdict import Code, ErrorFigures, Stage
-from kernelwright.sandbox.guest import GuestFault
+from kernelwright.sandbox.shared.contract import GuestFault
 
 FAULTS: dict[str, tuple[Stage, Code]] = {
     "load": (Stage.COMPILE, Code.LOAD_ERROR),

@@ -16,17 +16,18 @@ from queue import Empty, SimpleQueue
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import GuestLost
 from kernelwright.core.verdict import Verdict
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Guest, Limits
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.timing.deadline import NEVER, Deadline
-from kernelwright.verify import rounds
-from kernelwright.verify.cases import KEPT_BYTES, Case, Posed, case_of, pose
 from kernelwright.verify.guests import LongLived, fitting, once_more, server, sharing
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.room import Hold
 from kernelwright.verify.session import Session
-from kernelwright.verify.task import META, Task
+from kernelwright.verify.tasks.cases import KEPT_BYTES, Case, Posed, case_of, pose
+from kernelwright.verify.tasks.task import META, Task
+from kernelwright.verify.times import rounds
 from kernelwright.verify.trial import Trial
 
 MAX_SCREENS = 16

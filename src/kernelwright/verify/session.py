@@ -10,12 +10,13 @@ import torch
 
 from kernelwright.core.candidate import uses_compile
 from kernelwright.core.verdict import Code, Stage
-from kernelwright.sandbox.guest import Guest, GuestFault, Ran, Timed
-from kernelwright.sandbox.manner import WATCHED, Manner
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.shared.contract import GuestFault, Ran, Timed
+from kernelwright.sandbox.shared.manner import WATCHED, Manner
 from kernelwright.timing.stages import stage
 from kernelwright.verify.rejection import Rejected, faults
-from kernelwright.verify.task import META, ModuleTask, Task
-from kernelwright.verify.weights_match import matched
+from kernelwright.verify.tasks.task import META, ModuleTask, Task
+from kernelwright.verify.tasks.weights_match import matched
 
 State = dict[str, torch.Tensor]
 

@@ -7,7 +7,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.reasons import REASONS
 from kernelwright.core.verdict import Verdict
 from kernelwright.verify.api import verify
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.task import Task
 
 
 def assert_kernel(

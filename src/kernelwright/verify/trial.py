@@ -12,23 +12,24 @@ import torch
 from kernelwright.core.candidate import Candidate, uses_compile
 from kernelwright.core.text import printable
 from kernelwright.core.verdict import Checks, Code, ErrorFigures, Stage, Timing, Verdict
-from kernelwright.sandbox import launchers
-from kernelwright.sandbox.compile_check import load_to_compile
-from kernelwright.sandbox.contract import Call
-from kernelwright.sandbox.guest import Guest
-from kernelwright.sandbox.manner import WATCHED
-from kernelwright.sandbox.reading import MAX_NAME
+from kernelwright.sandbox.host import launchers
+from kernelwright.sandbox.host.compile_check import load_to_compile
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.host.reading import MAX_NAME
+from kernelwright.sandbox.shared.contract import Call
+from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.timing.stages import stage
-from kernelwright.verify import checks, second_look
-from kernelwright.verify.cases import Case, Cases, Posed, answered, poison
-from kernelwright.verify.compare import Comparison, Precision, compare, compare_all, worse
+from kernelwright.verify import checks
 from kernelwright.verify.ignored import ignored_calls
 from kernelwright.verify.judging import Rules
 from kernelwright.verify.rejection import Rejected, WrongOutputs, faults
 from kernelwright.verify.rules.outside import lent_by
 from kernelwright.verify.session import Called, Lasting, Session
 from kernelwright.verify.static import findings
-from kernelwright.verify.task import ModuleTask, Task
+from kernelwright.verify.tasks.cases import Case, Cases, Posed, answered, poison
+from kernelwright.verify.tasks.task import ModuleTask, Task
+from kernelwright.verify.values import second_look
+from kernelwright.verify.values.compare import Comparison, Precision, compare, compare_all, worse
 
 REFUSALS = frozenset(
     {

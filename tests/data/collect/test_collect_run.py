@@ -15,7 +15,7 @@ from kernelwright.data.collect.file import CollectionFile
 from kernelwright.data.collect.run import Options, collect
 from kernelwright.programs.fingerprint import fingerprint
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.executor import Done
+from kernelwright.sandbox.workers.executor import Done
 
 BLOCKS = """
 import os

@@ -7,8 +7,8 @@ from kernelwright.policy.answer import answer_text, read_answer
 from kernelwright.policy.prompt import Request
 from kernelwright.programs.text import parse
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
 from kernelwright.verify.static import findings
+from kernelwright.verify.tasks.program_task import program_task
 
 HEAD = "import torch\nimport torch.nn.functional as F\n\n\ndef get_inputs():\n"
 SOFTMAX = f"""{HEAD}    x0 = torch.randn((33, 70), dtype=torch.bfloat16)

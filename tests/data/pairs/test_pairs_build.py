@@ -12,7 +12,7 @@ from kernelwright.data.pairs.build import build
 from kernelwright.policy.answer import answer_text
 from kernelwright.policy.endpoint import Endpoint, Message
 from kernelwright.programs.text import parse
-from kernelwright.sandbox.executor import Done
+from kernelwright.sandbox.workers.executor import Done
 from kernelwright.teacher.whole import write_whole
 
 (RELU,) = write_whole(parse(PROGRAMS[0]), limit=1, seed=0)

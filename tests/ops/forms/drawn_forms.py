@@ -11,7 +11,7 @@ from kernelwright.ops.operator import TensorType
 from kernelwright.ops.registry import operators
 from kernelwright.ops.sizes import Expr, Var, evaluate
 from kernelwright.programs.build import Builder
-from kernelwright.programs.initial import Uses
+from kernelwright.programs.draws.initial import Uses
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import evaluate_call, make_inputs
 from kernelwright.programs.tensors import dtype_name, meta_tensor

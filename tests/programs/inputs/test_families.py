@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.programs.families import FAMILIES, apply, changed
-from kernelwright.programs.structure import Structure
+from kernelwright.programs.draws.families import FAMILIES, apply, changed
+from kernelwright.programs.draws.structure import Structure
 
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 GROWING = [name for name in FAMILIES if name not in ("special", "plain")]

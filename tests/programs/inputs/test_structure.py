@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernelwright.programs.families import FAMILIES, apply
-from kernelwright.programs.structure import Structure, are_kept, structures
+from kernelwright.programs.draws.families import FAMILIES, apply
+from kernelwright.programs.draws.structure import Structure, are_kept, structures
 
 FINITE = [family for family in FAMILIES if family != "special"]
 FLOATS = (torch.float32, torch.float16, torch.bfloat16)

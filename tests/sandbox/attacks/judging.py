@@ -17,10 +17,10 @@ from typing import Any
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
-from kernelwright.sandbox.guest import Limits
+from kernelwright.sandbox.shared.contract import Limits
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.load import load_task
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.load import load_task
+from kernelwright.verify.tasks.task import Task
 from tests.sandbox.attacks import reporter
 from tests.sandbox.attacks.attack import ATTACKS, HONEST, WRONG, Attack
 from tests.sandbox.attacks.canaries import Canaries

@@ -25,7 +25,7 @@ MAX_BYTES = 6 << 30
 """A judge that takes more memory is ended, for others need the machine."""
 _CODE = (
     "import sys, json; from pathlib import Path;"
-    "from kernelwright.sandbox import kernel; kernel.prctl(kernel.PR_SET_PDEATHSIG, 9);"
+    "from kernelwright.sandbox.confine import kernel; kernel.prctl(kernel.PR_SET_PDEATHSIG, 9);"
     "from tests.sandbox.attacks import suite; from tests.sandbox.attacks.judging import judge_in;"
     "[print(json.dumps(line), flush=True)"
     " for line in judge_in(sys.argv[1], sys.argv[3:], Path(sys.argv[2]))]"

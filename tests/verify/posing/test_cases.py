@@ -13,11 +13,13 @@ from torch import nn
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import InfraError, UsageError
 from kernelwright.core.verdict import Code, Contract
-from kernelwright.programs.families import FAMILIES
-from kernelwright.verify import cases as module
+from kernelwright.programs.draws.families import FAMILIES
 from kernelwright.verify import judge as judging
-from kernelwright.verify.alike import permuted, swapped, with_parts_of
-from kernelwright.verify.cases import (
+from kernelwright.verify.judge import Judge
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.tasks import cases as module
+from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
+from kernelwright.verify.tasks.cases import (
     MIN_CASES,
     PART_CHANGED,
     PERMUTED,
@@ -27,10 +29,8 @@ from kernelwright.verify.cases import (
     case_of,
     manner_of,
 )
-from kernelwright.verify.compare import Precision
-from kernelwright.verify.judge import Judge
-from kernelwright.verify.judging import Rules
-from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.values.compare import Precision
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 DROP_IN = replace(RULES, contract=Contract.DROP_IN)

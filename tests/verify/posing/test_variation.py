@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from kernelwright.core.verdict import Contract
-from kernelwright.sandbox.contract import StateEntry
-from kernelwright.sandbox.tensors import TensorMeta
-from kernelwright.verify import variation as module
-from kernelwright.verify.compare import Precision
+from kernelwright.sandbox.shared.contract import StateEntry
+from kernelwright.sandbox.shared.tensors import TensorMeta
 from kernelwright.verify.judging import Rules
-from kernelwright.verify.resized import resized, sizes_of
-from kernelwright.verify.task import CPU, FunctionTask, ModuleTask
-from kernelwright.verify.variation import other_weights, variations
-from kernelwright.verify.weights import (
+from kernelwright.verify.tasks import variation as module
+from kernelwright.verify.tasks.resized import resized, sizes_of
+from kernelwright.verify.tasks.task import CPU, FunctionTask, ModuleTask
+from kernelwright.verify.tasks.variation import other_weights, variations
+from kernelwright.verify.tasks.weights import (
     SMALL_DRAWS,
     move_part_of_weights,
     move_weights,
@@ -25,7 +24,8 @@ from kernelwright.verify.weights import (
     redraw_constants,
     redraw_weights,
 )
-from kernelwright.verify.weights_match import matched
+from kernelwright.verify.tasks.weights_match import matched
+from kernelwright.verify.values.compare import Precision
 
 RULES = Rules(CPU, Precision.STRICT, "pure")
 

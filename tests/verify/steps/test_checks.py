@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from kernelwright.core.verdict import Code
-from kernelwright.sandbox.guest import Ran
+from kernelwright.sandbox.shared.contract import Ran
 from kernelwright.verify import checks
-from kernelwright.verify.answer import Answer
-from kernelwright.verify.compare import Expected
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Called
+from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.values.compare import Expected
 
 ONES = torch.ones(4)
 

@@ -8,7 +8,7 @@ from kernelwright.core.verdict import Code
 from kernelwright.verify import further, trial
 from kernelwright.verify.further import strided
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.task import FunctionTask
+from kernelwright.verify.tasks.task import FunctionTask
 
 DENSE = """\
 import torch

@@ -5,8 +5,8 @@ import pytest
 from corpus import cheat
 from kernelwright.verify import checks, judge, life, trial
 from kernelwright.verify.api import verify
-from kernelwright.verify.cases import Cases
-from kernelwright.verify.load import load_task
+from kernelwright.verify.tasks.cases import Cases
+from kernelwright.verify.tasks.load import load_task
 
 
 def nothing(*_args, **_kwargs):

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from kernelwright.core.verdict import Code
-from kernelwright.sandbox.forkserver import shared
-from kernelwright.sandbox.guest import Limits
-from kernelwright.sandbox.manner import WATCHED
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.sandbox.shared.manner import WATCHED
 from kernelwright.verify.rejection import Rejected
 from kernelwright.verify.session import Session
-from kernelwright.verify.task import CPU, ModuleTask
+from kernelwright.verify.tasks.task import CPU, ModuleTask
 
 X = torch.ones(2, 3)
 GRAD = replace(WATCHED, has_grad=True)

@@ -1,0 +1,1 @@
+"""`kernelwright data`: programs of real modules, pairs, and pools of judged answers."""

@@ -1,0 +1,1 @@
+"""`kernelwright eval`: a verb for each suite."""

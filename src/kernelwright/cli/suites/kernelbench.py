@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from kernelwright.bench.bfloat16 import DTYPE, cast_tasks
-from kernelwright.bench.cross_check import CrossCheck
+from kernelwright.bench.judge.cross_check import CrossCheck
 from kernelwright.bench.kernelbench import (
     KERNELS,
     TASKS,
@@ -209,7 +209,7 @@ def _of_subset(
     tasks: list[Case], subset: str, lint: Path, device: Device, jobs: int, say: Say
 ) -> list[Case]:
     """The tasks to run; those without a report of the linter get one first."""
-    from kernelwright.verify.lint_files import lint_files
+    from kernelwright.verify.linting.files import lint_files
 
     if subset not in SETS:
         raise UsageError(f"no subset {subset!r}", remedy=f"one of {', '.join(SETS)}")

@@ -85,9 +85,9 @@ def command(
         if recipe is not None:
             check_file(recipe, "give a recipe in TOML: docs/csp-dag.md says what it holds")
         check_output_file(results)
-        from kernelwright.bench import quality as qualities
-        from kernelwright.bench import solver as solving
-        from kernelwright.bench import synth as figures
+        from kernelwright.bench.sampler import figures
+        from kernelwright.bench.sampler import quality as qualities
+        from kernelwright.bench.sampler import solver as solving
         from kernelwright.synth.recipe import Recipe
 
         used = Recipe.of({"weights": "balanced"}) if recipe is None else Recipe.load(recipe)

@@ -42,7 +42,7 @@ def command(
     """Measure how many candidates are judged a second, and where the time goes."""
     with progress("eval throughput") as say:
         check_folder(folder)
-        from kernelwright.bench.throughput import Plan, lines_of, measure
+        from kernelwright.bench.judge.throughput import Plan, lines_of, measure
 
         plan = Plan(
             device=device.value,

@@ -1,0 +1,1 @@
+"""`kernelwright train`: supervised training, and learning from verdicts."""

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from kernelwright.core.record import Record
 from kernelwright.data.collect.outcome import Outcome, Refused, described
-from kernelwright.sandbox import kernel
-from kernelwright.sandbox.own_folders import own_folder
+from kernelwright.sandbox.confine import kernel
+from kernelwright.sandbox.shared.own_folders import own_folder
 
 WALL_FACTOR = 10
 """Seconds that may pass for each second of processor time: who only waits is ended too."""

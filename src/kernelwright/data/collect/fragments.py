@@ -5,7 +5,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from kernelwright.core.record import Record
-from kernelwright.programs.fragment import RELABELLING, Graph, enumerate_fragments, extract
+from kernelwright.programs.fragments.fragment import (
+    RELABELLING,
+    Graph,
+    enumerate_fragments,
+    extract,
+)
 from kernelwright.programs.program import Program
 from kernelwright.programs.record import program_record
 

@@ -12,11 +12,11 @@ from kernelwright.core.errors import UsageError
 from kernelwright.data.collect import construct, inputs
 from kernelwright.data.collect.outcome import Outcome, Refused
 from kernelwright.data.collect.sources import Source
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 from kernelwright.programs.program import Program
-from kernelwright.verify.load import load_factory, load_task
-from kernelwright.verify.program_task import ProgramTask
-from kernelwright.verify.task import CPU, ModuleTask
+from kernelwright.verify.tasks.load import load_factory, load_task
+from kernelwright.verify.tasks.program_task import ProgramTask
+from kernelwright.verify.tasks.task import CPU, ModuleTask
 
 PLACES = (("meta", "meta"), ("cpu", "meta"), ("cpu", "cpu"))
 """Where a module is constructed and where it is called. Constructors read values of tensors (the

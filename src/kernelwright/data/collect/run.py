@@ -17,9 +17,9 @@ from kernelwright.data.collect.confined import WALL_FACTOR
 from kernelwright.data.collect.file import CollectionFile
 from kernelwright.data.collect.outcome import Outcome
 from kernelwright.data.collect.sources import Source, Target
-from kernelwright.sandbox.executor import Done, Executor, Factory, Job
-from kernelwright.sandbox.local_executor import LocalExecutor
-from kernelwright.sandbox.own_folders import own_folder
+from kernelwright.sandbox.shared.own_folders import own_folder
+from kernelwright.sandbox.workers.executor import Done, Executor, Factory, Job
+from kernelwright.sandbox.workers.local import LocalExecutor
 
 Say = Callable[[str], None]
 

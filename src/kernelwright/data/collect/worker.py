@@ -18,7 +18,7 @@ from kernelwright.data.collect.fragments import Parts
 from kernelwright.data.collect.lowered import capture_class, capture_source
 from kernelwright.data.collect.outcome import Outcome, Refused
 from kernelwright.data.collect.sources import Source
-from kernelwright.programs.lowering import lower
+from kernelwright.programs.lowering.lower import lower
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 """Nothing that is collected may fetch weights."""

@@ -1,0 +1,1 @@
+"""TorchInductor's kernels as candidates: harvested, and rewritten to stand alone."""

@@ -23,8 +23,8 @@ from kernelwright.core.errors import InfraError
 from kernelwright.programs.program import Program
 from kernelwright.programs.tensors import memory_format
 from kernelwright.programs.text import parse, to_text
-from kernelwright.sandbox.own_folders import own_folder
-from kernelwright.sandbox.stub_gpu import active_driver
+from kernelwright.sandbox.guest.stub_gpu import active_driver
+from kernelwright.sandbox.shared.own_folders import own_folder
 
 _SETTINGS = {"cpu_backend": "triton", "force_disable_caches": True}
 _PLAINEST = """

@@ -24,14 +24,14 @@ from kernelwright.data.pairs.pair import TRAIN, VALIDATION
 from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.select import select
 from kernelwright.data.pairs.shard import shards_of
-from kernelwright.sandbox.executor import Factory, Job
-from kernelwright.sandbox.local_executor import LocalExecutor
+from kernelwright.sandbox.workers.executor import Factory, Job
+from kernelwright.sandbox.workers.local import LocalExecutor
 from kernelwright.synth.benchmarks import known
 from kernelwright.synth.parquet import check_pyarrow, write_rows
 
 Say = Callable[[str], None]
 
-WRITING = ("core", "ops", "programs", "synth", "teacher", "policy", "verify", "data")
+WRITING = ("core", "ops", "programs", "lint", "synth", "teacher", "policy", "verify", "data")
 """Packages whose code decides which pairs are written; `verify` has the static rules."""
 FAILURES = "failures.jsonl"
 SHARD_S = 3_600.0

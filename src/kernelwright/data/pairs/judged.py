@@ -13,11 +13,11 @@ from kernelwright.data.pairs.recipe import Recipe
 from kernelwright.data.pairs.select import Selection
 from kernelwright.data.pairs.shard import read_shard
 from kernelwright.policy.answer import read_answer
-from kernelwright.verify.jobs import Job
-from kernelwright.verify.many import judge_many
-from kernelwright.verify.pools import local_pools
-from kernelwright.verify.recipe import Recipe as JudgeRecipe
-from kernelwright.verify.run_folder import RunFolder
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.many.run import judge_many
+from kernelwright.verify.many.run_folder import RunFolder
 
 Say = Callable[[str], None]
 Rules = tuple[str, str]

@@ -23,8 +23,8 @@ from kernelwright.policy.policy import Sampling
 from kernelwright.policy.prompt import Request, conversation, with_feedback
 from kernelwright.policy.served import ServedModel
 from kernelwright.verify.judge import Judge
-from kernelwright.verify.program_task import program_task
-from kernelwright.verify.task import Task
+from kernelwright.verify.tasks.program_task import program_task
+from kernelwright.verify.tasks.task import Task
 
 _THINKING = re.compile(r"<think(?:ing)?>")
 _THINKING_END = re.compile(r"</think(?:ing)?>")

@@ -15,7 +15,7 @@ from kernelwright.core.seed import derive
 from kernelwright.core.verdict import INTERPRETER, Code, Verdict
 from kernelwright.policy.answer import answer_text
 from kernelwright.policy.prompt import Request, request_text
-from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.program import Program
 
 TRAIN, VALIDATION = "train", "validation"

@@ -1,0 +1,1 @@
+"""Pools: answers of a policy to many programs, judged and timed once, to learn from often."""

@@ -152,7 +152,7 @@ def _program(line: Record, verdicts: dict[str, Verdict]) -> PoolProgram:
 
 
 def read_verdicts(folder: Path) -> dict[str, Verdict]:
-    """Job's id -> verdict, of a folder of `verify.many`; nothing where judging has not begun."""
+    """Job's id -> verdict, of a folder of `verify.many.run`; empty before judging has begun."""
     path = folder / "records.jsonl"
     if not path.exists():
         return {}

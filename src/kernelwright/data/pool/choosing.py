@@ -10,8 +10,8 @@ from kernelwright.data.pool.writing import POLICY, TEACHER
 from kernelwright.policy.answer import read_answer
 from kernelwright.programs.program import Program
 from kernelwright.programs.tensors import meta_tensor
-from kernelwright.sandbox.compile_check import compile_check
-from kernelwright.sandbox.contract import GuestFault
+from kernelwright.sandbox.host.compile_check import compile_check
+from kernelwright.sandbox.shared.contract import GuestFault
 
 FAILED = 1 << 30
 """In place of spilled bytes, for a candidate that does not compile."""

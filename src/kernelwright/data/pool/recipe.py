@@ -9,7 +9,7 @@ from kernelwright.core import strict
 from kernelwright.core.errors import UsageError
 from kernelwright.core.record import Record
 from kernelwright.policy.names import EMBEDDED
-from kernelwright.verify.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.many.recipe import Recipe as JudgeRecipe
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

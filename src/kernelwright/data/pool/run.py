@@ -36,9 +36,9 @@ from kernelwright.data.pool.recipe import Recipe
 from kernelwright.data.pool.steps import step_jobs
 from kernelwright.data.pool.writing import PoolWriter
 from kernelwright.policy.answer import read_answer
-from kernelwright.verify.jobs import Job
-from kernelwright.verify.many import judge_many
-from kernelwright.verify.pools import local_pools
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.run import judge_many
 
 Say = Callable[[str], None]
 REMEDY = "give the recipe it was begun with, or another --out folder"

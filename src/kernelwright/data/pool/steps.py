@@ -1,8 +1,8 @@
 """Verdicts on the kernels of wrong answers: each step of an answer is judged alone.
 
 An answer to twenty calls is wrong as a whole where one of its kernels is wrong. Judged step by step
-(`programs.decompose`), the answer still tells which kernels are right. Equal steps of different
-answers are judged once.
+(`programs.fragments.decompose`), the answer still tells which kernels are right. Equal steps of
+different answers are judged once.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from kernelwright.core.verdict import Verdict
 from kernelwright.data.pool.answers import PoolAnswer, PoolProgram
 from kernelwright.policy.answer import read_answer
-from kernelwright.programs.decompose import Step, steps_of
+from kernelwright.programs.fragments.decompose import Step, steps_of
 from kernelwright.programs.text import parse, to_text
-from kernelwright.verify.jobs import Job, content_of
+from kernelwright.verify.many.jobs import Job, content_of
 
 LEAST = 2
 """Steps of an answer that says more by its steps than as a whole."""

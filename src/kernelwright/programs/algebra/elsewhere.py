@@ -10,7 +10,7 @@ import torch
 
 from kernelwright.programs.program import Program
 from kernelwright.programs.reference import make_inputs, run
-from kernelwright.programs.variants import same_attributes, shape_variants
+from kernelwright.programs.resizing.variants import same_attributes, shape_variants
 
 NUM_SHAPES = 3
 MAX_FLOPS = 1 << 20

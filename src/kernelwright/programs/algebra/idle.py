@@ -5,8 +5,8 @@ from typing import Any
 
 from kernelwright.programs.algebra.site import Site, is_float
 from kernelwright.programs.dataflow import axes_of
+from kernelwright.programs.draws.ranges import idle_range, value_range
 from kernelwright.programs.program import Call, Ref
-from kernelwright.programs.ranges import idle_range, value_range
 
 _NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1, "pow": 1}
 _INVOLUTIONS = {"neg": "input", "logical_not": "input", "bitwise_not": "input"}

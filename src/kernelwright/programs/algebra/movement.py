@@ -4,7 +4,7 @@ from typing import Any
 
 from kernelwright.programs.algebra.site import Site
 from kernelwright.programs.dataflow import axes_of
-from kernelwright.programs.fragment import PERMUTING, RESHAPING
+from kernelwright.programs.fragments.fragment import PERMUTING, RESHAPING
 from kernelwright.programs.program import Call, Ref
 
 

@@ -13,7 +13,7 @@ from kernelwright.programs.algebra.site import Rule, Site
 from kernelwright.programs.algebra.table import RULES
 from kernelwright.programs.build import dead_code, map_refs
 from kernelwright.programs.dataflow import Dataflow
-from kernelwright.programs.fragment import RELABELLING
+from kernelwright.programs.fragments.fragment import RELABELLING
 from kernelwright.programs.program import Call, Program, Ref
 
 FLOPS_A_BYTE = 16

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from kernelwright.core.errors import UsageError
-from kernelwright.programs.lowering import Lowered, lower
+from kernelwright.programs.lowering.lower import Lowered, lower
 from kernelwright.programs.program import Program
 from kernelwright.programs.sizes.fit import Sizes
 from kernelwright.programs.sizes.program import SizedProgram

@@ -28,7 +28,7 @@ from kernelwright.policy.local import prompt_tokens
 from kernelwright.policy.policy import Sampling
 from kernelwright.train.rl.recipe import Recipe
 from kernelwright.train.rl.rollout import ORIGIN, Question, Rollout
-from kernelwright.verify.standing import Finding
+from kernelwright.verify.many.standing import Finding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

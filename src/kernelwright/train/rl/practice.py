@@ -21,7 +21,7 @@ from kernelwright.train.rl.pooled import PooledAnswers
 from kernelwright.train.rl.programs import Programs, Source, opened
 from kernelwright.train.rl.recipe import Recipe
 from kernelwright.train.rl.rollout import Asker, Judges, Question, Rollout, restored, saved
-from kernelwright.verify.jobs import content_of
+from kernelwright.verify.many.jobs import content_of
 
 Old = list[np.ndarray]
 """Of each answer: (its tokens,) float32, log-probabilities of the policy that wrote it."""

@@ -27,7 +27,7 @@ from kernelwright.programs.program import Program
 from kernelwright.train.rl.curriculum import Name
 from kernelwright.train.rl.writers import Writer
 from kernelwright.verify.guests import computing
-from kernelwright.verify.standing import Finding
+from kernelwright.verify.many.standing import Finding
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -40,7 +40,7 @@ CANDIDATE = "candidate"
 
 
 class Judges(Protocol):
-    """`verify.standing.StandingJudges`, or what tests have in its place."""
+    """`verify.many.standing.StandingJudges`, or what tests have in its place."""
 
     num_judged: int
 

@@ -33,9 +33,9 @@ from kernelwright.train.rl.trainer import RolloutTrainer
 from kernelwright.train.rl.validation import Validation
 from kernelwright.train.rl.watch import Watch
 from kernelwright.train.rl.writers import writer_of
-from kernelwright.verify.pools import cluster_pools, local_pools
-from kernelwright.verify.recipe import Recipe as JudgeRecipe
-from kernelwright.verify.standing import StandingJudges
+from kernelwright.verify.many.pools import cluster_pools, local_pools
+from kernelwright.verify.many.recipe import Recipe as JudgeRecipe
+from kernelwright.verify.many.standing import StandingJudges
 
 AUDITORS = 2
 """Judges at once of an audit."""

@@ -1,0 +1,1 @@
+"""The figures of the judge: corpora, broken candidates, cross-checks, throughput."""

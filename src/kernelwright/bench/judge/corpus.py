@@ -1,0 +1,280 @@
+"""A folder of cheats and of odd but honest kernels through the judge: every file one record.
+
+The folder holds `cheats/`, `honest/` and `tasks/`, the first two with folders by kind. A file's
+facts are the `# key: value` lines it begins with: `task`, `mode` (pure unless said), `contract`
+(fixed unless said), `device: cuda` where it needs a GPU, `large: yes` where it needs the case
+beyond 2^31 elements, a cheat's `exploit` or `kind`, and an honest kernel's `what`.
+"""
+
+import importlib.util
+import multiprocessing
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from kernelwright.core import record
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.record import Record
+
+if TYPE_CHECKING:
+    from kernelwright.verify.judge import Judge
+
+CHECKER = Path("src", "kernelbench", "kernel_static_checker.py")
+"""In a checkout of KernelBench."""
+KINDS = ("cheats", "honest")
+CALL_S = 30.0
+"""Limit of a request to a guest. The tasks are small, and other judges wait for the GPU while a
+cheat does not answer."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of the corpus."""
+
+    root: Path
+    kind: str
+    """"cheats" or "honest"."""
+    path: Path
+    facts: dict[str, str]
+
+    @property
+    def task(self) -> Path:
+        return self.root / "tasks" / f"{self.facts['task']}.py"
+
+    @property
+    def name(self) -> str:
+        """Path below the folder of its kind, without the ending."""
+        return self.path.relative_to(self.root / self.kind).with_suffix("").as_posix()
+
+    @property
+    def exploit(self) -> str:
+        """ "E01" to "E77"; "" for an honest kernel."""
+        return self.facts.get("exploit", "")
+
+    @property
+    def needs_gpu(self) -> bool:
+        return self.facts.get("device") == "cuda"
+
+    def head(self) -> Record:
+        about = self.facts.get("how") or self.facts.get("what", "")
+        return {"kind": self.kind, "name": self.name, "exploit": self.exploit, "about": about}
+
+
+def facts(path: Path) -> dict[str, str]:
+    """The `# key: value` lines a file begins with."""
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("# "):
+            break
+        key, _, value = line.removeprefix("# ").partition(": ")
+        found[key] = value
+    return found
+
+
+def read_corpus(root: Path) -> list[Entry]:
+    """All files, cheats first, by name.
+
+    Raises:
+        UsageError: there are none, or one names no task that is there.
+    """
+    found = [
+        Entry(root, kind, path, facts(path))
+        for kind in KINDS
+        for path in sorted((root / kind).rglob("*.py"))
+    ]
+    if not found:
+        raise UsageError(
+            "no corpus here", file=str(root), remedy="name a folder with cheats/, honest/, tasks/"
+        )
+    for entry in found:
+        if "task" not in entry.facts or not entry.task.is_file():
+            raise UsageError(
+                "names no task of the corpus",
+                file=str(entry.path),
+                remedy="begin with a line `# task: NAME`, a file in tasks/",
+            )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    root: Path
+    out: Path
+    """JSONL; written anew."""
+    device: str = "auto"
+    jobs: int = 1
+    """Judges at once; what is timed still has the GPU alone."""
+    grade: str = "fresh"
+    """Under "recycled" each judge's guests go from file to file."""
+    checks: str = "all"
+    """What may refuse a file (`verify.judging.Checks`)."""
+    kernelbench: Path | None = None
+    """A checkout of KernelBench, whose static checker reads the same files."""
+
+
+def run_corpus(plan: Plan, say: Say) -> list[Record]:
+    """Judge every file that the device can judge; the records, also written to `plan.out` as they
+    come.
+
+    Raises:
+        UsageError: the corpus, the device or the checkout is not there.
+        InfraError: a judging process died.
+    """
+    import torch
+
+    entries = read_corpus(plan.root)
+    device = plan.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("there is no CUDA device", remedy="use --device cpu")
+    head: Record = {"record": "run", "command": "eval corpus", "device": device}
+    head |= {"grade": plan.grade, "checks": plan.checks}
+    found = [head | {"environment": record.environment()}]
+    if plan.kernelbench is not None:
+        found += _read_by_kernelbench(plan.kernelbench, entries)
+    judged = [entry for entry in entries if device == "cuda" or not entry.needs_gpu]
+    plan.out.unlink(missing_ok=True)
+    record.append(plan.out, found)
+    cases = _judge_all(judged, device, plan, say)
+    plan.out.unlink()  # again, in the order of the corpus
+    record.append(plan.out, found + cases)
+    return found + cases
+
+
+def is_right(case: Record) -> bool:
+    """A cheat was stopped, or an honest kernel accepted; a failure of ours is neither."""
+    wanted: bool = case["kind"] == "honest"
+    return case["code"] != "infra" and case["accepted"] is wanted
+
+
+def _judge_all(entries: Sequence[Entry], device: str, plan: Plan, say: Say) -> list[Record]:
+    """The records in the order of the entries.
+
+    The judging processes are started afresh: a process that holds CUDA cannot be forked.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(plan.jobs, mp_context=context) as pool:
+        waiting = {
+            pool.submit(_judge, entry, device, plan.grade, plan.checks): i
+            for i, entry in enumerate(entries)
+        }
+        lines: dict[int, Record] = {}
+        for done in as_completed(waiting):
+            try:
+                line = done.result()
+            except InfraError:
+                raise
+            except Exception as error:
+                raise InfraError(f"a judging process broke: {error}") from error
+            lines[waiting[done]] = line
+            record.append(plan.out, [line])  # an interruption loses nothing
+            say(f"{len(lines)}/{len(entries)} {line['name']}: {line['stage']}/{line['code']}")
+    return [lines[i] for i in range(len(entries))]
+
+
+@cache
+def _judge_of(
+    device: str, mode: str, large: bool, grade: str, contract: str, checks: str
+) -> "Judge":
+    """One for all files of its kind that this process judges; it ends with the process."""
+    import torch
+
+    from kernelwright.verify.judge import Judge, default_limits, device_named
+
+    torch.set_num_threads(1)
+    limits = replace(default_limits(device_named(device)), wall_s=CALL_S)
+    return Judge(
+        device,
+        "strict",
+        mode,
+        contract=contract,
+        limits=limits,
+        large=large,
+        grade=grade,
+        checks=checks,
+        trusted=False,
+    )
+
+
+def _judge(entry: Entry, device: str, grade: str, checks: str) -> Record:
+    """In a process of the pool: one file's record; a failure of ours is tried once more."""
+    from kernelwright.verify.tasks.load import load_task
+
+    begin_s = time.monotonic()
+    mode, large = entry.facts.get("mode", "pure"), entry.facts.get("large") == "yes"
+    candidate = Candidate(source=entry.path.read_text(encoding="utf-8"), origin="file")
+    contract = entry.facts.get("contract", "fixed")
+    judge = _judge_of(device, mode, large, grade, contract, checks)
+    for attempt in range(2):
+        try:
+            verdict = judge.verify(load_task(entry.task, judge.rules.device), candidate)
+            break
+        except UsageError as error:
+            return _without_verdict(entry, "usage", error)
+        except InfraError as error:
+            if attempt:
+                return _without_verdict(entry, "infra", error)
+    is_surprising = verdict.accepted != (entry.kind == "honest")
+    return {
+        "record": "corpus_case",
+        **entry.head(),
+        "mode": mode,
+        "contract": contract,
+        "device": verdict.device,
+        "grade": verdict.grade,
+        "accepted": verdict.accepted,
+        "stage": verdict.stage.value,
+        "code": verdict.code.value,
+        **({"message": verdict.message} if is_surprising else {}),
+        "cases": len(verdict.cases),
+        "seconds": round(time.monotonic() - begin_s, 2),
+    }
+
+
+def _without_verdict(entry: Entry, code: str, error: Exception) -> Record:
+    """The task was refused (`usage`), or our own side failed (`infra`)."""
+    ours = {"accepted": False, "stage": code, "code": code, "message": f"{error}"}
+    return {"record": "corpus_case", **entry.head(), **ours}
+
+
+def _read_by_kernelbench(checkout: Path, entries: Sequence[Entry]) -> list[Record]:
+    """What KernelBench's static checker says, run from its own file: as it is set (`strict`), and
+    with its warnings taken for refusals too (`warned`)."""
+    checker = _load(checkout / CHECKER)
+    commit = subprocess.run(
+        ["git", "-C", str(checkout), "rev-parse", "--short=12", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
+    found = []
+    for entry in entries:
+        precision = "fp16" if "half" in entry.facts["task"] else "fp32"
+        text = entry.path.read_text(encoding="utf-8")
+        is_valid, errors, warnings = checker.validate_kernel_static(
+            text, backend="triton", precision=precision
+        )
+        said = {"strict": not is_valid, "warned": bool(errors or warnings), "says": errors[:1]}
+        found.append({"record": "corpus_kernelbench", "commit": commit, **entry.head(), **said})
+    return found
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("kernelbench_static_checker", path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise UsageError(
+            "no KernelBench checkout", file=str(path), remedy="clone the public repository"
+        )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

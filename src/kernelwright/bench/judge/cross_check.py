@@ -1,0 +1,86 @@
+"""KernelBench's own evaluator over kernels that the judge accepted, and where the two differ.
+
+Its code comes from the user's checkout and runs in child processes, on a GPU only.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kernelwright.bench.kernelbench import kernel_file
+from kernelwright.bench.suite import Case
+from kernelwright.bench.worker import Worker
+from kernelwright.core import record
+from kernelwright.core.errors import InfraError, UsageError
+from kernelwright.core.record import Record
+
+EVALUATOR = Path("src", "kernelbench", "eval.py")
+"""In a checkout."""
+WORKER = "kernelwright.bench.judge.kernelbench_child"
+NUM_TRIALS = 5
+"""Sets of inputs for each kernel, as in KernelBench's scripts."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrossCheck:
+    root: Path
+    """A checkout of KernelBench."""
+    kernels: Path
+    """Folder of kernels, named as it names them."""
+    records: Path
+    """JSONL; kernels already there are not looked at again."""
+    timeout_s: float
+    """Of one kernel."""
+
+    def run(self, tasks: Sequence[Case], say: Callable[[str], None]) -> list[Record]:
+        """A record for each task with a kernel.
+
+        Raises:
+            UsageError: there is no evaluator at `root`.
+        """
+        if not (self.root / EVALUATOR).is_file():
+            raise UsageError(
+                "no evaluator here",
+                file=str(self.root / EVALUATOR),
+                remedy="give --root a whole checkout of KernelBench",
+            )
+        record.cut_torn_line(self.records)
+        found = list(record.read(self.records)) if self.records.exists() else []
+        done = {(line["level"], line["id"], line["sample"]) for line in found}
+        with Worker(WORKER, self.records.with_suffix(".log")) as worker:
+            for task in tasks:
+                kernel = self.kernels / kernel_file(task)
+                if task.key in done or not kernel.exists():
+                    continue
+                line = _line(task, self._evaluated(task, kernel, worker))
+                record.append(self.records, [line])
+                say(f"{task.level}/{task.name}: {line['issue'] or 'agrees'}")
+                found.append(line)
+                if not line["agrees"]:
+                    worker.end()  # what went wrong may have broken its CUDA context
+        return found
+
+    def _evaluated(self, task: Case, kernel: Path, worker: Worker) -> Record:
+        job = {
+            "root": str(self.root),
+            "reference": task.spec,
+            "kernel": str(kernel),
+            "trials": NUM_TRIALS,
+        }
+        try:
+            return worker.run(job, self.timeout_s)
+        except InfraError as error:
+            return {"compiled": False, "correct": False, "issue": str(error)}
+
+
+def _line(task: Case, theirs: Record) -> Record:
+    """The judge accepted every kernel there is, so that they agree where theirs is correct."""
+    return {
+        "record": "cross_check",
+        "level": task.level,
+        "id": task.id,
+        "sample": task.sample,
+        "name": task.name,
+        "agrees": theirs["correct"],
+        **theirs,
+    }

@@ -1,0 +1,197 @@
+"""How many candidates a machine judges a second, and where the time goes.
+
+Level-1 programs, the teacher's schedules as candidates, and a share of them broken: what a training
+run would send. All of it goes through `verify.many.run`, as a user's jobs do.
+"""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from kernelwright.bench.judge.breakage import Breakage, broken
+from kernelwright.bench.level1 import level1_programs
+from kernelwright.bench.load import Load
+from kernelwright.core import record
+from kernelwright.core.errors import UsageError
+from kernelwright.core.record import Record
+from kernelwright.core.seed import derive
+from kernelwright.programs.text import to_text
+from kernelwright.teacher.writer import write
+from kernelwright.verify.many.jobs import Job
+from kernelwright.verify.many.pools import local_pools
+from kernelwright.verify.many.recipe import Recipe
+from kernelwright.verify.many.run import judge_many
+
+SHARES = {
+    Breakage.WRONG_VALUES: 0.08,
+    Breakage.COMPILE_ERROR: 0.05,
+    Breakage.ILLEGAL_ADDRESS: 0.015,
+    Breakage.HANG: 0.005,
+}
+"""Of all candidates. An illegal address costs a guest with its GPU context, and drivers start only
+3 to 4 of these a second; a hang costs a worker `WALL_S`."""
+WALL_S = {"cuda": 10.0, "cpu": 60.0}
+"""Limit of a request to a guest, by device: the interpreter is slow."""
+GOOD = "good"
+STEADY_SHARE = 0.95
+"""What is judged after this share is the run's end, when workers run out of jobs one by one."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What is measured."""
+
+    device: str = "auto"
+    grade: str = "recycled"
+    timing: bool = False
+    programs: int = 256
+    candidates_each: int = 8
+    num_workers: int | None = None
+    seed: int = 0
+
+
+def jobs_of(plan: Plan) -> list[Job]:
+    """Candidates in order of program; ids are PROGRAM/OPERATOR/DTYPE/NUMBER/KIND."""
+    rng = random.Random(derive(plan.seed, "throughput"))
+    kinds = [GOOD, *SHARES]
+    weights = [1.0 - sum(SHARES.values()), *SHARES.values()]
+    jobs = []
+    for number, program in enumerate(level1_programs(plan.programs, plan.seed)):
+        text, call = to_text(program), program.calls[0]
+        name = f"{number:04d}/{call.op}/{program.inputs[0].type.dtype}"
+        found = write(program, limit=plan.candidates_each, seed=plan.seed)
+        for i, candidate in enumerate(found):
+            (kind,) = rng.choices(kinds, weights)
+            source = candidate.source
+            if kind != GOOD:
+                source = broken(source, Breakage(kind))
+            jobs.append(Job(id=f"{name}/{i}/{kind}", reference=text, candidate=source))
+    return jobs
+
+
+def measure(plan: Plan, out: Path, say: Say) -> Record:
+    """Judge the plan's candidates into `out`; add the "throughput" record and give it.
+
+    Raises:
+        UsageError: `out` has records already: what is there would not be judged again.
+    """
+    path = out / "records.jsonl"
+    if path.exists():
+        raise UsageError(
+            "there is a run here", file=str(path), remedy="give a new --out: this measures"
+        )
+    say("drawing programs, writing candidates")
+    jobs = jobs_of(plan)
+    recipe = Recipe(
+        device=plan.device, mode="pure", grade=plan.grade, timing=plan.timing
+    ).resolved()
+    recipe = replace(recipe, wall_s=WALL_S[recipe.device])
+    pools = local_pools(recipe, plan.num_workers)
+    with Load() as load:
+        summary = judge_many(jobs, recipe, out, pools.judges, pools.clock, say)
+    verdicts = [line for line in record.read(path) if line["record"] == "verdict"]
+    steady_s = steady_span(verdicts, pools.judges.num_workers)
+    found: Record = {
+        "record": "throughput",
+        "plan": asdict(plan) | {"num_workers": pools.judges.num_workers},
+        "broken_shares": {str(kind): share for kind, share in SHARES.items()},
+        "device": recipe.device,
+        "operators": len({job.id.split("/")[1] for job in jobs}),
+        **rates(verdicts, steady_s),
+        "surprises": surprises(verdicts),
+        "profile_ms": profile(summary["stages_s"], summary["judged_now"]),
+        "cpu_share": load.cpu,
+        "steady_cpu_share": steady_s and load.cpu_between(*steady_s),
+        "gpu_share": load.gpu,
+        "clock_share": summary.get("clock", {}).get("utilisation"),
+        "summary": summary,
+    }
+    record.append(path, [found])
+    return found
+
+
+Span = tuple[float, float]
+
+
+def steady_span(verdicts: Iterable[Record], num_workers: int) -> Span | None:
+    """From when every worker has answered once to when `STEADY_SHARE` of all is judged, as
+    `time.time()`; None where nothing lies between."""
+    by_worker: dict[str, list[float]] = defaultdict(list)
+    for line in _judged(verdicts):
+        by_worker[line["worker"]].append(line["end_s"])
+    if not by_worker:
+        return None
+    ends = sorted(end for times in by_worker.values() for end in times)
+    up = sorted(min(times) for times in by_worker.values())[:num_workers]
+    span = up[-1], ends[int(STEADY_SHARE * (len(ends) - 1))]
+    return span if span[0] < span[1] else None
+
+
+def rates(verdicts: Iterable[Record], steady_s: Span | None) -> Record:
+    """Verdicts a second, from the first to the last of them and in the steady span."""
+    judged = list(_judged(verdicts))
+    if not judged:
+        return {"verdicts": 0, "per_second": None, "steady_per_second": None}
+    seconds = max(line["end_s"] for line in judged) - min(line["begin_s"] for line in judged)
+    found = {"verdicts": len(judged), "seconds": seconds, "per_second": len(judged) / seconds}
+    if steady_s is None:
+        return found | {"steady_seconds": 0.0, "steady_per_second": None}
+    begin_s, end_s = steady_s
+    num_steady = sum(begin_s < line["end_s"] <= end_s for line in judged)
+    lasted_s = end_s - begin_s
+    return found | {"steady_seconds": lasted_s, "steady_per_second": num_steady / lasted_s}
+
+
+def _judged(verdicts: Iterable[Record]) -> Iterator[Record]:
+    """Without the copies of an equal candidate's verdict, which have no times of their own."""
+    return (line for line in verdicts if "end_s" in line)
+
+
+def surprises(verdicts: Iterable[Record]) -> Record:
+    """What was judged otherwise than it was made: by kind, code, and which candidates."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for line in verdicts:
+        kind = line["id"].rpartition("/")[2]
+        if line["verdict"]["accepted"] != (kind == GOOD):
+            found[f"{kind}: {line['verdict']['code']}"].append(line["id"])
+    return dict(found)
+
+
+def profile(stages_s: dict[str, float], num_verdicts: int) -> dict[str, float]:
+    """Milliseconds of a worker's threads for each verdict, by stage, the largest first."""
+    return {
+        stage: 1e3 * seconds / max(num_verdicts, 1)
+        for stage, seconds in Counter(stages_s).most_common()
+    }
+
+
+def lines_of(found: Record) -> Iterator[tuple[str, str]]:
+    """The record as a short table."""
+
+    def rate(value: float | None) -> str:
+        return "too short to say" if value is None else f"{value:.1f} a second"
+
+    plan, summary = found["plan"], found["summary"]
+    workers = f"{plan['num_workers']} workers, {found['device']}"
+    yield "judged", f"{found['verdicts']} candidates, {plan['grade']}, {workers}"
+    yield "steady", rate(found["steady_per_second"])
+    yield "start to end", rate(found["per_second"])
+    yield "codes", ", ".join(f"{count} {code}" for code, count in summary["codes"].items())
+    yield "surprises", ", ".join(f"{len(v)} {k}" for k, v in found["surprises"].items()) or "none"
+    yield "left by our failures", str(summary["infra"])
+    shares = {
+        "cores": found["cpu_share"],
+        "cores (steady)": found["steady_cpu_share"],
+        "GPU": found["gpu_share"],
+        "clock owner": found["clock_share"],
+    }
+    busy = [f"{name} {share:.0%}" for name, share in shares.items() if share is not None]
+    yield "busy", ", ".join(busy)
+    for stage, ms in found["profile_ms"].items():
+        yield f"  {stage}", f"{ms:.1f} ms a verdict"
+    if clock := summary.get("clock"):
+        yield "timed", f"{clock['timed']}, {clock['timed'] / clock['window_s']:.1f} a second"

@@ -1,0 +1,1 @@
+"""The figures of `synth`: uniformity, coverage, speed."""

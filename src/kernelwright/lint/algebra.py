@@ -1,0 +1,257 @@
+"""What algebra says of a program without running it: a short list of exact rules.
+
+A rule looks at one call and what made its operands, and yields findings. Nothing here rests on the
+values that are drawn.
+"""
+
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import Any
+
+from kernelwright.lint.findings import Finding, found
+from kernelwright.programs.dataflow import (
+    Dataflow,
+    axes_of,
+    has_bias,
+    is_flat,
+    normalized_axes,
+    operands,
+    summed_axes,
+)
+from kernelwright.programs.draws.ranges import idle_range, value_range
+from kernelwright.programs.program import Call, Program, Ref
+
+_SIZE_ONE = (
+    "sum", "mean", "amax", "amin", "max", "min", "prod", "logsumexp", "norm", "softmax",
+    "log_softmax", "cumsum", "cumprod", "logcumsumexp",
+)  # fmt: skip
+_SCALAR = ("add", "sub", "rsub", "mul", "div")
+_CUTS = ("tril", "triu", "slice", "select")
+_HEAVY_FLOPS = 64
+"""An element of the result: below it a contraction is no heavier than what stands around it."""
+
+
+Rule = Callable[[Dataflow, int, Call], Iterator[Finding]]
+
+
+def check_algebra(program: Program) -> Iterator[Finding]:
+    """Findings of every rule, in the order of the calls."""
+    flow = Dataflow(program)
+    for i, call in enumerate(program.calls):
+        for rule in RULES:
+            if not call.is_extern or rule is unused_result:
+                yield from rule(flow, i, call)
+
+
+def removable_heavy_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """sum(A @ B) is (sum A) @ B: a sum over a dimension that the contraction made, with nothing
+    but scaling and shifting in between, sums the factor first."""
+    axes = summed_axes(flow, call)
+    source, reader = _back_through_linear(flow, i, call.arg("input") if axes else None, axes)
+    if source is None:
+        return
+    heavy = flow.program.calls[source]
+    if axes & _made_axes(flow, heavy) and flow.is_only_read_by(source, reader):
+        flops = heavy.operator.flops(flow.program.bound(heavy), heavy.types)
+        share = flops / max(flow.program.flops(), 1)
+        message = f"{call.op} (call {i}) sums what {heavy.op} (call {source}) makes"
+        yield found(
+            "removable_heavy_operator",
+            f"{message}: summing a factor first makes it a fraction of the work",
+            measure=share,
+            operator=source,
+        )
+
+
+def _back_through_linear(
+    flow: Dataflow, reader: int, value: Any, axes: frozenset[int]
+) -> tuple[int | None, int]:
+    """(contraction behind scaling, shifting and transposing, the call that reads it)."""
+    while (source := flow.maker(value)) is not None:
+        call = flow.program.calls[source]
+        if call.is_product:
+            return source, reader
+        if call.is_extern or not flow.is_only_read_by(source, reader):
+            break
+        if call.op == "to_layout":
+            value, reader = call.arg("input"), source
+            continue
+        if call.op not in _SCALAR:
+            break
+        whole, rest = operands(flow, call)
+        if len(whole) != 1 or (call.op == "div" and whole[0] != call.arg("input")):
+            break
+        if call.op in ("mul", "div") and not all(is_flat(flow, v, call, axes) for v in rest):
+            break
+        value, reader = whole[0], source
+    return None, reader
+
+
+def _made_axes(flow: Dataflow, call: Call) -> frozenset[int]:
+    """Axes of a contraction's result over which its factors can be summed beforehand."""
+    rank = call.types[0].rank
+    flops = call.operator.flops(flow.program.bound(call), call.types)
+    if flops < _HEAVY_FLOPS * call.types[0].numel:
+        return frozenset()
+    if call.operator.family == "convolution" or call.op == "linear":
+        return frozenset(range(rank))
+    if call.op in ("mm", "matmul", "bmm", "addmm", "baddbmm"):
+        return frozenset(range(max(rank - 2, 0), rank))
+    return frozenset()
+
+
+def discarded_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """A heavy result of which a triangle, a slice or one position is kept and the rest dropped."""
+    source = flow.maker(call.arg("input")) if call.op in _CUTS else None
+    if source is None or not flow.is_only_read_by(source, i):
+        return
+    heavy = flow.program.calls[source]
+    if heavy.is_extern or not _made_axes(flow, heavy):
+        return
+    used = call.types[0].numel / max(heavy.types[0].numel, 1)
+    if call.op in ("tril", "triu"):
+        used = _triangle(call)
+    if used < 1:
+        message = f"{call.op} (call {i}) uses {used:.0%} of what {heavy.op} (call {source}) makes"
+        yield found("discarded_result", message, measure=used, operator=source)
+
+
+def _triangle(call: Call) -> float:
+    """Share of a matrix that tril or triu keeps."""
+    rows, columns = call.types[0].shape[-2:]
+    diagonal = call.arg("diagonal")
+    below = sum(min(max(row + diagonal + (call.op == "tril"), 0), columns) for row in range(rows))
+    kept = below if call.op == "tril" else rows * columns - below
+    return float(kept / max(rows * columns, 1))
+
+
+def unused_result(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """No result is read or returned."""
+    if not any(flow.users[name] or name in flow.program.outputs for name in call.outputs):
+        yield found("unused_result", f"nothing uses {call.op} (call {i})", operator=i)
+
+
+def size_one_reduction(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    if call.op not in _SIZE_ONE:
+        return
+    shape = flow.shape(call.arg("input"))
+    dims = axes_of(call.arg("dim"), len(shape))
+    if shape and dims and prod(shape[d] for d in dims) == 1:
+        message = f"{call.op} (call {i}) over dimensions of size one"
+        yield found("size_one_reduction", message, operator=i)
+
+
+def cancelled_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """A shift or a scale that a normalization over the same elements takes back."""
+    groups = normalized_axes(flow, call)
+    if groups is None:
+        return
+    axes, scales = groups
+    source = flow.maker(call.arg("input"))
+    if source is None or not flow.is_only_read_by(source, i):
+        return
+    before = flow.program.calls[source]
+    if before.is_extern:
+        return
+    if before.op in ("add", "sub", *(("mul", "div") if scales else ())):
+        whole, rest = operands(flow, before)
+        is_first = before.op in ("add", "mul") or whole[:1] == [before.arg("input")]
+        if len(whole) == 1 and is_first and all(is_flat(flow, v, before, axes) for v in rest):
+            message = f"{before.op} (call {source}) is taken back by {call.op} (call {i})"
+            yield found("cancelled_operator", message, operator=source)
+    bias = before.arg("bias") if has_bias(before) else None
+    if isinstance(bias, Ref):
+        channel = before.types[0].rank - 1 if before.op == "linear" else 1
+        if channel not in axes:
+            message = f"the bias of {before.op} (call {source}) is taken back by {call.op}"
+            yield found("cancelled_operator", f"{message} (call {i})", operator=source)
+
+
+def redundant_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """Clamps, ReLUs and absolute values of what cannot leave their limits."""
+    kept = idle_range(call)
+    source = flow.maker(call.arg("input")) if kept else None
+    if kept is None or source is None:
+        return
+    low, high = value_range(flow.program, flow.program.calls[source])
+    if low >= kept[0] and high <= kept[1]:
+        name = flow.program.calls[source].op
+        message = f"{call.op} (call {i}): the result of {name} (call {source}) lies within already"
+        yield found("redundant_operator", message, operator=i)
+
+
+def repeated_operator(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """mish(mish(x)), clamp(2 * clamp(x)), two pools in a row."""
+    if call.op in _SCALAR or call.operator.family not in ("pointwise", "pooling"):
+        return
+    if sum(1 for _ in call.refs()) != 1:
+        return
+    source = flow.maker(call.arg("input"))
+    while source is not None and _is_scaling(flow.program.calls[source]):
+        source = flow.maker(_scaled(flow.program.calls[source]))
+    if source is None or flow.program.calls[source].op != call.op:
+        return
+    if not any(each.operator == i for each in redundant_operator(flow, i, call)):
+        message = f"{call.op} (call {i}) follows {call.op} (call {source})"
+        yield found("repeated_operator", message, operator=i)
+
+
+def _is_scaling(call: Call) -> bool:
+    """One tensor and one number."""
+    return call.op in _SCALAR and sum(1 for _ in call.refs()) == 1
+
+
+def _scaled(call: Call) -> Any:
+    return next(v for v in (call.arg("input"), call.arg("other")) if isinstance(v, Ref))
+
+
+def foldable_operators(flow: Dataflow, i: int, call: Call) -> Iterator[Finding]:
+    """Additions and multiplications by numbers in a row, and of a tensor with itself."""
+    if _is_scaling(call):
+        source = flow.maker(_scaled(call))
+        if source is not None and _is_scaling(flow.program.calls[source]):
+            before = flow.program.calls[source]
+            if flow.is_only_read_by(source, i) and _folds(before, call):
+                message = f"{before.op} and {call.op} (calls {source}, {i}) with numbers"
+                yield found("foldable_operators", f"{message} are one operator", operator=i)
+        return
+    if call.op not in ("add", "sub", "mul"):
+        return
+    roots = [_root(flow, call.arg(name)) for name in ("input", "other")]
+    if roots[0] == roots[1] and call.op != "mul":
+        message = f"{call.op} (call {i}) of a tensor with its own multiple is one multiplication"
+        yield found("foldable_operators", message, operator=i)
+
+
+def _folds(before: Call, call: Call) -> bool:
+    """Two shifts are one shift, two scales one scale."""
+    shifts, scales = ("add", "sub"), ("mul", "div")
+    is_dividing_number = any(
+        c.op == "div" and not isinstance(c.arg("input"), Ref) for c in (before, call)
+    )
+    rounding = any(c.op == "div" and c.arg("rounding_mode") for c in (before, call))
+    same = any(before.op in kind and call.op in kind for kind in (shifts, scales))
+    return same and not is_dividing_number and not rounding
+
+
+def _root(flow: Dataflow, value: Any) -> Any:
+    """The tensor that a value is a multiple of, by numbers."""
+    while (source := flow.maker(value)) is not None:
+        call = flow.program.calls[source]
+        is_multiple = call.op in ("mul", "div") and _is_scaling(call)
+        if not is_multiple or not isinstance(call.arg("input"), Ref):
+            break
+        value = call.arg("input")
+    return value
+
+
+RULES: tuple[Rule, ...] = (
+    removable_heavy_operator,
+    discarded_result,
+    unused_result,
+    size_one_reduction,
+    cancelled_operator,
+    redundant_operator,
+    repeated_operator,
+    foldable_operators,
+)

@@ -1,0 +1,186 @@
+"""How far a cheap answer is from the reference, and which tolerances that passes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from kernelwright.lint.findings import TOLERANCES
+
+RMS_FACTOR, MAX_FACTOR = 2.0, 4.0
+FLOOR_ULPS = {
+    torch.float64: (64.0, 1024.0), torch.float32: (8.0, 32.0),
+    torch.float16: (0.5, 2.0), torch.bfloat16: (0.5, 2.0),
+}  # fmt: skip
+"""The judge's rule for `strict` (verify.compare; a test holds the two together)."""
+LOOSEST = max(bound for bound in TOLERANCES.values() if bound is not None)
+
+_BLOCK_ELEMENTS = 1 << 26
+_SAMPLE = 1 << 15
+"""Elements looked at first: what fails on them fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Worst figures over draws; an answer that is right has zeros."""
+
+    excess: float = 0.0
+    """Largest |reference - y| / (1 + |y|): KernelBench's rule at the tolerance it just passes."""
+    largest: float = 0.0
+    """Largest |y - reference| / (|reference| + rms(reference))."""
+    rms: float = 0.0
+    """rms(y - reference) / rms(reference)."""
+
+    def worse(self, other: "Gap") -> "Gap":
+        return Gap(
+            _worse(self.excess, other.excess),
+            _worse(self.largest, other.largest),
+            _worse(self.rms, other.rms),
+        )
+
+    @property
+    def passes_any(self) -> bool:
+        return self.excess <= LOOSEST
+
+    def under_all(self, strict: Sequence["Allowed"]) -> tuple[str, ...]:
+        """The tolerances it passes whichever output it is measured on."""
+        return min((self.tolerances(each) for each in strict), key=lambda t: len(t), default=())
+
+    def tolerances(self, strict: "Allowed") -> tuple[str, ...]:
+        """The tolerances it passes, tightest first."""
+        names = [n for n, bound in TOLERANCES.items() if bound is not None and self.excess <= bound]
+        is_strict = self.rms <= strict.rms and self.largest <= strict.largest
+        if is_strict and len(names) == len(TOLERANCES) - 1:
+            names.insert(0, "strict")
+        return tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What `strict` allows for one output."""
+
+    rms: float
+    largest: float
+
+    @classmethod
+    def by_floor(cls, dtype: torch.dtype) -> "Allowed":
+        """Without the reference's own error; integers are exact."""
+        if not dtype.is_floating_point:
+            return cls(0.0, 0.0)
+        rms, largest = FLOOR_ULPS[dtype]
+        return cls(rms * torch.finfo(dtype).eps, largest * torch.finfo(dtype).eps)
+
+    @classmethod
+    def by_oracle(cls, native: torch.Tensor, oracle: torch.Tensor) -> "Allowed":
+        """A small factor of the native result's own error against fp64."""
+        floor = cls.by_floor(native.dtype)
+        own = gap(oracle, native)
+        return cls(
+            max(floor.rms, RMS_FACTOR * own.rms), max(floor.largest, MAX_FACTOR * own.largest)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The cheap answer scale * base + shift; `base` broadcasts to the output's shape."""
+
+    base: torch.Tensor | None = None
+    scale: float = 1.0
+    shift: float = 0.0
+
+    def at(self, where: tuple[torch.Tensor, ...], shape: torch.Size) -> torch.Tensor | float:
+        if self.base is None:
+            return self.shift
+        return wide(self.base.expand(shape)[where]) * self.scale + self.shift
+
+
+def gap(reference: torch.Tensor, answer: torch.Tensor | Answer) -> Gap:
+    """The distance of an answer from a reference of the same shape, whole tensors.
+
+    Elements where the reference is not finite do not count. An answer that the sample shows to
+    pass no tolerance gets figures of the sample alone.
+    """
+    if isinstance(answer, torch.Tensor):
+        answer = Answer(answer)
+    if reference.numel() > 2 * _SAMPLE:
+        where = sample_of(reference.shape, reference.device)
+        quick = _block_gap(wide(reference[where]), answer.at(where, reference.shape))
+        if not quick[0] <= LOOSEST:
+            return Gap(quick[0], quick[0], quick[0])
+    scale, squares, largest, excess = _rms(reference), 0.0, 0.0, 0.0
+    base = None if answer.base is None else answer.base.expand(reference.shape)
+    for r, x in _blocks(reference, base):
+        y = answer.shift if x is None else wide(x) * answer.scale + answer.shift
+        worst, over, square = _block_gap(wide(r), y, scale)
+        excess, largest = _worse(excess, worst), _worse(largest, over)
+        squares += square
+    count = max(reference.numel(), 1)
+    return Gap(excess, largest, (squares / count) ** 0.5 / scale)
+
+
+def _block_gap(
+    r: torch.Tensor, y: torch.Tensor | float, scale: float = 1.0
+) -> tuple[float, float, float]:
+    """(largest excess, largest error on the reference's scale, sum of squares)."""
+    size = abs(y) if isinstance(y, float) else y.abs()
+    difference = (r - y).abs()
+    strays = ~r.isfinite()
+    difference = difference.masked_fill_(strays, 0.0)
+    excess = difference / (1 + size)
+    over = difference / (r.abs() + scale)
+    figures = torch.stack(
+        [
+            excess.masked_fill_(strays, 0.0).max(),
+            over.masked_fill_(strays, 0.0).max(),
+            difference.square_().sum(),
+        ]
+    )
+    worst, largest, squares = figures.tolist()
+    return float(worst), float(largest), float(squares)
+
+
+def _worse(one: float, other: float) -> float:
+    """The larger; NaN, which passes nothing, above all."""
+    return one if math.isnan(one) or one > other else other
+
+
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    """fp32 at least; integers and booleans in fp64, which holds indices exactly."""
+    if tensor.dtype in (torch.float32, torch.float64):
+        return tensor
+    return tensor.float() if tensor.is_floating_point() else tensor.double()
+
+
+def _rms(reference: torch.Tensor) -> float:
+    """Over finite elements, never 0."""
+    squares, count = 0.0, 0
+    for r, _ in _blocks(reference, None):
+        found = torch.nan_to_num(wide(r), nan=0.0, posinf=0.0, neginf=0.0)
+        squares += float(found.square().sum(dtype=torch.float64))
+        count += r.numel()
+    return float(max((squares / max(count, 1)) ** 0.5, torch.finfo(torch.float32).tiny))
+
+
+def _blocks(
+    reference: torch.Tensor, base: torch.Tensor | None
+) -> Iterator[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Equal parts of both as views: temporaries stay small, and a broadcast stays one."""
+    if reference.numel() <= _BLOCK_ELEMENTS:
+        if reference.numel():
+            yield reference, base
+        return
+    axis = max(range(reference.dim()), key=lambda d: reference.shape[d])
+    half = reference.shape[axis] // 2
+    for start, length in ((0, half), (half, reference.shape[axis] - half)):
+        part = None if base is None else base.narrow(axis, start, length)
+        yield from _blocks(reference.narrow(axis, start, length), part)
+
+
+@cache
+def sample_of(shape: torch.Size, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Where to look first: random positions, the same for every tensor of the shape."""
+    generator = torch.Generator().manual_seed(len(shape))
+    count = min(_SAMPLE, shape.numel())
+    return tuple(torch.randint(0, size, (count,), generator=generator).to(device) for size in shape)

@@ -1,0 +1,417 @@
+"""What can be seen of a task by calling it: cheap answers, inputs that do not matter, state.
+
+A cheap answer is fitted on one draw and has to pass on all the others.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import torch
+
+from kernelwright.lint.findings import TOLERANCES, Finding, beyond, found
+from kernelwright.lint.gaps import LOOSEST, Allowed, Answer, Gap, gap, sample_of, wide
+
+NUM_DRAWS = 5
+SATURATED_SHARE = 0.99
+_MIN_FIT_ELEMENTS = 8
+"""Of an output, for a line through them to mean anything."""
+
+Outputs = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """A task as the linter sees it."""
+
+    draw: Callable[[int], list[Any]]
+    """Seed -> inputs as the task's author draws them: tensors and plain values."""
+    calls: Callable[[list[Any], Sequence[int]], list[Outputs]]
+    """Outputs of successive calls of one fresh instance, each under its random seed."""
+    oracle: Callable[[list[Any], int], Outputs] | None = None
+    """Outputs in fp64; None where they cannot be had, and `strict` is then the floor alone."""
+    exempt: frozenset[str] = frozenset()
+    """Cheap answers that are the work itself: the mean, where the task is one."""
+
+    def call(self, inputs: list[Any], seed: int) -> Outputs:
+        return self.calls(inputs, (seed,))[0]
+
+
+@dataclass(kw_only=True, slots=True)
+class Values:
+    """What was found, and what checks of the parts need to know about the whole."""
+
+    findings: list[Finding] = field(default_factory=list)
+    allowed: list[Allowed] = field(default_factory=list)
+    """Of each output under `strict`."""
+    num_draws: int = NUM_DRAWS
+    not_checked: list[str] = field(default_factory=list)
+    constant: frozenset[str] = frozenset()
+    """Tolerances under which no input matters: constants pass for all outputs."""
+    copied: frozenset[str] = frozenset()
+    """Tolerances under which some cheap answer passes for all outputs."""
+
+
+@dataclass(slots=True)
+class Fit:
+    """A cheap answer to one output, and how far off it was so far."""
+
+    id: str
+    text: str
+    answer: Callable[[list[Any]], Answer]
+    input: int | None = None
+    gap: Gap = field(default_factory=Gap)
+
+
+def check_values(subject: Subject, deadline_s: float = inf) -> Values:
+    """Everything that calling the task shows.
+
+    Args:
+        deadline_s: on the monotonic clock; draws after it are left out, but for the second.
+
+    Raises:
+        Whatever the task raises.
+    """
+    look = _Look(subject)
+    for seed in range(1, NUM_DRAWS):
+        if seed > 1 and time.monotonic() > deadline_s:
+            break
+        look.draw_again(seed)
+    values = look.values()
+    if look.num_draws < NUM_DRAWS:
+        values.not_checked.append(f"values: {look.num_draws} draws of {NUM_DRAWS}: out of time")
+    return values
+
+
+class _Look:
+    """What has been seen of a task over the draws so far."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.num_draws = subject, 1
+        self.inputs = subject.draw(0)
+        self.outputs: Outputs = subject.call(self.inputs, 0)
+        self.findings = list(_random_or_stateful(subject, self.inputs, self.outputs))
+        self.fits = [_fits(output, self.inputs, subject.exempt) for output in self.outputs]
+        self.saturation = [_Saturation() for _ in self.outputs]
+        self.strays = [0.0] * len(self.outputs)
+        tensors = [i for i, value in enumerate(self.inputs) if isinstance(value, torch.Tensor)]
+        self.redrawn: dict[int, Gap | None] = dict.fromkeys(tensors)
+        self.constants = {i: v for i in tensors if (v := _single_value(self.inputs[i])) is not None}
+        self._look()
+
+    def draw_again(self, seed: int) -> None:
+        self.outputs = ()  # large ones are let go before the next are made
+        before, self.inputs = self.inputs, self.subject.draw(seed)
+        self.outputs = self.subject.call(self.inputs, seed)
+        self.num_draws += 1
+        _redraw_each(self.subject, seed, (before, self.inputs), self.outputs, self.redrawn)
+        same = self.constants.items()
+        self.constants = {i: v for i, v in same if _single_value(self.inputs[i]) == v}
+        self._look()
+
+    def _look(self) -> None:
+        for i, output in enumerate(self.outputs):
+            _test(self.fits[i], output, self.inputs)
+            self.saturation[i].add(output)
+            self.strays[i] = max(self.strays[i], _stray_share(output))
+
+    def values(self) -> Values:
+        allowed = _allowed(self.subject, self, self.num_draws - 1)
+        values = Values(allowed=allowed, num_draws=self.num_draws)
+        values.findings = [*self.findings, *_strays(self.strays)]
+        constant, copied = [], []
+        for i, output in enumerate(self.outputs):
+            chain = _chain(i, self.fits[i], allowed[i])
+            copied.append({name for each in chain for name in each.tolerances})
+            constant.append({n for each in chain if each.id in CONSTANTS for n in each.tolerances})
+            values.findings += [*chain, *self.saturation[i].findings(i, constant[-1])]
+            values.findings += _slack(i, output)
+        values.constant = frozenset(set.intersection(*constant))
+        values.copied = frozenset(set.intersection(*copied))
+        values.findings += _unused_inputs(self.redrawn, self.constants, self.inputs, values)
+        return values
+
+
+CONSTANTS = ("constant_output", "zero_passes", "constant_passes")
+"""Findings that no input matters."""
+
+
+def _random_or_stateful(subject: Subject, inputs: list[Any], outputs: Outputs) -> Iterator[Finding]:
+    first, second = subject.calls(inputs, (0, 0))
+    if (excess := _distance(first, second).excess) != 0 and not _is_noise(first, second):
+        message = f"a second call on the same inputs differs by {excess:.2g}"
+        yield found("stateful_reference", message, measure=_figure(excess))
+    other = subject.call(inputs, 1)
+    if (excess := _distance(outputs, other).excess) != 0 and not _is_noise(outputs, other):
+        message = f"another random state changes the output by {excess:.2g}"
+        yield found("random_reference", message, measure=_figure(excess))
+
+
+def _is_noise(one: Outputs, other: Outputs) -> bool:
+    """Atomic additions round differently from run to run; that is neither state nor chance."""
+    pairs = zip(one, other, strict=True)
+    return all(gap(a, b).tolerances(Allowed.by_floor(a.dtype))[:1] == ("strict",) for a, b in pairs)
+
+
+def _distance(one: Outputs, other: Outputs) -> Gap:
+    worst = Gap()
+    for a, b in zip(one, other, strict=True):
+        worst = worst.worse(gap(a, b))
+    return worst
+
+
+def _fits(output: torch.Tensor, inputs: list[Any], exempt: frozenset[str]) -> list[Fit]:
+    """Cheap answers to an output, strongest first."""
+    if not output.numel():
+        return []
+    tensors = {i: v for i, v in enumerate(inputs) if isinstance(v, torch.Tensor)}
+    fits = [Fit("zero_passes", "zeros", lambda _: Answer())]
+    sample = wide(output.reshape(1) if output.dim() == 0 else output[_where(output)])
+    sample = sample[sample.isfinite()]
+    if sample.numel():
+        middle = _middle(output)
+        fits.append(Fit("constant_passes", f"{middle:.6g}", lambda _: Answer(shift=middle)))
+    for i, x in tensors.items():
+        if _is_like(x, output):
+            fits.append(Fit("identity", f"input {i}", _copy_of(i), i))
+    for i, x in tensors.items():
+        is_line = output.numel() >= _MIN_FIT_ELEMENTS and output.is_floating_point()
+        if is_line and _is_like(x, output) and (line := _line(x, output)):
+            text = f"{line[0]:.6g} * input {i} + {line[1]:.6g}"
+            fits.append(Fit("affine", text, _line_of(i, *line), i))
+    for i, x in tensors.items():
+        for axis in range(x.dim()) if x.is_floating_point() else ():
+            if x.shape[axis] > 1 and (kept := _mean_shape(x, axis, output)) is not None:
+                text = f"the mean of input {i} along axis {axis}"
+                fits.append(Fit("mean_passes", text, _mean_of(i, axis, kept), i))
+    return [fit for fit in fits if fit.id not in exempt]
+
+
+def _where(output: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return sample_of(output.shape, output.device)
+
+
+def _middle(output: torch.Tensor) -> float:
+    """Half-way between the extremes: the best constant for the largest error."""
+    low, high = torch.aminmax(wide(output))
+    if not bool((low + high).isfinite()):
+        sample = wide(output.reshape(-1)[:65536])
+        low, high = torch.aminmax(sample[sample.isfinite()])
+    return float((low.double() + high.double()) / 2)
+
+
+def _is_like(x: torch.Tensor, output: torch.Tensor) -> bool:
+    """The input has the output's shape or broadcasts to it; one number is a constant."""
+    if not output.numel() or (x.numel() == 1 and output.numel() > 1):
+        return False
+    pairs = zip(reversed(x.shape), reversed(output.shape), strict=False)
+    return x.dim() <= output.dim() and all(a in (1, b) for a, b in pairs)
+
+
+def _copy_of(i: int) -> Callable[[list[Any]], Answer]:
+    return lambda inputs: Answer(inputs[i])
+
+
+def _line(x: torch.Tensor, output: torch.Tensor) -> tuple[float, float] | None:
+    """Least squares over a sample of the elements."""
+    where = _where(output)
+    given, wanted = wide(x.expand(output.shape)[where]).double(), wide(output[where]).double()
+    ok = given.isfinite() & wanted.isfinite()
+    given, wanted = given[ok], wanted[ok]
+    if given.numel() < _MIN_FIT_ELEMENTS:
+        return None
+    mean_given, mean_wanted = given.mean(), wanted.mean()
+    centred = given - mean_given
+    spread = float(centred.square().sum())
+    if not spread > 0:
+        return None
+    slope = float((centred * (wanted - mean_wanted)).sum()) / spread
+    return slope, float(mean_wanted) - slope * float(mean_given)
+
+
+def _line_of(i: int, slope: float, shift: float) -> Callable[[list[Any]], Answer]:
+    return lambda inputs: Answer(inputs[i], slope, shift)
+
+
+def _mean_shape(x: torch.Tensor, axis: int, output: torch.Tensor) -> bool | None:
+    """Whether the mean keeps its axis to fit the output's shape; None where it does not fit."""
+    shape = list(x.shape)
+    for kept in (True, False):
+        mean = shape[:axis] + [1] * kept + shape[axis + 1 :]
+        if _is_like(torch.empty(mean, device="meta"), output):
+            return kept
+    return None
+
+
+def _mean_of(i: int, axis: int, kept: bool) -> Callable[[list[Any]], Answer]:
+    return lambda inputs: Answer(wide(inputs[i]).mean(axis, keepdim=kept))
+
+
+def _test(fits: list[Fit], output: torch.Tensor, inputs: list[Any]) -> None:
+    """Measure each fit on one more draw; those that pass nothing are dropped."""
+    for fit in list(fits):
+        fit.gap = fit.gap.worse(gap(output, fit.answer(inputs)))
+        if not fit.gap.passes_any:
+            fits.remove(fit)
+
+
+@dataclass(slots=True)
+class _Saturation:
+    """Share of elements near one number, the least over draws."""
+
+    shares: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Tolerance -> (share, number)."""
+
+    def add(self, output: torch.Tensor) -> None:
+        if not output.is_floating_point() or output.numel() < 100:
+            return
+        sample = wide(output[_where(output)])
+        low, middle, high = torch.quantile(sample.nan_to_num(), _QUANTILES.to(sample)).tolist()
+        for name, bound in TOLERANCES.items():
+            if bound is None:
+                continue
+            near = {
+                value: float(((sample - value).abs() <= bound * (1 + abs(value))).float().mean())
+                for value in (0.0, low, middle, high)
+            }
+            value = max(near, key=lambda v: near[v])
+            share, _ = self.shares.get(name, (1.0, 0.0))
+            self.shares[name] = (min(share, near[value]), value)
+
+    def findings(self, output: int, covered: set[str]) -> Iterator[Finding]:
+        names = [n for n, (share, _) in self.shares.items() if share >= SATURATED_SHARE]
+        if tolerances := beyond(names, covered):
+            share, value = self.shares[tolerances[0]]
+            message = f"{share:.1%} of output {output} are {value:.4g} within {tolerances[0]}"
+            yield found("saturated", message, measure=share, tolerances=tolerances, output=output)
+
+
+_QUANTILES = torch.tensor([0.01, 0.5, 0.99])
+
+
+def _redraw_each(
+    subject: Subject,
+    seed: int,
+    draws: tuple[list[Any], list[Any]],
+    outputs: Outputs,
+    redrawn: dict[int, Gap | None],
+) -> None:
+    """Swap one input for that of the draw before; inputs that matter leave `redrawn`."""
+    before, inputs = draws
+    for i, known in list(redrawn.items()):
+        if before[i].shape != inputs[i].shape or torch.equal(before[i], inputs[i]):
+            continue
+        swapped = [*inputs[:i], before[i], *inputs[i + 1 :]]
+        found_gap = _distance(outputs, subject.call(swapped, seed)).worse(known or Gap())
+        if found_gap.passes_any:
+            redrawn[i] = found_gap
+        else:
+            del redrawn[i]
+
+
+def _single_value(tensor: torch.Tensor) -> float | None:
+    """The number that all elements are, of tensors with more than one."""
+    if tensor.numel() < 2 or tensor.dtype is torch.bool:
+        return None
+    low, high = torch.aminmax(tensor)
+    return float(low) if bool(low == high) else None
+
+
+def _stray_share(output: torch.Tensor) -> float:
+    if not output.is_floating_point() or bool(output.sum(dtype=torch.float32).isfinite()):
+        return 0.0
+    return int((~output.isfinite()).sum()) / output.numel()
+
+
+def _strays(shares: list[float]) -> Iterator[Finding]:
+    for i, share in enumerate(shares):
+        if share:
+            message = f"{share:.2%} of output {i} are NaN or infinite"
+            yield found("not_finite", message, measure=share, output=i)
+
+
+def _allowed(subject: Subject, look: _Look, seed: int) -> list[Allowed]:
+    """What `strict` allows; by the oracle where it can make a difference."""
+    floors = [Allowed.by_floor(output.dtype) for output in look.outputs]
+    close = [fit.gap for each in look.fits for fit in each]
+    close += [each for each in look.redrawn.values() if each is not None]
+    if subject.oracle is None or not any(each.excess <= TIGHT for each in close):
+        return floors
+    try:
+        oracles = subject.oracle(look.inputs, seed)
+    except torch.OutOfMemoryError:
+        return floors
+    return [
+        Allowed.by_oracle(native, oracle) if native.is_floating_point() else floor
+        for native, oracle, floor in zip(look.outputs, oracles, floors, strict=True)
+    ]
+
+
+TIGHT = min(bound for bound in TOLERANCES.values() if bound is not None)
+
+
+def _chain(i: int, fits: list[Fit], allowed: Allowed) -> list[Finding]:
+    """Fits that pass, each only where it passes a tighter tolerance than those before it."""
+    chain: list[Finding] = []
+    covered: set[str] = set()
+    for fit in fits:
+        tolerances = beyond(fit.gap.tolerances(allowed), covered)
+        if not tolerances:
+            continue
+        covered.update(tolerances)
+        id, text = fit.id, f"{fit.text} in place of output {i}"
+        if id in ("zero_passes", "constant_passes") and tolerances[0] == "strict":
+            id, text = "constant_output", f"output {i} is {fit.text} everywhere, on every draw"
+        message = f"{text}: off by {fit.gap.excess:.2g} at most, passes {', '.join(tolerances)}"
+        chain.append(
+            found(
+                id,
+                message,
+                measure=_figure(fit.gap.excess),
+                tolerances=tolerances,
+                output=i,
+                input=fit.input,
+            )
+        )
+    return chain
+
+
+def _slack(i: int, output: torch.Tensor) -> Iterator[Finding]:
+    """Integers that a relative tolerance would let be off by one or more."""
+    if output.dtype is torch.bool or output.is_floating_point() or not output.numel():
+        return
+    largest = float(wide(output).abs().max())
+    if (slack := LOOSEST * (1 + largest)) >= 1:
+        message = f"output {i} holds integers up to {largest:.0f}: {int(slack)} off passes 1e-2"
+        yield found("integer_slack", message, measure=slack, tolerances=("1e-2",), output=i)
+
+
+def _unused_inputs(
+    redrawn: dict[int, Gap | None],
+    constants: dict[int, float],
+    inputs: list[Any],
+    values: Values,
+) -> Iterator[Finding]:
+    for i, value in constants.items():
+        message = f"input {i} {list(inputs[i].shape)} is {value:.6g} everywhere, on every draw"
+        yield found("constant_input", message, measure=value, input=i)
+    for i, each in redrawn.items():
+        if each is None:
+            continue
+        tolerances = beyond(each.under_all(values.allowed), values.constant)
+        if i not in constants and tolerances:
+            message = f"input {i} drawn afresh changes nothing beyond {each.excess:.2g}"
+            yield found(
+                "ignores_input",
+                f"{message}, passes {', '.join(tolerances)}",
+                measure=_figure(each.excess),
+                tolerances=tolerances,
+                input=i,
+            )
+
+
+def _figure(value: float) -> float | None:
+    """Records hold no NaN and no infinity."""
+    return value if abs(value) < float("inf") else None

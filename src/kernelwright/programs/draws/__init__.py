@@ -1,0 +1,1 @@
+"""How the inputs of a program are drawn, and where its values lie."""

@@ -1,0 +1,1 @@
+"""Parts of a program that one candidate replaces: found, written, combined."""

@@ -1,0 +1,230 @@
+"""Fragments: convex connected parts of a program, taken out, put back and enumerated."""
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from kernelwright.programs.build import canonical, default_init, map_refs
+from kernelwright.programs.draws.initial import Uses
+from kernelwright.programs.program import Call, Input, Program, Ref
+
+RESHAPING = frozenset({"reshape", "flatten", "squeeze", "unsqueeze"})
+"""Views with all elements in the order in which they were."""
+PERMUTING = frozenset({"permute", "transpose", "t"})
+_SELECTING = frozenset({"slice", "select", "unfold", "chunk", "split", "unbind"})
+RELABELLING = RESHAPING | PERMUTING | _SELECTING | {"broadcast_to"}
+"""Views: they cost nothing in PyTorch, so a fragment of these alone is not worth a kernel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of a program as a program of its own, and how it sits in the whole."""
+
+    program: Program
+    """With canonical names."""
+    calls: frozenset[int]
+    """Indices of its calls in the whole program."""
+    inputs: tuple[str, ...]
+    """The whole's values it reads: one for each of its inputs, in order."""
+    outputs: tuple[str, ...]
+    """The whole's values it makes that are used outside it: one for each of its outputs."""
+
+
+class Graph:
+    """Which calls feed which, worked out once for a program."""
+
+    def __init__(self, program: Program) -> None:
+        producer = program.producer()
+        self.users = program.users()
+        """Value name -> the calls that read it."""
+        self.before = [
+            frozenset(producer[name] for name in call.refs() if name in producer)
+            for call in program.calls
+        ]
+        self.after: list[set[int]] = [set() for _ in program.calls]
+        for user, feeding in enumerate(self.before):
+            for i in feeding:
+                self.after[i].add(user)
+
+    def is_convex(self, part: Collection[int]) -> bool:
+        """No path leaves the part and comes back."""
+        last = max(part, default=-1)
+        pending = [user for i in part for user in self.after[i] if user not in part]
+        outside = set(pending)
+        while pending:
+            for user in self.after[pending.pop()]:
+                if user in part:
+                    return False
+                if user < last and user not in outside:
+                    outside.add(user)
+                    pending.append(user)
+        return True
+
+    def is_connected(self, part: Collection[int]) -> bool:
+        """Every call reaches every other by edges within the part, in either direction."""
+        if not part:
+            return False
+        reached = {next(iter(part))}
+        pending = list(reached)
+        while pending:
+            i = pending.pop()
+            fresh = {n for n in (*self.before[i], *self.after[i]) if n in part} - reached
+            reached |= fresh
+            pending.extend(fresh)
+        return len(reached) == len(set(part))
+
+
+def is_convex(program: Program, calls: Collection[int]) -> bool:
+    """No value leaves the part and comes back into it: it can run as one step."""
+    return Graph(program).is_convex(frozenset(calls))
+
+
+def is_connected(program: Program, calls: Collection[int]) -> bool:
+    """The part hangs together by values made and read within it."""
+    return Graph(program).is_connected(frozenset(calls))
+
+
+def extract(program: Program, calls: Collection[int], graph: Graph | None = None) -> Fragment:
+    """The part as a program of its own.
+
+    Inputs that are the whole's keep their draw; results of other calls get one that suits what
+    reads them.
+
+    Args:
+        graph: the program's, for those who have it: most of the work on a small part of a large
+            program is to make one.
+
+    Raises:
+        ValueError: the part is empty or not convex.
+    """
+    own = part_of(program, calls, graph)
+    inputs = tuple(value.name for value in own.inputs)
+    return Fragment(
+        program=canonical(own), calls=frozenset(calls), inputs=inputs, outputs=own.outputs
+    )
+
+
+def part_of(program: Program, calls: Collection[int], graph: Graph | None = None) -> Program:
+    """The part as a program of its own in the whole's names, its inputs in the order in which it
+    reads them (see `extract`)."""
+    part, graph = frozenset(calls), graph or Graph(program)
+    if not part or not graph.is_convex(part):
+        raise ValueError(f"calls {sorted(part)} are not a convex part of the program")
+    inside = [program.calls[i] for i in sorted(part)]
+    made = {name for call in inside for name in call.outputs}
+    reads = dict.fromkeys(name for call in inside for name in call.refs() if name not in made)
+    outputs = tuple(
+        name
+        for call in inside
+        for name in call.outputs
+        if name in program.outputs or not part.issuperset(graph.users[name])
+    )
+    return Program(_inputs(program, tuple(reads), inside, outputs), tuple(inside), outputs)
+
+
+def _inputs(
+    program: Program, names: tuple[str, ...], inside: list[Call], outputs: tuple[str, ...]
+) -> tuple[Input, ...]:
+    given = {value.name: value for value in program.inputs}
+    bare = tuple(Input(name, program.type_of(name)) for name in names)
+    uses = Uses(Program(bare, tuple(inside), outputs))
+    return tuple(
+        given.get(value.name)
+        or Input(value.name, value.type, uses.init(value.name) or default_init(value.type))
+        for value in bare
+    )
+
+
+def substitute(program: Program, fragment: Fragment, replacement: Program) -> Program:
+    """The whole with the fragment's calls replaced; names are canonical.
+
+    Raises:
+        ValueError: the replacement's inputs or outputs are not those of the fragment.
+    """
+    own = fragment.program
+    signature = [v.type for v in replacement.inputs], _output_types(replacement)
+    if signature != ([v.type for v in own.inputs], _output_types(own)):
+        raise ValueError("the replacement takes or returns other tensors than the fragment")
+    inner = _inner_names(fragment, replacement)
+    aliases = {
+        outer: inner[mine]
+        for outer, mine in zip(fragment.outputs, replacement.outputs, strict=True)
+        if inner[mine] != outer
+    }
+    calls = _merged(program, fragment, [_renamed(call, inner) for call in replacement.calls])
+    calls = [_renamed(call, aliases) for call in calls]
+    outputs = tuple(aliases.get(name, name) for name in program.outputs)
+    return canonical(Program(program.inputs, tuple(calls), outputs))
+
+
+def _output_types(program: Program) -> list[object]:
+    return [program.type_of(name) for name in program.outputs]
+
+
+def _inner_names(fragment: Fragment, replacement: Program) -> dict[str, str]:
+    """The replacement's names -> names in the whole; a value it makes is named for its first
+    output, others get names of their own."""
+    inner = {
+        value.name: outer for value, outer in zip(replacement.inputs, fragment.inputs, strict=True)
+    }
+    for outer, name in zip(fragment.outputs, replacement.outputs, strict=True):
+        inner.setdefault(name, outer)
+    for call in replacement.calls:
+        for name in call.outputs:
+            inner.setdefault(name, f"inner_{name}")
+    return inner
+
+
+def _renamed(call: Call, names: Mapping[str, str]) -> Call:
+    return Call(
+        call.op,
+        map_refs(call.args, lambda ref: Ref(names.get(ref.name, ref.name))),
+        tuple(names.get(name, name) for name in call.outputs),
+        call.types,
+    )
+
+
+def _merged(program: Program, fragment: Fragment, inner: list[Call]) -> list[Call]:
+    """Calls before the fragment, the fragment, calls after: those that need it come after."""
+    needs, made = set(fragment.outputs), []
+    after: list[Call] = []
+    for i, call in enumerate(program.calls):
+        if i in fragment.calls:
+            continue
+        if needs.intersection(call.refs()):
+            after.append(call)
+            needs.update(call.outputs)
+        else:
+            made.append(call)
+    return [*made, *inner, *after]
+
+
+def enumerate_fragments(
+    program: Program, max_calls: int, most_a_call: int | None = None
+) -> Iterator[frozenset[int]]:
+    """Every convex connected part of at most `max_calls` calls, each once, smaller parts of one
+    start before larger; lazily, as there may be exponentially many.
+
+    Args:
+        most_a_call: parts that begin at one call, after which those of the next call follow.
+    """
+    graph = Graph(program)
+    for start in range(len(program.calls)):
+        yield from islice(_with_first(graph, start, max_calls), most_a_call)
+
+
+def _with_first(graph: Graph, start: int, max_calls: int) -> Iterator[frozenset[int]]:
+    """Connected parts whose lowest call is `start`, by growing along edges (each part once:
+    a neighbour passed over is excluded from what is grown after it), convex ones given out."""
+    pending = deque([(frozenset({start}), frozenset(range(start)))])
+    while pending:
+        part, excluded = pending.popleft()
+        if graph.is_convex(part):
+            yield part
+        if len(part) == max_calls:
+            continue
+        near = {n for i in part for n in (*graph.before[i], *graph.after[i])}
+        for neighbour in sorted(near - part - excluded):
+            excluded |= {neighbour}
+            pending.append((part | {neighbour}, excluded))

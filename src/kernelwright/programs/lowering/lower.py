@@ -1,0 +1,495 @@
+"""From an nn.Module to a program: torch.export, then ATen calls to operators.
+
+`torch.export` lifts parameters, buffers and constants to inputs and functionalizes; what it gives
+is translated call by call. An ATen call without a record, or one that its record refuses, stays as
+an extern call. Modules and inputs may live on the meta device: nothing is allocated.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import isnan
+from typing import Any, Self
+
+import torch
+import torch.utils._pytree as pytree
+from torch.export import ExportedProgram
+from torch.export.graph_signature import ConstantArgument, InputKind, InputSpec, OutputKind
+
+from kernelwright.core.errors import UsageError, infra
+from kernelwright.programs.build import canonical, dead_code, typed_call
+from kernelwright.programs.capture import structures
+from kernelwright.programs.capture.carriers import carried, is_carried, restored
+from kernelwright.programs.capture.failures import check_module
+from kernelwright.programs.capture.structures import Boundary
+from kernelwright.programs.draws.initial import choose_inits
+from kernelwright.programs.lowering import attributes
+from kernelwright.programs.lowering.aten import Translator, computing_nodes
+from kernelwright.programs.lowering.tracing import export
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.programs.shared_memory import copied_outputs
+
+_KINDS = {
+    InputKind.USER_INPUT: "user",
+    InputKind.PARAMETER: "parameter",
+    InputKind.BUFFER: "buffer",
+    InputKind.CONSTANT_TENSOR: "constant",
+}
+
+
+_LIMITS = {"minimum": "max", "maximum": "min"}
+"""What a number among the operands is to a clamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a program input comes from."""
+
+    kind: str
+    """"user", "parameter", "buffer", "attribute" (a tensor that is none of these and that forward
+    changes) or "constant"."""
+    name: str
+    """Qualified name in the module; for user inputs the path, e.g. "args[0]['mask']"."""
+    position: int = -1
+    """User inputs: which leaf of the flattened (args, kwargs)."""
+    tensor: torch.Tensor | None = None
+    """Constants: the value."""
+    path: str = ""
+    """Constants: an expression of `self` that reads the tensor; "" where the module does not hold
+    the tensor itself."""
+    dtype: str = "float32"
+    """Of the tensor itself. The program takes its carrier (`capture.carriers`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """A module's computation as a program, and what ties it back to the module."""
+
+    program: Program
+    sources: tuple[Source, ...]
+    """One for each program input."""
+    mutations: tuple[tuple[int, str], ...]
+    """(program output, name of the buffer or attribute it is the new value of)."""
+    user_outputs: tuple[tuple[str, Any], ...]
+    """Leaves of `out_spec`: ("output", program output), ("input", leaf of the inputs) or
+    ("value", constant)."""
+    in_spec: pytree.TreeSpec
+    out_spec: pytree.TreeSpec
+    """A pair: the module's result, and a dict of the lists, dicts and objects among the inputs
+    whose content the call changes, by their place in `structures.mutable_parts`."""
+    changed_attributes: frozenset[str] = frozenset()
+    """Names among `mutations` that are plain attributes."""
+    input_mutations: tuple[tuple[int, int], ...] = ()
+    """(program output, leaf of the inputs whose new value it is). Such leaves belong to objects."""
+    carried_outputs: Mapping[int, str] = field(default_factory=dict)
+    """Program outputs that are carriers -> the dtype of what they carry."""
+    copied_outputs: frozenset[int] = frozenset()
+    """Program outputs that `separated` copies."""
+    plain_inputs: tuple[tuple[str, Any], ...] = ()
+    """(path, value) of numbers, flags and texts among the inputs: they are part of the program."""
+    part_paths: tuple[str, ...] = ()
+    """Paths of `structures.mutable_parts`: "args[0]"."""
+    leaf_paths: Mapping[int, str] = field(default_factory=dict)
+    """Leaves of the inputs that the call changes in place -> their paths."""
+
+    @property
+    def changed_parts(self) -> tuple[int, ...]:
+        """Keys of the dict in `out_spec`."""
+        return tuple(self.out_spec.children()[1].context)
+
+    @property
+    def needs_inputs(self) -> bool:
+        """Whether inputs are needed to make the result: a cache is changed or returned, say."""
+        has_changes = bool(self.changed_parts or self.input_mutations)
+        return has_changes or structures.has_alias(self.out_spec)
+
+    def separated(self, outputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The program's outputs, with memory of their own where the module's results have that.
+
+        This goes before `store` and `rebuild`: they change memory that other outputs may show."""
+        return [
+            value.clone() if position in self.copied_outputs else value
+            for position, value in enumerate(outputs)
+        ]
+
+    def on(self, device: torch.device) -> Self:
+        """The same with its constants on a device. Numbers that forward makes tensors of are on the
+        CPU, where kernels cannot read them."""
+        sources = [
+            s if s.tensor is None else replace(s, tensor=s.tensor.to(device)) for s in self.sources
+        ]
+        return replace(self, sources=tuple(sources))
+
+    def store(self, module: torch.nn.Module, outputs: Sequence[torch.Tensor]) -> None:
+        """Change the module's state as the call that gave these outputs does."""
+        for position, name in self.mutations:
+            value = self._restored(outputs, position)
+            if name in self.changed_attributes:
+                attributes.write(module, name, value)
+            else:
+                module.get_buffer(name).copy_(value)
+
+    def _restored(self, outputs: Sequence[Any], position: int) -> Any:
+        """An output of the program in its own dtype."""
+        dtype = self.carried_outputs.get(position)
+        return restored(outputs[position], dtype) if dtype else outputs[position]
+
+    def rebuild(
+        self,
+        outputs: Sequence[Any],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """The module's own return structure, from the program's outputs.
+
+        Args:
+            args: the call's inputs, as the caller gave them. Objects among them change as the
+                module changes them: a cache grows.
+            kwargs: those by name.
+        """
+        kwargs = dict(kwargs or {})
+        given = pytree.tree_leaves((args, kwargs)) if self.needs_inputs else []
+        for output, position in self.input_mutations:
+            given[position].copy_(self._restored(outputs, output))
+        leaf_of: dict[str, Callable[[Any], Any]] = {
+            "output": lambda i: self._restored(outputs, i),
+            "input": lambda i: given[i],
+            "value": lambda value: value,
+        }
+        leaves = [leaf_of[kind](value) for kind, value in self.user_outputs]
+        result, changed = pytree.tree_unflatten(leaves, self.out_spec)
+        if not self.needs_inputs:
+            return result
+        parts = list(structures.mutable_parts(args, kwargs).values())
+        for i, new in changed.items():
+            structures.become(parts[i], new)
+        return structures.resolved(result, parts)
+
+    def gather(
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> list[torch.Tensor]:
+        """The program's inputs, in order, for a call of `module` with these arguments.
+
+        Raises:
+            UsageError: the arguments are not structured as the example inputs were.
+        """
+        leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+        if spec != self.in_spec:
+            raise UsageError(
+                f"inputs are structured as {spec}, the module was lowered with {self.in_spec}",
+                remedy="call it with the structure of the example inputs",
+            )
+        return self.inputs_of(module, leaves)
+
+    def inputs_of(self, module: torch.nn.Module, leaves: Sequence[Any]) -> list[torch.Tensor]:
+        """The program's inputs, in order.
+
+        Args:
+            leaves: of (args, kwargs) of a call.
+        """
+        tensors = []
+        for source in self.sources:
+            if source.kind == "user":
+                tensors.append(leaves[source.position])
+            elif source.tensor is not None:
+                tensors.append(source.tensor)
+            elif source.kind == "parameter":
+                tensors.append(module.get_parameter(source.name))
+            elif source.kind == "attribute":
+                tensors.append(attributes.read(module, source.name))
+            else:
+                tensors.append(module.get_buffer(source.name))
+        return list(map(carried, tensors))
+
+
+def lower(
+    module: torch.nn.Module,
+    example_inputs: tuple[Any, ...],
+    example_kwargs: Mapping[str, Any] | None = None,
+) -> Lowered:
+    """The program that `module(*example_inputs, **example_kwargs)` runs, at these shapes.
+
+    Unused inputs are left out; training or eval mode is as the module has it.
+
+    Raises:
+        UsageError: the module cannot be captured; names the user's file and line.
+    """
+    if not isinstance(module, torch.nn.Module):
+        raise UsageError(
+            f"{type(module).__name__} is not a torch.nn.Module",
+            remedy="wrap the function in a module whose forward calls it",
+        )
+    check_module(module)
+    args, kwargs = tuple(example_inputs), dict(example_kwargs or {})
+    _check_inputs(args, kwargs)
+    args, kwargs = _distinct((args, kwargs))
+    with structures.kept(module), attributes.as_buffers(module) as plain:
+        exported = export(Boundary(module), args, kwargs)
+    with infra(f"a fault of kernelwright, please report it: lowering {type(module).__name__}"):
+        return _program_of(module, exported, (args, kwargs), plain)
+
+
+def _program_of(
+    module: torch.nn.Module,
+    exported: ExportedProgram,
+    example: tuple[tuple[Any, ...], dict[str, Any]],
+    plain: Mapping[str, torch.Tensor],
+) -> Lowered:
+    """The program of a captured module.
+
+    Args:
+        plain: tensors in plain attributes of the module, by name.
+    """
+    args, kwargs = example
+    leaves, in_spec = pytree.tree_flatten(example)
+    translator = Translator()
+    sources = _declare_inputs(translator, exported, (args, kwargs))
+    for node in computing_nodes(exported.graph):
+        translator.translate(node)
+    results = _Results.read(translator, exported, _inside_parts(args, kwargs))
+    made = _numbers_made(exported)
+    given = zip(translator.builder.inputs, sources, strict=True)
+    numbers = {value.name: made[s.name] for value, s in given if s.name in made}
+    changed = frozenset(name for _, name in results.mutations if name in plain)
+    paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]]
+    held = attributes.held(module)
+    sources = [_with_path(_of_plain(s, plain, changed), held) for s in sources]
+    program = translator.builder.program(results.outputs)
+    program = dead_code(_with_limits(program, numbers))
+    used = {name for call in program.calls for name in call.refs()} | set(program.outputs)
+    kept = [i for i, value in enumerate(program.inputs) if value.name in used]
+    sources = [sources[i] for i in kept]
+    program = replace(program, inputs=tuple(program.inputs[i] for i in kept))
+    names = [s.name if s.kind in ("parameter", "buffer") else "" for s in sources]
+    examples = [leaves[s.position] if s.kind == "user" else s.tensor for s in sources]
+    examples = [None if example is None else carried(example) for example in examples]
+    return Lowered(
+        program=canonical(choose_inits(program, names, examples)),
+        sources=tuple(sources),
+        mutations=tuple(results.mutations),
+        user_outputs=tuple(results.user_outputs),
+        in_spec=in_spec,
+        out_spec=exported.call_spec.out_spec,
+        changed_attributes=changed,
+        input_mutations=tuple(results.input_mutations),
+        carried_outputs=results.carried,
+        copied_outputs=copied_outputs(program, results.nodes, results.written(changed)),
+        plain_inputs=tuple(structures.plain_values((args, kwargs), _path_text)),
+        part_paths=tuple(structures.mutable_parts(args, kwargs)),
+        leaf_paths={i: paths[i] for _, i in results.input_mutations},
+    )
+
+
+def _check_inputs(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+    """Make objects among the inputs nodes of a tree.
+
+    Raises:
+        UsageError: one of them cannot be: an iterator, or a module.
+    """
+    for path, value in [*enumerate(args), *kwargs.items()]:
+        try:
+            structures.register(value)
+        except TypeError as error:
+            place = f"positional input {path}" if isinstance(path, int) else f"input {path!r}"
+            raise UsageError(
+                f"{place} of forward is or holds {error}, an unsupported input type",
+                remedy="pass tensors, numbers, flags, and lists, tuples, dicts or objects of them",
+            ) from error
+
+
+def _inside_parts(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> frozenset[int]:
+    """Leaves of the inputs that belong to lists, dicts and objects."""
+    paths = structures.mutable_parts(args, kwargs)
+    leaves = pytree.tree_flatten_with_path((args, kwargs))[0]
+    names = [_path_text(path) for path, _ in leaves]
+    return frozenset(i for i, name in enumerate(names) if name.startswith(tuple(paths)))
+
+
+def _path_text(path: tuple[Any, ...]) -> str:
+    """A leaf of (args, kwargs) as an expression: "args[0]['mask']"."""
+    text = pytree.keystr(path)
+    return ("args" if text.startswith("[0]") else "kwargs") + text[3:]
+
+
+def _own_name(target: object) -> str:
+    """The name that a parameter or buffer has in the user's module, inside a `Boundary`."""
+    return str(target).removeprefix("inner.")
+
+
+def _numbers_made(exported: ExportedProgram) -> dict[str, float]:
+    """Constants that are floats which `forward` makes tensors of, as in `torch.tensor(0.5)`, by
+    name. A tensor that lives elsewhere, a global say, is a constant to `torch.export` as well, but
+    may change."""
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    found = {}
+    for spec in exported.graph_signature.input_specs:
+        value = exported.constants.get(str(spec.target))
+        if spec.kind is not InputKind.CONSTANT_TENSOR or not isinstance(value, torch.Tensor):
+            continue
+        is_number = value.dim() == 0 and value.is_floating_point() and not value.is_meta
+        if is_number and all(map(_is_fresh, nodes[spec.arg.name].users)):
+            found[str(spec.target)] = float(value)
+    return {name: number for name, number in found.items() if not isnan(number)}
+
+
+def _is_fresh(node: torch.fx.Node) -> bool:
+    """The node copies what `forward` wrote down, which nothing else holds."""
+    origins = node.meta.get("from_node", ())
+    return any(str(origin.name).startswith("lift_fresh") for origin in origins)
+
+
+def _with_limits(program: Program, numbers: Mapping[str, float]) -> Program:
+    """Minima and maxima with a tensor that holds one number as clamps, which have it as a limit."""
+
+    def limited(call: Call) -> Call:
+        if call.op not in _LIMITS:
+            return call
+        one, other = call.arg("input"), call.arg("other")
+        for value, limit in ((one, other), (other, one)):
+            if limit.name in numbers:
+                given = {"input": value, _LIMITS[call.op]: numbers[limit.name]}
+                args, types = typed_call("clamp", given, program.type_of)
+                return replace(call, op="clamp", args=args) if types == call.types else call
+        return call
+
+    return replace(program, calls=tuple(map(limited, program.calls)))
+
+
+def _of_plain(
+    source: Source, plain: Mapping[str, torch.Tensor], changed: Collection[str]
+) -> Source:
+    """A buffer that is a plain attribute as what it is: one that changes, or a constant."""
+    if source.kind != "buffer" or source.name not in plain:
+        return source
+    if source.name in changed:
+        return replace(source, kind="attribute")
+    return replace(source, kind="constant", tensor=plain[source.name])
+
+
+def _with_path(source: Source, held: Mapping[int, str]) -> Source:
+    """A constant that a list or dict of the module holds, with the expression that reads it."""
+    path = held.get(id(source.tensor), "")
+    return replace(source, path=path) if path else source
+
+
+def _distinct(example: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The example with a tensor object of its own at each leaf: the tracer takes one object given
+    twice for one input."""
+    leaves, spec = pytree.tree_flatten(example)
+    seen: set[int] = set()
+    for i, leaf in enumerate(leaves):
+        if isinstance(leaf, torch.Tensor):
+            leaves[i] = leaf.detach() if id(leaf) in seen else leaf
+            seen.add(id(leaf))
+    apart: tuple[Any, ...] = pytree.tree_unflatten(leaves, spec)
+    return apart
+
+
+def _declare_inputs(
+    translator: Translator, exported: ExportedProgram, example: tuple[Any, ...]
+) -> list[Source]:
+    """Make every placeholder that holds a tensor an input of the program."""
+    nodes = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
+    paths = [_path_text(path) for path, _ in pytree.tree_flatten_with_path(example)[0]]
+    sources: list[Source] = []
+    position = -1
+    for spec in exported.graph_signature.input_specs:
+        position += spec.kind is InputKind.USER_INPUT
+        if isinstance(spec.arg, ConstantArgument):
+            continue  # a number, flag or None: part of the program
+        if spec.kind not in _KINDS:
+            raise UsageError(
+                f"input {spec.arg.name} is a {spec.kind.name.lower()}",
+                remedy="pass tensors, numbers, flags, and containers of them",
+            )
+        dtype = translator.declare(nodes[spec.arg.name])
+        if spec.kind is InputKind.USER_INPUT:
+            sources.append(Source("user", paths[position], position, dtype=dtype))
+        elif spec.kind is InputKind.CONSTANT_TENSOR:
+            constant = exported.constants[spec.target]
+            sources.append(Source("constant", str(spec.target), tensor=constant, dtype=dtype))
+        else:
+            sources.append(Source(_KINDS[spec.kind], _own_name(spec.target), dtype=dtype))
+    return sources
+
+
+@dataclass(slots=True)
+class _Results:
+    """What the exported graph returns: the module's outputs first, then new buffer values."""
+
+    outputs: list[Ref] = field(default_factory=list)
+    user_outputs: list[tuple[str, Any]] = field(default_factory=list)
+    mutations: list[tuple[int, str]] = field(default_factory=list)
+    input_mutations: list[tuple[int, int]] = field(default_factory=list)
+    carried: dict[int, str] = field(default_factory=dict)
+    nodes: list[torch.fx.Node] = field(default_factory=list)
+    """The node of each output."""
+
+    def written(self, changed_attributes: Collection[str]) -> set[int]:
+        """Outputs that are copied into buffers and inputs."""
+        buffers = {i for i, name in self.mutations if name not in changed_attributes}
+        return buffers | {i for i, _ in self.input_mutations}
+
+    def append(self, translator: Translator, value: Ref, node: torch.fx.Node) -> int:
+        """Make a value the program's next output; its place."""
+        self.nodes.append(node)
+        output, dtype = translator.output(value)
+        if is_carried(dtype):
+            self.carried[len(self.outputs)] = dtype
+        self.outputs.append(output)
+        return len(self.outputs) - 1
+
+    @classmethod
+    def read(
+        cls, translator: Translator, exported: ExportedProgram, inside_parts: Collection[int]
+    ) -> Self:
+        """Take the results apart.
+
+        Args:
+            inside_parts: leaves of the inputs that may be changed in place.
+
+        Raises:
+            UsageError: forward changes any other input in place.
+        """
+        found = cls()
+        positions = {
+            getattr(spec.arg, "name", None): i for i, spec in enumerate(_user_inputs(exported))
+        }
+        changed: dict[str, tuple[int, torch.fx.Node]] = {}
+        updates: list[tuple[str, Ref, torch.fx.Node]] = []
+        returned = exported.graph.output_node().args[0]
+        for spec, node in zip(exported.graph_signature.output_specs, returned, strict=True):
+            value = translator.value(node)
+            position = positions.get(spec.target)
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                updates.append((_own_name(spec.target), value, node))
+            elif (
+                spec.kind is OutputKind.USER_INPUT_MUTATION
+                and position is not None
+                and position in inside_parts
+            ):
+                changed[value.name] = position, node
+            elif spec.kind is not OutputKind.USER_OUTPUT:
+                raise UsageError(
+                    f"forward changes {spec.target!r} in place ({spec.kind.name.lower()})",
+                    remedy="return a new tensor instead, or clone the input first",
+                )
+            elif isinstance(value, Ref) and value.name in changed:
+                found.user_outputs.append(("input", changed[value.name][0]))
+            elif isinstance(value, Ref):
+                found.user_outputs.append(("output", found.append(translator, value, node)))
+            else:
+                found.user_outputs.append(("value", value))
+        for name, value, node in updates:
+            found.mutations.append((found.append(translator, value, node), name))
+        for name, (position, node) in changed.items():
+            found.input_mutations.append((found.append(translator, Ref(name), node), position))
+        return found
+
+
+def _user_inputs(exported: ExportedProgram) -> list[InputSpec]:
+    """What the signature says of each leaf of the inputs."""
+    specs = exported.graph_signature.input_specs
+    return [spec for spec in specs if spec.kind is InputKind.USER_INPUT]

@@ -1,0 +1,1 @@
+"""The same program at other sizes."""

@@ -1,0 +1,241 @@
+"""Variants of a program at other sizes: small ones for the CPU, odd ones to judge candidates at."""
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+
+from kernelwright.core.seed import derive
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.program import Program
+from kernelwright.programs.resizing.resize import free_sizes, resize
+
+CAPS = (512, 256, 128, 64, 48, 32, 24, 16, 12, 8, 6, 4)
+ODD_SIZES = (1, 3, 5, 7, 11, 13, 17, 19, 31, 33, 37, 45, 63, 65, 67, 97, 100, 127, 129)
+"""Primes, and neighbours of powers of two: a mask that is missing shows at these."""
+
+_SMALL = 16
+"""Sizes below are not made smaller."""
+
+_TRIES = 24
+"""Draws of sizes for each variant wanted, before it is given up."""
+
+
+def largest(program: Program) -> int:
+    """Elements of the program's largest value."""
+    return max((each.numel for each in _types(program)), default=0)
+
+
+def scaled_down(
+    program: Program,
+    max_elements: int = 1 << 16,
+    *,
+    max_flops: float = math.inf,
+    fixed_attributes: bool = False,
+) -> Program:
+    """The program with its sizes made smaller until no value has more than `max_elements` and all
+    calls together take no more than `max_flops`.
+
+    Structure stays: the same calls, equal sizes equal, divisible ones divisible. Where operators
+    refuse smaller sizes, the smallest that they accept; the program itself if it is small already.
+
+    Args:
+        fixed_attributes: keep sizes that attributes spell out (see `resize`).
+    """
+    return _shrunk(program, max_elements, max_flops, fixed_attributes)[0]
+
+
+def _shrunk(
+    program: Program, max_elements: int, max_flops: float, fixed_attributes: bool
+) -> tuple[Program, dict[int, int]]:
+    """The scaled-down program and the map of sizes that made it."""
+
+    def excess(made: Program) -> float:
+        return max(largest(made) / max_elements, made.flops() / max_flops)
+
+    sizes = {size: size for size in free_sizes(program)}
+    best = program
+    for cap in CAPS:
+        if excess(best) <= 1:
+            break
+        wanted = _apart(sizes, cap)
+        if (smaller := _resized(program, wanted, fixed_attributes)) is not None:
+            best, sizes = smaller, wanted
+    stuck: set[int] = set()
+    while excess(best) > 1 and len(stuck) < len(sizes):
+        size = max(sizes.keys() - stuck, key=lambda s: (sizes[s], s))
+        wanted = {**sizes, size: _divisor(size, sizes[size] // 2)}
+        smaller = _resized(program, wanted, fixed_attributes) if wanted[size] > 1 else None
+        if smaller is None or excess(smaller) >= excess(best):
+            stuck.add(size)
+        else:
+            best, sizes = smaller, wanted
+    return best, sizes
+
+
+def _apart(sizes: Iterable[int], cap: int) -> dict[int, int]:
+    """Each size to one up to `cap`; different sizes to different ones as far as there are any,
+    since equal sizes hide a mixed-up stride."""
+    found: dict[int, int] = {}
+    for size in sorted(sizes):
+        wanted = [_divisor(size, cap), *range(min(size, cap), 1, -1)]
+        found[size] = next((n for n in wanted if n not in found.values()), wanted[0])
+    return found
+
+
+def _divisor(size: int, cap: int) -> int:
+    """The largest divisor of `size` up to `cap`, or `cap` where that is much smaller."""
+    if size <= cap:
+        return size
+    found = next((d for d in range(cap, 0, -1) if size % d == 0), 1)
+    return found if 2 * found >= cap else cap
+
+
+def _resized(program: Program, sizes: Mapping[int, int], fixed_attributes: bool) -> Program | None:
+    """The program at these sizes; None where operators refuse them or a layout is lost: PyTorch
+    may return a contiguous result from a channels-last image of one channel, which is both."""
+    try:
+        made = resize(program, lambda n: sizes.get(n, n), fixed_attributes=fixed_attributes)
+    except ValueError:
+        return None
+    is_lost = any(
+        _has_both_layouts(new) and not _has_both_layouts(old)
+        for old, new in zip(_types(program), _types(made), strict=True)
+    )
+    return None if is_lost else made
+
+
+def _has_both_layouts(made: TensorType) -> bool:
+    """Whether a channels-last tensor is contiguous too."""
+    is_last = made.layout is Layout.CHANNELS_LAST
+    return is_last and (made.shape[1] == 1 or math.prod(made.shape[2:]) == 1)
+
+
+def _types(program: Program) -> list[TensorType]:
+    """Of every value."""
+    made = [value.type for value in program.inputs]
+    return [*made, *(each for call in program.calls for each in call.types)]
+
+
+def enlarged(program: Program, min_elements: int) -> Program | None:
+    """The program with one of its sizes made so large, and odd, that some value has at least
+    `min_elements`; of the ways to do so the one with the fewest bytes in all. None where attributes
+    pin every size, or it is that large already."""
+    factor = math.ceil(min_elements / max(largest(program), 1))
+    if factor == 1:
+        return None
+    found = [
+        made
+        for size in free_sizes(program)
+        if (made := _resized(program, {size: size * factor + 1}, fixed_attributes=True))
+        and largest(made) >= min_elements
+    ]
+    return min(found, key=num_bytes, default=None)
+
+
+def num_bytes(program: Program) -> int:
+    """Of all inputs and results."""
+    return sum(each.num_bytes for each in _types(program))
+
+
+def shape_variants(
+    program: Program,
+    count: int,
+    seed: int,
+    max_elements: int = 1 << 16,
+    *,
+    max_flops: float = math.inf,
+    fixed_attributes: bool = True,
+) -> list[Program]:
+    """Up to `count` different small variants at odd sizes, as far as the structure permits.
+
+    Fewer, or none, where attributes pin every size.
+
+    Args:
+        fixed_attributes: keep sizes that attributes spell out, so that a candidate written for
+            `program` must run at the variants too.
+    """
+    rng = random.Random(derive(seed, "shape_variants"))
+    _, small = _shrunk(program, max_elements, max_flops, fixed_attributes)
+    found: list[Program] = []
+    for attempt in range(count * _TRIES):
+        share = (1.0, 0.8, 0.5, 0.3)[attempt % 4]  # of sizes that become odd
+        sizes = {
+            size: rng.choice(ODD_SIZES) if rng.random() < share else base
+            for size, base in small.items()
+        }
+        made = _resized(program, sizes, fixed_attributes)
+        if made is None or made == program or made in found:
+            continue
+        if largest(made) > 4 * max_elements or made.flops() > 4 * max_flops:
+            continue
+        found.append(made)
+        if len(found) == count:
+            break
+    return found
+
+
+def aligned_variants(
+    program: Program, count: int, seed: int, max_elements: int = 1 << 18
+) -> list[Program]:
+    """Up to `count` variants that the kernels compiled for `program` should serve too.
+
+    A kernel is compiled anew where a size's divisibility by 16 changes, or the power of two that a
+    tile was rounded up to. Both stay, where the number of elements allows; tails of tiles stay too,
+    as new sizes are not divisible by 32. Fewer, or none, where attributes pin every size.
+    """
+    rng = random.Random(derive(seed, "aligned_variants"))
+    brackets = _brackets(program, max_elements)
+    found: list[Program] = []
+    for attempt in range(count * _TRIES):
+        share = (1.0, 0.8, 0.5, 0.3)[attempt % 4]
+        sizes = {
+            size: rng.choice(_aligned(size, bracket))
+            for size, bracket in brackets.items()
+            if rng.random() < share or bracket < size
+        }
+        made = _resized(program, sizes, fixed_attributes=True)
+        if made is None or made == program or made in found or largest(made) > 2 * max_elements:
+            continue
+        found.append(made)
+        if len(found) == count:
+            break
+    return found
+
+
+def _brackets(program: Program, max_elements: int) -> dict[int, int]:
+    """Each free size and the power of two its variants round up to: its own, or a smaller one
+    where the program is too large; sizes that are nowhere innermost give way first."""
+    brackets = {size: 1 << (size - 1).bit_length() for size in free_sizes(program)}
+    inner = {value.type.shape[-1] for value in program.inputs if value.type.shape}
+    stuck: set[int] = set()
+    made: Program | None = program
+    while made is not None and largest(made) > max_elements and stuck != brackets.keys():
+        size = max(brackets.keys() - stuck, key=lambda s: (s not in inner, brackets[s], s))
+        if brackets[size] <= _SMALL:
+            stuck.add(size)
+            continue
+        tried = {**brackets, size: brackets[size] // 2}
+        sizes = {s: _aligned(s, b)[-1] for s, b in tried.items() if b < s}
+        if (smaller := _resized(program, sizes, fixed_attributes=True)) is None:
+            stuck.add(size)
+            continue
+        brackets, made = tried, smaller
+    return brackets
+
+
+def _aligned(size: int, bracket: int) -> list[int]:
+    """Sizes that round up to `bracket` and share the powers of two of `size`, up to 16; above 32
+    not divisible by 32. `size` itself where there are no others."""
+    common = math.gcd(size, 16)
+    found = [
+        n
+        for n in range(bracket // 2 + 1, bracket + 1)
+        if math.gcd(n, 16) == common and n != size and (n < 32 or n % 32)
+    ]
+    return found or [size if size <= bracket else bracket]
+
+
+def same_attributes(one: Program, other: Program) -> bool:
+    """Programs of one structure that differ in the shapes of their tensors alone: what is written
+    for one, attributes spelled out, may be asked to compute the other."""
+    return [call.args for call in one.calls] == [call.args for call in other.calls]

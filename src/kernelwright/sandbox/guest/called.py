@@ -1,0 +1,123 @@
+"""Guest side: describes one call of a candidate and its effects for the host."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from kernelwright.sandbox.guest.instances import overlap
+from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span
+
+
+@dataclass(slots=True)
+class Called:
+    """A call, and flags that are known when the GPU has finished."""
+
+    outputs: list[torch.Tensor]
+    flags: torch.Tensor
+    """Whether memory beside a tensor was written; and for each input, whether it was changed."""
+    num_unfinished: int
+    facts: dict[str, Any]
+
+    def answer(self, flags: list[bool], process: dict[str, Any]) -> dict[str, Any]:
+        overrun, *inputs = flags
+        seen = {"overrun": overrun, "changed": indices(inputs), "process": process}
+        return {**self.facts, **seen}
+
+
+def described(
+    structure: str,
+    outputs: list[torch.Tensor],
+    inputs: list[Any],
+    state: Sequence[torch.Tensor],
+) -> dict[str, Any]:
+    pairs = [(j, i) for i in range(len(outputs)) for j in range(i)]
+    return {
+        "structure": structure,
+        "outputs": [TensorMeta.of(tensor).to_json() for tensor in outputs],
+        "aliases": _aliases(outputs, inputs),
+        "shared": [(j, i) for j, i in pairs if overlap(outputs[j], outputs[i])],
+        "held": [i for i, y in enumerate(outputs) if any(overlap(y, tensor) for tensor in state)],
+    }
+
+
+def fit(used: list[Any], kept: list[Any]) -> bool:
+    """The tensor objects of the previous call can hold these values."""
+    return len(used) == len(kept) and all(
+        TensorMeta.of(mine) == TensorMeta.of(value)
+        if isinstance(mine, torch.Tensor) and isinstance(value, torch.Tensor)
+        else type(mine) is type(value)
+        for mine, value in zip(used, kept, strict=True)
+    )
+
+
+_ALIGNMENT, _MAX_OFFSET = 16, 256
+"""Bytes that addresses are a multiple of; the most of these before a tensor and behind it."""
+
+
+def offset_copy(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values and strides inside a larger storage."""
+    meta = TensorMeta.of(tensor)
+    begin, rest = (_ALIGNMENT * secrets.randbelow(_MAX_OFFSET) for _ in range(2))
+    num_bytes = begin + meta.span_bytes + rest
+    whole = torch.empty(num_bytes, dtype=torch.uint8, device=tensor.device)
+    inner = whole[begin : begin + meta.span_bytes].copy_(flat_span(tensor))
+    return inner.view(meta.dtype).as_strided(meta.shape, meta.strides)
+
+
+def no_flag(device: torch.device) -> torch.Tensor:
+    """False, on a device that is named: a candidate may have changed the default."""
+    return torch.zeros((), dtype=torch.bool, device=device)
+
+
+Layout = tuple[object, ...]
+"""How a tensor object lies on its storage, and on which."""
+
+
+def layouts(values: list[Any]) -> list[Layout]:
+    """The layout of each tensor; any other value has an empty one."""
+    return [_layout(value) if isinstance(value, torch.Tensor) else () for value in values]
+
+
+def _layout(tensor: torch.Tensor) -> Layout:
+    tensor = torch.Tensor.detach(tensor)  # has no attributes of a candidate's
+    storage = tensor.untyped_storage()
+    place = (tensor.storage_offset(), storage.data_ptr(), storage.nbytes())
+    return TensorMeta.of(tensor), *place, tensor.is_conj(), tensor.is_neg()
+
+
+def changed(
+    kept: list[Any], used: list[Any], device: torch.device, before: list[Layout] | None = None
+) -> list[torch.Tensor]:
+    """For each input, whether its bytes or its layout changed; does not wait for the GPU.
+
+    Args:
+        before: layouts of `used` before the call; where there are none, storages are not compared.
+    """
+    pairs = zip(kept, used, before or [()] * len(kept), strict=True)
+    return [_is_changed(*pair, device) for pair in pairs]
+
+
+def _is_changed(kept: Any, used: Any, before: Layout, device: torch.device) -> torch.Tensor:
+    if not isinstance(kept, torch.Tensor):
+        return no_flag(device)
+    now = _layout(used)
+    if now[0] != TensorMeta.of(kept) or now != (before or now):
+        return ~no_flag(device)
+    return (flat_span(kept) != flat_span(used)).any()
+
+
+def indices(flags: list[bool]) -> list[int]:
+    return [i for i, flag in enumerate(flags) if flag]
+
+
+def _aliases(outputs: list[torch.Tensor], inputs: list[Any]) -> list[tuple[int, int]]:
+    """(output, input) pairs whose storage ranges overlap."""
+    return [
+        (i, j)
+        for i, output in enumerate(outputs)
+        for j, value in enumerate(inputs)
+        if isinstance(value, torch.Tensor) and overlap(output, value)
+    ]

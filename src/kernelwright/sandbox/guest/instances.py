@@ -1,0 +1,197 @@
+"""Guest side: the instances of one candidate's `ModelNew`, and the outputs of their calls."""
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from math import isfinite
+from typing import Any
+
+import torch
+
+from kernelwright.sandbox.shared.tensors import TensorMeta
+
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+_PLAIN = (bool, int, float, str)
+_MAX_ATTRIBUTES, _MAX_TEXT = 4096, 200
+
+Entry = tuple[str, str, torch.Tensor]
+"""(state_dict name, "parameter" or "buffer", tensor)."""
+
+
+class Instances:
+    """Modules by number.
+
+    Args:
+        construct: makes a module for an `init` of `Guest.load`; None where the candidate is a
+            function.
+    """
+
+    def __init__(self, construct: Callable[[dict[str, Any]], torch.nn.Module] | None) -> None:
+        self._construct = construct
+        self._modules: dict[int, torch.nn.Module] = {}
+        self._num_made = 0
+
+    def add(self, module: torch.nn.Module) -> int:
+        self._modules[self._num_made] = module
+        self._num_made += 1
+        return self._num_made - 1
+
+    def construct(self, init: dict[str, Any]) -> int:
+        if self._construct is None:
+            raise ValueError("a function has no instances")
+        return self.add(self._construct(init))
+
+    def duplicate(self, number: int) -> int:
+        return self.add(deepcopy(self._modules[number]))
+
+    def move(self, number: int) -> None:
+        """Move parameters and buffers to other memory, as `.to` another device and back does."""
+        module = self._modules[number]
+        device = next((t.device for _, _, t in self.entries(number)), torch.device("cpu"))
+        if device.type == "cuda":
+            self._modules[number] = module.to("cpu").to(device)
+        else:
+            self._modules[number] = module._apply(torch.clone)  # type: ignore[no-untyped-call]
+
+    def train(self, number: int, *, is_training: bool) -> None:
+        self._modules[number].train(is_training)
+
+    def drop(self, number: int) -> None:
+        self._modules.pop(number, None)
+
+    def get(self, number: int) -> torch.nn.Module:
+        return self._modules[number]
+
+    def entries(self, number: int) -> list[Entry]:
+        """Parameters and buffers; tied ones under each of their names."""
+        module = self._modules.get(number)
+        if module is None:
+            return []
+        return [
+            (f"{prefix}.{name}".removeprefix("."), kind, tensor)
+            for kind, attribute in (("parameter", "_parameters"), ("buffer", "_buffers"))
+            for prefix, part in _parts(module)
+            for name, tensor in dict.items(vars(part).get(attribute) or {})
+            if tensor is not None
+        ]
+
+    def load(self, number: int, names: Sequence[str], values: Sequence[Any], how: str) -> None:
+        """Set parameters and buffers of these names; others, and other shapes, are left out.
+
+        Args:
+            how: "copy" (in place), "load_state_dict", or "data" (new memory, no version bump).
+        """
+        entries = {name: tensor for name, _, tensor in self.entries(number)}
+        fitting = {
+            name: value
+            for name, value in zip(names, values, strict=True)
+            if name in entries and entries[name].shape == value.shape
+        }
+        with torch.no_grad():
+            if how == "load_state_dict":
+                # persistent entries by the module's own method, the others in place
+                module = self._modules[number]
+                persistent = fitting.keys() - _passing(module)
+                module.load_state_dict(
+                    {n: v for n, v in fitting.items() if n in persistent}, strict=False
+                )
+                fitting = {n: v for n, v in fitting.items() if n not in persistent}
+            for name, value in fitting.items():
+                if how == "data":
+                    entries[name].data = value.to(entries[name].dtype).clone()
+                else:
+                    entries[name].copy_(value)
+
+    def attributes(self, number: int) -> dict[str, Any]:
+        """Plain attributes of the module and its parts by path: numbers and strings as they are,
+        anything else by its type's name."""
+        attributes: dict[str, Any] = {}
+        module = self._modules.get(number)
+        seen: set[int] = set()
+        for prefix, part in [] if module is None else _parts(module):
+            if id(part) in seen:
+                continue
+            seen.add(id(part))
+            for name, value in vars(part).items():
+                if name in _OF_EVERY_MODULE or len(attributes) >= _MAX_ATTRIBUTES:
+                    continue
+                path = f"{prefix}.{name}".removeprefix(".")
+                attributes[path] = _described(value)
+        return attributes
+
+
+def _parts(module: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
+    """The module and all modules in it by path, shared ones under each of their names.
+
+    No method of theirs is called: a candidate that overrides one would notice being asked.
+    """
+    parts: list[tuple[str, torch.nn.Module]] = []
+    todo = [("", module, frozenset[int]())]
+    while todo:
+        path, part, above = todo.pop()
+        parts.append((path, part))
+        inner = dict.items(vars(part).get("_modules") or {})
+        todo += [
+            (f"{path}.{name}".removeprefix("."), child, above | {id(part)})
+            for name, child in reversed(list(inner))
+            if child is not None and id(child) not in above | {id(part)}
+        ]
+    return parts
+
+
+def _passing(module: torch.nn.Module) -> set[str]:
+    """Names of buffers that are no part of the state_dict."""
+    return {
+        f"{prefix}.{name}".removeprefix(".")
+        for prefix, part in _parts(module)
+        for name in vars(part).get("_non_persistent_buffers_set") or ()
+    }
+
+
+def _described(value: object) -> Any:
+    if type(value) is float and not isfinite(value):
+        return {"float": str(value)}
+    if value is None or type(value) in _PLAIN:
+        return value if not isinstance(value, str) else value[:_MAX_TEXT]
+    return {"type": type(value).__name__[:_MAX_TEXT]}
+
+
+class Held:
+    """Keeps outputs of calls, to see whether later calls write to them."""
+
+    def __init__(self) -> None:
+        self._calls: list[list[tuple[torch.Tensor, torch.Tensor]]] = []
+
+    def add(self, outputs: Sequence[torch.Tensor]) -> None:
+        self._calls.append([(output, output.clone()) for output in outputs])
+
+    def overwritten(self, outputs: Sequence[torch.Tensor]) -> list[int]:
+        """Numbers of the outputs that changed after their call, or share memory with these."""
+        return sorted(
+            {
+                number
+                for call in self._calls
+                for number, (output, copy) in enumerate(call)
+                if not _is_same(output, copy) or any(overlap(output, new) for new in outputs)
+            }
+        )
+
+    def let_go(self) -> None:
+        self._calls.clear()
+
+
+def _is_same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    both_nan = (one != one) & (other != other)
+    return bool(((one == other) | both_nan).all())
+
+
+def overlap(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """The spans of storage under two tensors have bytes in common."""
+    left_bytes, right_bytes = (TensorMeta.of(t).span_bytes for t in (left, right))
+    if not left_bytes or not right_bytes:
+        return False
+    return (
+        left.data_ptr() < right.data_ptr() + right_bytes
+        and right.data_ptr() < left.data_ptr() + left_bytes
+    )

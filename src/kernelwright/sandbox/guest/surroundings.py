@@ -1,0 +1,100 @@
+"""Guest side: makes the process of a candidate look like a user's process."""
+
+import io
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import time_machine
+import torch
+
+from kernelwright.sandbox.guest.disguise import disguised
+from kernelwright.sandbox.shared.manner import MAX_THREADS, Manner
+
+_PACKAGE = __name__.partition(".")[0]
+_ahead_s = 0
+_SHARE = 1 << 15
+"""Elements below which PyTorch gives no work to a further thread (`at::internal::GRAIN_SIZE`)."""
+_COUNTERS = ("monotonic", "perf_counter", "process_time", "thread_time")
+
+
+def move_clocks_from_here_on() -> None:
+    """Let the counters of `time` follow `surrounded`. time_machine moves its other clocks, and
+    `datetime`."""
+    for name in _COUNTERS:
+        _wrap_counter(name, 1)
+        _wrap_counter(f"{name}_ns", 1_000_000_000)
+
+
+def _wrap_counter(name: str, ticks: int) -> None:
+    stock: Callable[[], Any] = getattr(time, name)
+
+    @disguised(stock)
+    def moved() -> Any:
+        return stock() + _ahead_s * ticks
+
+    setattr(time, name, moved)
+
+
+def take_standard_streams(scratch: Path) -> None:
+    """Send standard output and error to a file or to nowhere, as a user's program does. Nobody
+    reads them."""
+    target = os.devnull
+    if random.SystemRandom().random() < 0.5:
+        target = str(scratch / "out.log")
+    with open(target, "ab") as file:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    sys.stdout, sys.stderr = _stream(1, "<stdout>"), _stream(2, "<stderr>")
+    sys.argv = ["main.py"]
+
+
+def _stream(descriptor: int, name: str) -> io.TextIOWrapper:
+    raw: Any = io.FileIO(descriptor, "w", closefd=False)
+    raw.name = name
+    stream: Any = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", line_buffering=True)
+    stream.mode = "w"  # as Python sets it
+    return stream  # type: ignore[no-any-return]
+
+
+def hide_ourselves() -> None:
+    """Take our modules out of `sys.modules`: a user's process has none of them. Loaded code still
+    works."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
+        del sys.modules[name]
+
+
+def start_threads() -> None:
+    """Start PyTorch's threads before a candidate loads: they must not count as its threads."""
+    torch.set_num_threads(MAX_THREADS)
+    torch.zeros(MAX_THREADS * _SHARE, dtype=torch.bool).any()
+    torch.set_num_threads(1)
+
+
+@contextmanager
+def surrounded(manner: Manner) -> Iterator[None]:
+    """Give the call inside these surroundings; restore the old ones afterwards."""
+    global _ahead_s
+    torch.set_num_threads(manner.num_threads)
+    moved = time_machine.travel(time.time() + manner.clock_s) if manner.clock_s else None
+    if moved is not None:
+        moved.start()
+        _ahead_s = manner.clock_s
+    try:
+        with torch.set_grad_enabled(manner.has_grad):
+            yield
+            manner_kept = torch.get_num_threads() == manner.num_threads
+        if manner_kept:
+            torch.set_num_threads(1)
+    except BaseException:
+        torch.set_num_threads(1)
+        raise
+    finally:
+        if moved is not None:
+            _ahead_s = 0
+            moved.stop()

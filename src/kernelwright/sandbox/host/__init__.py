@@ -1,0 +1,1 @@
+"""The trusted side: starts guests, asks them, and reads their answers within bounds."""

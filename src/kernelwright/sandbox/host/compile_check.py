@@ -1,0 +1,68 @@
+"""Is a candidate legal on the target GPU? Answered without one, by compiling its kernels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kernelwright.sandbox.host.forkserver import shared
+from kernelwright.sandbox.host.guest import Guest
+from kernelwright.sandbox.shared.contract import Limits
+from kernelwright.timing.stages import stage
+
+
+@dataclass(frozen=True, slots=True)
+class KernelUsage:
+    """What one compiled kernel asks of the GPU."""
+
+    registers: int
+    """Per thread."""
+    shared_bytes: int
+    spills: int
+    """Bytes of local memory per thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileReport:
+    kernels: dict[str, KernelUsage]
+    """Every kernel the candidate launched on these inputs."""
+
+
+@stage("compile")
+def compile_check(
+    source: str,
+    inputs: Sequence[Any],
+    init: dict[str, Any] | None = None,
+    limits: Limits | None = None,
+    *,
+    trusted: bool = False,
+) -> CompileReport:
+    """Compile the kernels a candidate launches for sm_90; nothing is run on any GPU.
+
+    Args:
+        inputs: tensors (only their shapes, strides and types are used; meta tensors will do) or
+            plain numbers.
+        init: as for `Guest.load`; the module is made on the meta device.
+        trusted: as for `ForkServer.guest`: what is compiled here, guests on the GPU need not.
+
+    Raises:
+        GuestFault: the candidate does not load or compile ("compile" with the line), or its host
+            code fails.
+        InfraError: our side broke.
+    """
+    with shared("compile").guest(limits, trusted=trusted) as guest:
+        load_to_compile(guest, "candidate", source, init)
+        return CompileReport(
+            {name: KernelUsage(**usage) for name, usage in guest.compile(inputs).usage.items()}
+        )
+
+
+@stage("load")
+def load_to_compile(
+    guest: Guest, name: str, source: str, init: Mapping[str, Any] | None = None
+) -> None:
+    """Load a candidate into a guest of the "compile" server; for `Guest.compile`.
+
+    Raises:
+        GuestFault: it does not load.
+    """
+    guest.load(source, name, None if init is None else {**init, "device": "meta"})

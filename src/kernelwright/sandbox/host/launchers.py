@@ -1,0 +1,113 @@
+"""Launchers: the C functions Triton 3.6 starts kernels through, one for each kind of signature.
+
+A C compiler makes one in half a second, so each is made once for all guests of all processes of a
+machine. The host makes them, not a guest: hostile code shares them. A signature comes from a guest
+and is taken apart into a few known words first, from which Triton writes the C source. From 3.7 on
+Triton has one launcher, in the module its driver is built from, which is made here too.
+"""
+
+import fcntl
+import hashlib
+import os
+import sysconfig
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import infra
+from kernelwright.sandbox.shared import own_folders
+
+FOLDER_VARIABLE = "KERNELWRIGHT_LAUNCHERS"
+"""Names the folder to the worker processes that this process starts."""
+
+MAX_ARGUMENTS = 256
+_SCALARS = frozenset(
+    "i1 i8 i16 i32 i64 u1 u8 u16 u32 u64 fp16 bf16 fp32 f32 fp64 constexpr".split()  # noqa: SIM905
+)
+_MODULE, _LAUNCHER = "cuda_utils", "__triton_launcher"
+
+
+def folder() -> Path:
+    """Where this machine's launchers lie: given by whoever started this process, or made now and
+    removed when it ends."""
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given is None:
+        os.environ[FOLDER_VARIABLE] = given = str(own_folders.make("launchers"))
+    return Path(given)
+
+
+def plain_signature(types: object) -> tuple[str, ...] | None:
+    """The signature in words that Triton knows; None where there are others (tuples, descriptors),
+    which guests build for themselves.
+
+    Every pointer is written alike: the C source is the same for all of them.
+    """
+    if not isinstance(types, list) or len(types) > MAX_ARGUMENTS:
+        return None
+    words = ["*i8" if type(t) is str and t.startswith("*") else t for t in types]
+    if any(type(word) is not str or (word not in _SCALARS and word != "*i8") for word in words):
+        return None
+    return tuple(words)
+
+
+def make(signature: tuple[str, ...]) -> None:
+    """Make the launcher of a plain signature, unless it is there.
+
+    Raises:
+        InfraError: there is no C compiler, or Triton changed.
+    """
+    with infra("building a kernel launcher"):
+        for name, source in _sources(signature):
+            _build(name, source)
+
+
+@cache
+def _sources(signature: tuple[str, ...]) -> Sequence[tuple[str, str]]:
+    from triton.backends.nvidia import driver
+
+    found = [(_MODULE, Path(driver.__file__).with_name("driver.c").read_text())]
+    if hasattr(driver, "make_launcher"):
+        found.append((_LAUNCHER, driver.make_launcher({}, dict(enumerate(signature)), None)))
+    return found
+
+
+def _build(name: str, source: str) -> None:
+    """Compile one module to where Triton's cache looks for it."""
+    from triton.runtime.build import platform_key
+    from triton.runtime.cache import _base32
+
+    key = _base32(hashlib.sha256((source + platform_key()).encode()).hexdigest())
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    target = folder() / key / f"{name}{suffix}"
+    if target.exists():
+        return
+    with _locked(folder() / f"{key}.lock"):
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=folder()) as work:
+                made = _compiled(name, source, work)
+                target.parent.mkdir(exist_ok=True)
+                os.replace(made, target)
+
+
+def _compiled(name: str, source: str, work: str) -> Any:
+    from triton.backends.nvidia import driver
+    from triton.runtime.build import _build as build
+
+    path = Path(work, f"{name}.c")
+    path.write_text(source)
+    libraries = getattr(driver, "libraries", ["libcuda.so.1"])
+    return build(name, str(path), work, driver.library_dirs(), driver.include_dirs, libraries, [])
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Alone among all processes that use the folder."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,100 @@
+"""The process in which a contest takes place. PyTorch, its compiler and the server of guests take
+about ten seconds to load, so the process is started while fragments are tuned."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+
+from kernelwright.core.record import Record
+from kernelwright.timing.stages import stage
+
+COMMAND = (sys.executable, "-m", "kernelwright.search.contest.child")
+SENTENCE_LIMIT = 200
+"""Characters of an error that go into a sentence for the user."""
+
+
+class ContestProcess:
+    """Starts the process, gives it one job, and ends it with all that it started. Each contest
+    takes a process of its own: after an answer the next contest starts another.
+
+    Args:
+        command: of the process. It reads a job from its standard input, as one JSON object, and
+            writes answers, one a line; the last one counts.
+    """
+
+    def __init__(self, command: tuple[str, ...] = COMMAND) -> None:
+        self._command = command
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start the process, which waits for its job."""
+        self._running()
+
+    def close(self) -> None:
+        """End the process, if one runs."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with process:  # closes its pipes, and waits
+            kill_group(process)
+
+    @stage("beside torch.compile")
+    def answer(self, job: Record, for_s: float) -> Record | str:
+        """What the process answers, or a sentence that says why there is no answer.
+
+        Args:
+            for_s: seconds from now, after which the process is ended.
+
+        Raises:
+            KeyboardInterrupt: after the process was ended.
+        """
+        process = self._running()
+        try:
+            answer, log = process.communicate(json.dumps(job), timeout=for_s)
+            is_late = False
+        except subprocess.TimeoutExpired:
+            is_late = True
+        finally:
+            kill_group(process)  # also after its end: Inductor's workers may still run
+        if is_late:
+            answer, log = process.communicate()  # what was written before the kill
+        self.close()
+        lines = answer.splitlines(keepends=True)
+        if lines and not lines[-1].endswith("\n"):
+            lines.pop()  # cut off in the middle
+        if lines:  # even if the process failed afterwards: the first line has PyTorch's times
+            return dict(json.loads(lines[-1]))
+        if is_late:
+            return (
+                f"torch.compile was not timed: it was not ready after {for_s:.0f} s, when the"
+                " budget ended."
+            )
+        reason = (log.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+        return f"torch.compile was not timed: the process that times it failed: {short(reason)}"
+
+    def _running(self) -> "subprocess.Popen[str]":
+        if self._process is None:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                errors="replace",  # what the user's code prints, or what a kill cut off
+                start_new_session=True,  # Inductor's workers are killed with it
+            )
+        return self._process
+
+
+def kill_group(process: "subprocess.Popen[str]") -> None:
+    """Kill a process that leads a session, with all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def short(text: str) -> str:
+    """The text on one line, at most SENTENCE_LIMIT characters."""
+    return " ".join(text.split())[:SENTENCE_LIMIT]

@@ -1,0 +1,1 @@
+"""The text of an optimized.py: constructor, forward, guards."""

@@ -1,0 +1,1 @@
+"""What a search tells: steps, progress, records, sentences."""

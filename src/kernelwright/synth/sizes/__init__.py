@@ -1,0 +1,1 @@
+"""Sizes of a program: equations between them, solved and drawn."""

@@ -1,0 +1,179 @@
+"""Choices of calls whose operands broadcast, axis by axis.
+
+Of all choices the sizes of what is read leave few: an operand that is 1 along an axis does not hold
+a size that another one has, and one that is not 1 must hold it. Which choices go with the sizes is
+known before any is tried. A draw from all of them that does not fall on one of those is given up
+at once; this is what trying it would come to, too.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+from random import Random
+from typing import NamedTuple
+
+from kernelwright.ops.forms.form import Arrangement, Form, Menu, Shape
+from kernelwright.ops.sizes import Size
+from kernelwright.synth.sizes.equations import Contradiction
+from kernelwright.synth.skeletons.weighted import Weighted, weighted
+
+Pattern = Sequence[bool]
+"""Whether each slot holds the size of an axis."""
+
+Holds = tuple[bool | None, ...]
+"""Of what a slot reads, for each dimension: it is a size that must be held (not 1), it is 1, or
+either may come out (None)."""
+
+
+def holds(shape: Shape, low: int) -> Holds:
+    """What is open is `low` at least."""
+    return tuple(
+        [size != 1 if isinstance(size, int) else True if low > 1 else None for size in shape]
+    )
+
+
+class _AxisRead(NamedTuple):
+    """Which slots read what along an axis; bits."""
+
+    wide: int
+    """Sizes that must be held."""
+    ones: int
+
+
+class Spread(NamedTuple):
+    """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
+
+    shapes: tuple[Shape, ...]
+    """Of those slots."""
+    result: Shape
+    weight: int
+    patterns: tuple[Weighted[Pattern], ...]
+    """For each axis."""
+
+
+class Broadcast:
+    """The arrangements of one form."""
+
+    def __init__(self, form: Form) -> None:
+        assert form.axes is not None
+        self._axes = form.axes
+        self._num_slots = len(form.slots)
+        self._patterns = [
+            _Patterns(form.menus[axis.menu] if axis.menu else _only(axis.slots, self._num_slots))
+            for axis in form.axes
+        ]
+        its_own = {axis.menu for axis in form.axes}
+        self._attributes = {n: menu for n, menu in form.menus.items() if n not in its_own}
+        self._result = tuple(axis.size for axis in reversed(form.axes))
+        self.total = prod(patterns.total for patterns in self._patterns)
+        """Weight of all choices but those of attributes."""
+
+    def draw(self, read: Sequence[Holds | None], rng: Random) -> Arrangement:
+        """An arrangement of a choice, with the probability of the choice.
+
+        Args:
+            read: None for a new input.
+
+        Raises:
+            Contradiction: with the probability of all choices that do not go with what is read.
+        """
+        each = zip(self._patterns, self._axes_read(read), strict=True)
+        return self._arranged([p.draw(axis, rng) for p, axis in each], rng)
+
+    def draw_of(self, spread: Spread, rng: Random) -> Arrangement:
+        return self._arranged([patterns.draw(rng) for patterns in spread.patterns], rng)
+
+    def spreads(
+        self, read: Sequence[Holds | None], slots: Sequence[int], *, is_result_seen: bool
+    ) -> Iterator[Spread]:
+        """All choices that go with what is read, told apart by the shapes of these slots."""
+        groups = []
+        for patterns, axis in zip(self._patterns, self._axes_read(read), strict=True):
+            told = sum(1 << slot for slot in slots) & ~(axis.wide | axis.ones)
+            groups.append(patterns.told_apart(axis, told, is_result_seen))
+        for together in product(*groups):
+            shapes = self._shapes([patterns.items[0] for patterns in together])
+            yield Spread(
+                tuple(shapes[slot] for slot in slots),
+                self._result,
+                prod(patterns.total for patterns in together),
+                together,
+            )
+
+    def _axes_read(self, read: Sequence[Holds | None]) -> Iterator[_AxisRead]:
+        for place, axis in enumerate(self._axes):
+            wide = ones = 0
+            for slot in axis.slots:
+                if (have := read[slot]) is not None:
+                    if have[-1 - place]:
+                        wide |= 1 << slot
+                    elif have[-1 - place] is False:
+                        ones |= 1 << slot
+            yield _AxisRead(wide, ones)
+
+    def _arranged(self, patterns: Sequence[Pattern], rng: Random) -> Arrangement:
+        attributes = {name: menu.draw(rng) for name, menu in self._attributes.items()}
+        return Arrangement(self._shapes(patterns), (self._result,), attributes)
+
+    def _shapes(self, patterns: Sequence[Pattern]) -> tuple[Shape, ...]:
+        shapes: list[list[Size]] = [[] for _ in range(self._num_slots)]
+        for axis, pattern in zip(self._axes, patterns, strict=True):
+            for slot in axis.slots:
+                shapes[slot].append(axis.size if pattern[slot] else 1)
+        return tuple([tuple(sizes[::-1]) for sizes in shapes])
+
+
+class _Patterns:
+    """Which slots hold the size of an axis."""
+
+    def __init__(self, menu: Menu) -> None:
+        self._menu = menu
+        self._fitting: dict[_AxisRead, Weighted[Pattern]] = {}
+        """Those that go with sizes."""
+        self.total = self._fitting_to(_AxisRead(0, 0)).total
+
+    def draw(self, axis: _AxisRead, rng: Random) -> Pattern:
+        """A pattern.
+
+        Raises:
+            Contradiction: with the probability of those that do not go with the sizes.
+        """
+        fitting = self._fitting_to(axis)
+        number = rng.randrange(self.total) if self.total > 1 else 0
+        if number >= fitting.total:
+            raise Contradiction("an operand that is not 1 broadcasts")
+        return fitting.find(number)
+
+    def _fitting_to(self, axis: _AxisRead) -> Weighted[Pattern]:
+        found = self._fitting.get(axis)
+        if found is None:
+            found = self._fitting[axis] = weighted(self._those(axis))
+        return found
+
+    def told_apart(
+        self, axis: _AxisRead, slots: int, is_result_seen: bool
+    ) -> list[Weighted[Pattern]]:
+        """The fitting ones by which of these slots hold the size, and whether that is 1."""
+        groups: dict[tuple[int, bool], list[tuple[Pattern, int]]] = {}
+        for pattern, weight in self._those(axis):
+            bits = _bits(pattern)
+            is_one = bool(bits & axis.ones) and (is_result_seen or slots != 0)
+            groups.setdefault((bits & slots, is_one), []).append((pattern, weight))
+        return [weighted(group) for group in groups.values()]
+
+    def _those(self, axis: _AxisRead) -> Iterator[tuple[Pattern, int]]:
+        """All that hold the sizes that must be, and no 1 in their place."""
+        weights = self._menu.weights or (1,) * len(self._menu.values)
+        for pattern, weight in zip(self._menu.values, weights, strict=True):
+            bits = _bits(pattern)
+            if axis.wide & bits == axis.wide and not (axis.wide and axis.ones & bits):
+                yield pattern, weight
+
+
+def _only(slots: Sequence[int], num_slots: int) -> Menu:
+    """Of an axis that one slot has."""
+    return Menu((tuple(slot in slots for slot in range(num_slots)),))
+
+
+def _bits(pattern: Pattern) -> int:
+    return sum(1 << slot for slot, held in enumerate(pattern) if held)

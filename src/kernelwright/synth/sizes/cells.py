@@ -1,0 +1,142 @@
+"""A relaxation of a system that can be counted: the ranges of roots, cut into cells.
+
+A combination of cells is left out only where interval arithmetic shows that it holds no solution.
+So a combination drawn by its weight, and values drawn within its cells, are a draw from the measure
+on a superset of the solutions.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from math import floor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kernelwright.ops.sizes import Expr, Var, evaluate, variables
+from kernelwright.synth.sizes.elimination import (
+    Elimination,
+    Scope,
+    Step,
+    Table,
+    largest_table,
+    plan,
+)
+from kernelwright.synth.sizes.equations import Contradiction
+from kernelwright.synth.sizes.measure import Weights
+from kernelwright.synth.sizes.span import Span
+from kernelwright.synth.sizes.system import System
+
+_RATIOS = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0, 32.0, 256.0, 65536.0)
+"""Largest to smallest value of a cell, finest first."""
+
+Integers = NDArray[np.int64]
+Cut = tuple[Integers, Integers]
+"""Smallest and largest value of every cell of a range."""
+Grid = Callable[[Var], Span]
+"""Root -> the intervals of its cells, along an axis of its own."""
+
+
+class Relaxation:
+    """Combinations of cells that may hold solutions."""
+
+    def __init__(self, asked: System, weights: Weights, max_entries: int) -> None:
+        """With cells as fine as tables of `max_entries` allow.
+
+        Raises:
+            Contradiction: no combination may.
+        """
+        asked_for = list(conditions(asked))
+        steps = plan(len(asked.roots), [scope for scope, _ in asked_for])
+        ratio = _finest(asked, steps, max_entries)
+        cuts = [cut(*ends, ratio) for ends in asked.ranges[: len(asked.roots)]]
+        tables: list[Table] = []
+        for root, (lows, highs) in enumerate(cuts):
+            is_even = root in asked.remainders
+            weight = highs - lows + 1 if is_even else weights.between(lows, highs)
+            tables.append(((root,), weight / weight.sum()))
+        for scope, may_hold in asked_for:
+            tables.append((scope, may_hold(grid(asked, scope, cuts))))
+        self._elimination = Elimination(steps, tables)
+        if self._elimination.is_empty:
+            raise Contradiction("no sizes are within all bounds")
+        self._lows = np.concatenate([lows for lows, _ in cuts])
+        self._highs = np.concatenate([highs for _, highs in cuts])
+        self._start = np.cumsum([0, *(len(lows) for lows, _ in cuts)])[:-1, None]
+
+    def sample(self, num: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        """(roots, num) each: the ends of the cells of `num` independent combinations."""
+        cells = self._elimination.sample(num, rng) + self._start
+        return self._lows[cells], self._highs[cells]
+
+
+def _finest(asked: System, steps: list[Step], max_entries: int) -> float:
+    ranges = asked.ranges[: len(asked.roots)]
+    for ratio in _RATIOS:
+        if largest_table(steps, [_num_cells(*ends, ratio) for ends in ranges]) <= max_entries:
+            return ratio
+    return _RATIOS[-1]
+
+
+# Cells
+
+
+def _num_cells(low: int, high: int, ratio: float) -> int:
+    return high - low + 1 if ratio == 1 else len(cut(low, high, ratio)[0])
+
+
+@lru_cache(maxsize=1 << 14)
+def cut(low: int, high: int, ratio: float) -> Cut:
+    """The range from low to high in cells of this ratio."""
+    shift = 1 - min(low, 1)  # Remainders start at 0
+    lows, highs = [], []
+    while low <= high:
+        lows.append(low)
+        highs.append(min(floor((low + shift) * ratio) - shift, high))
+        low = highs[-1] + 1
+    return np.array(lows), np.array(highs)
+
+
+def grid(asked: System, scope: Scope, cuts: list[Cut]) -> Grid:
+    """The cells of the roots in scope, each root along its own axis."""
+    intervals = {}
+    for axis, root in enumerate(scope):
+        shape = [1] * len(scope)
+        shape[axis] = -1
+        lows, highs = cuts[root]
+        intervals[asked.roots[root]] = Span(
+            lows.reshape(shape).astype(float), highs.reshape(shape).astype(float)
+        )
+    return intervals.__getitem__
+
+
+# Conditions
+
+
+def conditions(asked: System) -> Iterator[tuple[Scope, Callable[[Grid], NDArray[np.bool_]]]]:
+    """What must hold, as the roots it concerns and where on a grid of cells it may."""
+    index = {root: i for i, root in enumerate(asked.roots)}
+    columns: tuple[Expr, ...] = (*asked.roots, *asked.derived)
+
+    def scope(*expressions: Expr) -> Scope:
+        return tuple(sorted({index[v] for e in expressions for v in variables(e)}))
+
+    for expression, (low, high) in zip(asked.derived, asked.ranges[len(index) :], strict=True):
+        yield scope(expression), _meets((expression,), 1, low, high)
+    for expression in asked.residual:
+        yield scope(expression), _meets((expression,), 1, 0, 0)
+    for monomial in asked.monomials:
+        factors = tuple(columns[c] for c in monomial.columns)
+        yield scope(*factors), _meets(factors, monomial.factor, monomial.low, monomial.high)
+
+
+def _meets(
+    factors: tuple[Expr, ...], scale: int, low: int, high: int
+) -> Callable[[Grid], NDArray[np.bool_]]:
+    def may_hold(grid: Grid) -> NDArray[np.bool_]:
+        whole = evaluate(factors[0], grid) * scale
+        for factor in factors[1:]:
+            whole = whole * evaluate(factor, grid)
+        met: NDArray[np.bool_] = (whole.low <= high) & (whole.high >= low)
+        return met
+
+    return may_hold

@@ -1,0 +1,160 @@
+"""Sizes of a program, drawn in proportion to a measure from all that satisfy its constraints.
+
+Proposals are drawn from the measure on a superset of the solutions, a batch at a time, and those
+that are no solutions are rejected; so what is left has the measure's distribution exactly, as far
+as the 53 bits of a float go. First the superset is the ranges of the roots, which costs little and
+suffices for most systems; then it is a relaxation over cells, coarse before fine.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernelwright.ops.sizes import Expr, Size, Var, evaluate
+from kernelwright.synth.recipe import Sizes
+from kernelwright.synth.sizes.cells import Integers, Relaxation
+from kernelwright.synth.sizes.equations import Equations
+from kernelwright.synth.sizes.feasible import decide
+from kernelwright.synth.sizes.measure import Floats, Measure, Weights, evenly, weights
+from kernelwright.synth.sizes.reading import read_system
+from kernelwright.synth.sizes.system import System, Total
+
+_PLAIN = (4, 64)
+"""Proposals drawn at once from the ranges of the roots."""
+_FEW = 4
+"""So many proposals are looked at one by one faster than all at once."""
+_RELAXED = ((1 << 12, (512, 1024)), (1 << 15, (1024, 4096)), (1 << 17, (4096,) * 16))
+"""Entries of the relaxation's tables, and proposals drawn at once from it."""
+_MOST_REFUSED = 100
+"""Solutions that `accept` may refuse."""
+_MARGIN = 1e-6
+"""Of log2: what rounding may do. What is within is looked at again in integers."""
+
+
+class NoSizes(ValueError):
+    """No solution was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    values: Mapping[Var, int]
+    """Of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a size."""
+    proposals: int
+    """Looked at; the last one was taken."""
+    accepted: int
+    """Of these, those within all bounds; `accept` refused all but the last."""
+    is_uniform: bool
+    """Not where sampling found nothing and the solver did."""
+
+
+def draw_sizes(
+    shapes: Sequence[Sequence[Size]],
+    equations: Equations,
+    limits: Sizes,
+    rng: np.random.Generator,
+    *,
+    total: Total | None = None,
+    use_solver: bool = False,
+    accept: Callable[[Mapping[Var, int]], bool] = lambda _: True,
+) -> Drawn:
+    """Values of the roots: all shapes within limits, and accepted.
+
+    Raises:
+        Contradiction: there are none.
+        NoSizes: none was found in as many proposals as are made.
+        UsageError: the solver is to be used and is not installed.
+    """
+    asked = read_system(shapes, equations, limits, total)
+    check: _Check | None = None
+    proposals = accepted = 0
+    for drawn in _proposals(asked, weights(Measure(limits.measure), limits.high), rng):
+        columns: Iterable[int] = range(drawn.shape[1])
+        if drawn.shape[1] > _FEW:
+            check = check or _Check(asked)
+            columns = check.survivors(drawn)
+        for column in columns:
+            values = [int(value) for value in drawn[:, column].tolist()]
+            if asked.holds(values):
+                accepted += 1
+                assignment = dict(zip(asked.roots, values, strict=True))
+                if accept(assignment):
+                    return Drawn(assignment, proposals + column + 1, accepted, True)
+                if accepted > _MOST_REFUSED:
+                    raise NoSizes(f"{accepted} solutions were not accepted")
+        proposals += drawn.shape[1]
+    if use_solver and (decided := decide(asked)) is not None:
+        assignment = dict(zip(asked.roots, decided, strict=True))
+        if accept(assignment):
+            return Drawn(assignment, proposals, accepted, False)
+    raise NoSizes(f"no sizes in {proposals} proposals; {accepted} solutions were not accepted")
+
+
+def _proposals(asked: System, measure: Weights, rng: np.random.Generator) -> Iterator[Floats]:
+    """(roots, any number), again and again."""
+    num_roots = len(asked.roots)
+    uneven = [root for root in range(num_roots) if root not in asked.remainders]
+    even = sorted(asked.remainders)
+
+    def within(lows: Integers, highs: Integers, num: int) -> Floats:
+        drawn = rng.random((num_roots, num))
+        if not even:
+            return measure.draw(lows, highs, drawn)
+        drawn[uneven] = measure.draw(lows[uneven], highs[uneven], drawn[uneven])
+        drawn[even] = evenly(lows[even], highs[even], drawn[even])
+        return drawn
+
+    ends = np.array(asked.ranges[:num_roots], np.int64).reshape(-1, 2, 1)
+    if not num_roots:
+        yield np.zeros((0, 1))
+        return
+    for num in _PLAIN:
+        yield within(ends[:, 0], ends[:, 1], num)
+    for max_entries, batches in _RELAXED:
+        relaxation = Relaxation(asked, measure, max_entries)
+        for num in batches:
+            yield within(*relaxation.sample(num, rng), num)
+
+
+class _Check:
+    """Which proposals may be solutions, all at once in floating point."""
+
+    def __init__(self, asked: System) -> None:
+        self._asked = asked
+        self._index = {root: i for i, root in enumerate(asked.roots)}
+        self._ends = np.array(asked.ranges[len(asked.roots) :], float).reshape(-1, 2, 1)
+        terms = asked.total.terms if asked.total else ()
+        products = [*(m.columns for m in asked.monomials), *(columns for _, columns in terms)]
+        self._exponents = np.zeros((len(products), len(asked.ranges)))
+        for row, columns in enumerate(products):
+            for column in columns:
+                self._exponents[row, column] += 1
+        ends = [(m.low / m.factor, m.high / m.factor) for m in asked.monomials]
+        logs = np.log2(np.array(ends, float).reshape(-1, 2, 1))
+        self._log_low, self._log_high = logs[:, 0] - _MARGIN, logs[:, 1] + _MARGIN
+        self._factors = np.array([factor for factor, _ in terms], float)
+
+    def survivors(self, drawn: Floats) -> Iterator[int]:
+        """Places in `drawn`, (roots, any number)."""
+        fits = np.ones(drawn.shape[1], bool)
+        columns = drawn
+        if self._asked.derived:
+            derived = np.array([self._evaluate(e, drawn) for e in self._asked.derived])
+            fits &= ((self._ends[:, 0] <= derived) & (derived <= self._ends[:, 1])).all(axis=0)
+            columns = np.concatenate([drawn, derived])
+        num_monomials = len(self._log_low)
+        logs = self._exponents @ np.log2(np.maximum(columns, 1))  # (products, any number)
+        if num_monomials:
+            elements = logs[:num_monomials]
+            fits &= ((self._log_low <= elements) & (elements <= self._log_high)).all(axis=0)
+        if self._asked.total:
+            total = np.log2(self._factors @ np.exp2(logs[num_monomials:]))
+            low, high = np.log2([self._asked.total.low, self._asked.total.high])
+            fits &= (low - _MARGIN <= total) & (total <= high + _MARGIN)
+        for expression in self._asked.residual:
+            fits &= self._evaluate(expression, drawn) == 0
+        return map(int, np.flatnonzero(fits))
+
+    def _evaluate(self, expression: Expr, drawn: Floats) -> Floats:
+        values: Floats = evaluate(expression, lambda variable: drawn[self._index[variable]])
+        return values

@@ -1,0 +1,1 @@
+"""Skeletons of programs, drawn exactly uniformly, and the choices of their calls."""

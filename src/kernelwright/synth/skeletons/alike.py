@@ -1,0 +1,187 @@
+"""Choices of a call that come to the same shapes of all that a skeleton sees of it.
+
+What a choice does to the rest of a program is in those shapes; so a plan counts a call's choices by
+them, whatever their forms.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
+from itertools import chain, product
+from math import lcm, prod
+from random import Random
+from typing import Any, NamedTuple
+
+from kernelwright.ops.forms.form import Arrangement, Form, Menu, Shape
+from kernelwright.ops.sizes import Expr, Size, Var, evaluate, variables
+from kernelwright.synth.sizes.anew import named_anew, only_ones
+from kernelwright.synth.sizes.broadcast import Broadcast, Holds
+from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.weighted import Weighted, weighted
+
+_KEPT = 1 << 14
+
+_MANY = 64
+"""Choices of a form that are not all shown to the operator again."""
+
+Way = tuple[Fit, Callable[[Random], Arrangement]]
+"""Some choices of a form, and a draw from them."""
+
+
+class Alike(NamedTuple):
+    asks: tuple[tuple[int, Size], ...]
+    """(place, size): what must be equal to the size at this place among those of all shapes that
+    the call reads. Sizes have names of the call's own."""
+    made: tuple[Shape, ...]
+    """Of the inputs that the call is the first to read, and of the results asked for."""
+    ways: Weighted[Way]
+
+
+class Sight(NamedTuple):
+    """How a plan looks at the choices of a call."""
+
+    read: tuple[Holds | None, ...]
+    """Of each value that the call reads; None where it is an input made here."""
+    matters: tuple[bool, ...]
+    """Of all sizes that are read, whether it is known what they are or anything else depends on
+    them. What does not matter matters where it is to be a constant, or like one that does."""
+    results: tuple[int, ...]
+    """Those asked for."""
+    is_coarse: bool
+    """Of sizes that are not 1 nothing is seen but that."""
+
+
+class Choices:
+    """Of all calls, grouped. The forms of a call weigh the same, and all its choices have the same
+    weight together whatever is read."""
+
+    def __init__(self) -> None:
+        self.broadcast = lru_cache(_KEPT)(Broadcast)
+        self.alike = lru_cache(_KEPT)(self._alike)
+        self._arranged = lru_cache(_KEPT)(_arranged)
+        self._scale = lru_cache(_KEPT)(self._common)
+
+    def _alike(self, fits: tuple[Fit, ...], sight: Sight) -> tuple[Alike, ...]:
+        """The choices that go with what is read as far as can be seen."""
+        groups: dict[_Seen, list[tuple[Way, int]]] = {}
+        scale = self._scale(fits)
+        for fit in fits:
+            slots = [fit.reads.index(at) for at in range(len(sight.read))]
+            factor = scale // self._total(fit.form)
+            for shapes, results, weight, way in self._ways(fit, slots, sight):
+                seen = _seen(shapes, results, sight)
+                groups.setdefault(seen, []).append(((fit, way), weight * factor))
+        return tuple(Alike(*seen, weighted(ways)) for seen, ways in groups.items())
+
+    def _ways(
+        self, fit: Fit, slots: Sequence[int], sight: Sight
+    ) -> Iterator[tuple[tuple[Shape, ...], Sequence[Shape], int, Callable[[Random], Arrangement]]]:
+        """Shapes of these slots, shapes of results, weight, and the choices that come to them."""
+        if fit.form.axes is None:
+            has_ones = any(False in have for have in sight.read if have is not None)
+            for same in self._arranged(fit.form):
+                shapes = tuple([same.items[0].shapes[slot] for slot in slots])
+                results: tuple[Shape, ...] | None = same.items[0].results
+                if has_ones:
+                    results = _results(fit.form, same.items, shapes, sight.read)
+                if results is not None:
+                    yield shapes, results, same.total, same.draw
+        else:
+            broadcast = self.broadcast(fit.form)
+            read = [None if at is None else sight.read[at] for at in fit.reads]
+            is_seen = bool(sight.results)
+            for spread in broadcast.spreads(read, slots, is_result_seen=is_seen):
+                draw = partial(broadcast.draw_of, spread)
+                yield spread.shapes, (spread.result,), spread.weight, draw
+
+    def _common(self, fits: Sequence[Fit]) -> int:
+        return lcm(*(self._total(fit.form) for fit in fits))
+
+    def _total(self, form: Form) -> int:
+        if form.axes is not None:
+            return self.broadcast(form).total
+        return prod(sum(_weights(menu)) for menu in form.menus.values())
+
+
+def _results(
+    form: Form, same: Sequence[Arrangement], shapes: Sequence[Shape], read: Sequence[Holds | None]
+) -> tuple[Shape, ...] | None:
+    """What arrangements of the same shapes result in where sizes are 1 that are read; None if the
+    operator refuses them all."""
+    ones = {
+        size
+        for shape, have in zip(shapes, read, strict=True)
+        if have is not None
+        for size, is_held in zip(shape, have, strict=True)
+        if isinstance(size, Var) and is_held is False
+    }
+
+    def sized(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(sized, value))
+        if isinstance(value, Expr):
+            return evaluate(value, lambda variable: 1 if variable in ones else variable)
+        return value
+
+    results = tuple([sized(shape) for shape in same[0].results])
+    if not all(isinstance(size, Expr) or size > 0 for size in chain(*results)):
+        return None
+    if prod(len(menu.values) for menu in form.menus.values()) > _MANY:
+        return results
+    for arranged in same:
+        attributes = {name: sized(value) for name, value in arranged.attributes.items()}
+        try:
+            return form.rule([sized(shape) for shape in arranged.shapes], attributes)
+        except ValueError:
+            continue
+    return None
+
+
+_Seen = tuple[tuple[tuple[int, Size], ...], tuple[Shape, ...]]
+"""`asks` and `made` of an `Alike`."""
+
+
+def _seen(shapes: Sequence[Shape], results: Sequence[Shape], sight: Sight) -> _Seen:
+    """What is seen of a choice that comes to these shapes of what is read."""
+    both = list(zip(shapes, sight.read, strict=True))
+    wanted = [size for shape, read in both if read is not None for size in shape]
+    asked = {
+        variable
+        for size, matters in zip(wanted, sight.matters, strict=True)
+        if matters
+        for variable in variables(size)
+    }
+    places = [
+        place
+        for place, size in enumerate(wanted)
+        if isinstance(size, int) or (asked and not asked.isdisjoint(variables(size)))
+    ]
+    new = [shape for shape, read in both if read is None]
+    look = only_ones if sight.is_coarse else named_anew
+    made, asks = look(
+        [*new, *(results[which] for which in sight.results)],
+        tuple([wanted[place] for place in places]),
+        letter="a",
+    )
+    return tuple(zip(places, asks, strict=True)), made
+
+
+def _arranged(form: Form) -> list[Weighted[Arrangement]]:
+    """All choices that the operator accepts, arranged; those of the same shapes together, but for
+    the shapes of parameters of layers."""
+    groups: dict[tuple[tuple[Shape, ...], ...], list[tuple[Arrangement, int]]] = {}
+    menus = [zip(menu.values, _weights(menu), strict=True) for menu in form.menus.values()]
+    for choice in product(*menus):
+        values = dict(zip(form.menus, (value for value, _ in choice), strict=True))
+        try:
+            made = form.arrange(values)
+        except ValueError:
+            continue
+        seen = zip(form.slots, made.shapes, strict=True)
+        shapes = tuple(shape for slot, shape in seen if slot.reads_results)
+        group = groups.setdefault((shapes, made.results), [])
+        group.append((made, prod(weight for _, weight in choice)))
+    return [weighted(group) for group in groups.values()]
+
+
+def _weights(menu: Menu) -> Sequence[int]:
+    return menu.weights or (1,) * len(menu.values)

@@ -1,0 +1,177 @@
+"""Calls as a skeleton sees them: which slots read values of the skeleton, and what results.
+
+Forms are many and a skeleton sees little of them: a slot that no result may stand in is invisible,
+and forms that differ in nothing else are one. So forms are first gathered by what is visible of
+them, and then by what a call of theirs does to the values that wait to be read.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import chain, combinations, product
+from typing import NamedTuple
+
+from kernelwright.ops.forms.form import Form, Kind
+from kernelwright.synth.skeletons.weighted import Weighted
+
+Place = tuple[str, int]
+"""A slot whatever the form: the parameter, and which of its tensors where it takes several."""
+Kinds = tuple[int, ...]
+"""A multiset of Kinds: their numbers, ascending."""
+
+
+def places(form: Form) -> tuple[Place, ...]:
+    """Of the form's slots, in order."""
+    seen: dict[str, int] = defaultdict(int)
+    found = []
+    for slot in form.slots:
+        found.append((slot.param, seen[slot.param]))
+        seen[slot.param] += 1
+    return tuple(found)
+
+
+class Read(NamedTuple):
+    """A slot that reads a value of the skeleton; every other slot takes an input of its own."""
+
+    place: Place
+    kind: Kind
+    is_new: bool
+    """The value is an input that this call is the first to read, and not the last."""
+
+
+class Pattern(NamedTuple):
+    """A call up to its operator and the values it reads."""
+
+    reads: tuple[Read, ...]
+    """In order of their places."""
+    results: tuple[Kind, ...]
+
+
+class _Visible(NamedTuple):
+    """What a skeleton sees of a form."""
+
+    slots: tuple[tuple[Place, Kind, bool], ...]
+    """Those that results may stand in, in order of their places; may an input?"""
+    results: tuple[Kind, ...]
+
+
+class Fit(NamedTuple):
+    """A form that can be called as a pattern says."""
+
+    form: Form
+    reads: tuple[int | None, ...]
+    """For each of the form's slots which of the pattern's reads it is; None takes an input."""
+
+
+class Step(NamedTuple):
+    """A pattern, and which of its results later calls read."""
+
+    pattern: Pattern
+    kept: tuple[int, ...]
+    ops: Weighted[str]
+
+
+class Calls:
+    """All calls of some forms, by what they do to the values that wait to be read."""
+
+    kinds: tuple[Kind, ...]
+    """That a value may have while it waits; their numbers are places in here."""
+    rows: dict[Kinds, range]
+    """What a call before the last may add to the values that wait, by what it reads of them:
+    a part of `gains`, shortest first."""
+    gains: list[Kinds]
+    steps: list[Weighted[Step]]
+    """The calls that read so and add so, one a gain."""
+    last: dict[Kinds, Weighted[Step]]
+    """Last calls, by what they read. Nothing waits after one."""
+    ops: dict[Pattern, Weighted[str]]
+    """The operators that can be called so."""
+
+    def __init__(self, forms: Iterable[Form], weights: Mapping[str, int], width: int) -> None:
+        """`weights`: operator -> weight of a call, 1 where not given. `width`: see `Skeletons`."""
+        self._forms: dict[_Visible, dict[str, list[Form]]] = {}
+        for form in forms:
+            if weights.get(form.op, 1):
+                self._forms.setdefault(_visible(form), {}).setdefault(form.op, []).append(form)
+        self._makers: dict[Pattern, list[_Visible]] = {}
+        for seen in self._forms:
+            for pattern in _patterns(seen, width):
+                self._makers.setdefault(pattern, []).append(seen)
+        self.fits = cache(self._fits)
+        """(pattern, operator) -> the forms of the operator that can be called so."""
+        self.kinds = _readable(self._forms)
+        self._number = {kind: index for index, kind in enumerate(self.kinds)}
+        rows: dict[Kinds, dict[Kinds, list[Step]]] = {}
+        last: dict[Kinds, list[Step]] = {}
+        self.ops = {pattern: self._ops(pattern, weights) for pattern in self._makers}
+        for pattern, ops in self.ops.items():
+            reads = self._numbers(read.kind for read in pattern.reads if not read.is_new)
+            for gain, kept in self._gains(pattern, width):
+                rows.setdefault(reads, {}).setdefault(gain, []).append(Step(pattern, kept, ops))
+            if not any(read.is_new for read in pattern.reads):
+                last.setdefault(reads, []).append(Step(pattern, (), ops))
+        self.last = {reads: _weighted(steps) for reads, steps in last.items()}
+        self._number_gains(rows)
+
+    def _fits(self, pattern: Pattern, op: str) -> tuple[Fit, ...]:
+        which = {read.place: index for index, read in enumerate(pattern.reads)}
+        made = (self._forms[seen].get(op, ()) for seen in self._makers[pattern])
+        return tuple(
+            Fit(form, tuple(map(which.get, places(form)))) for form in chain.from_iterable(made)
+        )
+
+    def _ops(self, pattern: Pattern, weights: Mapping[str, int]) -> Weighted[str]:
+        by_op = (self._forms[seen] for seen in self._makers[pattern])
+        ops = tuple(dict.fromkeys(chain.from_iterable(by_op)))
+        return Weighted(ops, (weights.get(op, 1) for op in ops))
+
+    def _gains(self, pattern: Pattern, width: int) -> Iterator[tuple[Kinds, tuple[int, ...]]]:
+        """What a call before the last adds to the values that wait, and the results in it."""
+        new = [read.kind for read in pattern.reads if read.is_new]
+        useful = [at for at, kind in enumerate(pattern.results) if kind in self._number]
+        for size in range(1, width - len(new) + 1):
+            for kept in combinations(useful, size):
+                yield self._numbers((*new, *(pattern.results[at] for at in kept))), kept
+
+    def _numbers(self, kinds: Iterable[Kind]) -> Kinds:
+        return tuple(sorted(map(self._number.__getitem__, kinds)))
+
+    def _number_gains(self, rows: Mapping[Kinds, Mapping[Kinds, Sequence[Step]]]) -> None:
+        self.rows, self.gains, self.steps = {}, [], []
+        for reads, cells in rows.items():
+            self.rows[reads] = range(len(self.gains), len(self.gains) + len(cells))
+            for gain in sorted(cells, key=lambda kinds: (len(kinds), kinds)):
+                self.gains.append(gain)
+                self.steps.append(_weighted(cells[gain]))
+
+
+def _visible(form: Form) -> _Visible:
+    slots = (
+        (place, slot.kind, slot.reads_inputs)
+        for place, slot in zip(places(form), form.slots, strict=True)
+        if slot.reads_results
+    )
+    return _Visible(tuple(sorted(slots, key=lambda slot: slot[0])), form.results)
+
+
+def _patterns(seen: _Visible, width: int) -> Iterator[Pattern]:
+    """Every way to let slots read values: one that waits, a new input that will, or none."""
+    options = [
+        (Read(place, kind, False), *((Read(place, kind, True), None) if takes_inputs else ()))
+        for place, kind, takes_inputs in seen.slots
+    ]
+    for chosen in product(*options):
+        reads = tuple(read for read in chosen if read is not None)
+        num_new = sum(read.is_new for read in reads)
+        if num_new < width and len(reads) - num_new <= width:
+            yield Pattern(reads, seen.results)
+
+
+def _readable(visible: Iterable[_Visible]) -> tuple[Kind, ...]:
+    """A value of any other Kind would wait for ever."""
+    found = {kind for seen in visible for _, kind, _ in seen.slots}
+    return tuple(sorted(found, key=lambda kind: (kind.rank, kind.dtype)))
+
+
+def _weighted(steps: Sequence[Step]) -> Weighted[Step]:
+    return Weighted(steps, (step.ops.total for step in steps))

@@ -1,0 +1,133 @@
+"""Forms and choices of a skeleton, drawn until they go together."""
+
+from collections.abc import Iterator
+from functools import lru_cache
+from random import Random
+from typing import Any
+
+from kernelwright.ops.forms.form import Arrangement, Form
+from kernelwright.synth.sizes.broadcast import holds
+from kernelwright.synth.skeletons.alike import Choices
+from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.draft import Draft
+from kernelwright.synth.skeletons.plan import Plan, TooMany
+from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skeletons
+
+_KEPT = 1 << 15
+"""Arrangements."""
+_PATIENCE = 2
+"""Drafts given up before they are planned."""
+_MORE = 8
+"""Planned drafts given up before a plan looks closer, which takes as long as many drafts."""
+_MOST = 300
+"""Branches of a plan; where there would be more it looks less close, and at last there is none."""
+
+
+class Unfit(ValueError):
+    """No forms and choices of a skeleton go together."""
+
+
+class Drafts:
+    """Drafts of skeletons. A draft's sizes that are free are `low` at least."""
+
+    def __init__(self, skeletons: Skeletons, low: int) -> None:
+        self._skeletons = skeletons
+        self.low = low
+        self.choices = Choices()
+        self.arranged = lru_cache(_KEPT)(_arranged)
+
+    def of(self, skeleton: Skeleton) -> "SkeletonDrafts":
+        return SkeletonDrafts(skeleton, [self._skeletons.fits(c) for c in skeleton.calls], self)
+
+
+class SkeletonDrafts:
+    """Drafts of one skeleton; planned by what became of those before."""
+
+    def __init__(self, skeleton: Skeleton, fits: list[tuple[Fit, ...]], drafts: Drafts) -> None:
+        self._calls = skeleton.calls
+        self._fits = fits
+        self._all = drafts
+        self._plan: Plan | None = None
+        self._planned = 0
+        """So many of the first calls are."""
+        self._is_coarse = True
+        self._reach = 0
+        """Calls up to the last at which a draft was given up."""
+        self._lost = 0
+        """Drafts given up within calls that are planned, or before any are."""
+
+    def draw(self, rng: Random) -> Draft:
+        """For each call a form and a choice, uniformly.
+
+        Raises:
+            Unfit: there are none.
+            ValueError: what was drawn does not go together; draw again. It is found out as early
+                as it shows, which changes nothing in what is drawn.
+        """
+        draft = Draft()
+        planned: Iterator[tuple[Fit, Arrangement]] = iter(())
+        if self._planned and self._plan is None:
+            self._plan = self._ahead()
+        if self._plan is not None:
+            if not self._plan.total:
+                raise Unfit("no forms and choices go together")
+            planned = self._plan.draw(rng)
+        for at, call in enumerate(self._calls):
+            try:
+                if at < self._planned:
+                    fit, arranged = next(planned)
+                else:
+                    fits = self._fits[at]
+                    fit = fits[0] if len(fits) == 1 else rng.choice(fits)
+                    arranged = self._arrange(draft, call, fit, rng)
+                draft.add(call, fit, arranged)
+                draft.check_free(self._all.low)
+            except ValueError:
+                self._learn(at)
+                raise
+        return draft
+
+    def refuse(self) -> None:
+        """No sizes were found for the draft drawn last."""
+        self._learn(len(self._calls) - 1)
+
+    def _learn(self, at: int) -> None:
+        """A draft was given up at this call."""
+        self._reach = max(self._reach, at + 1)
+        is_beyond = at >= self._planned > 0
+        self._lost += not is_beyond
+        if is_beyond or self._lost == _PATIENCE:
+            self._planned, self._plan = self._reach, None
+        elif self._lost == _PATIENCE + _MORE:
+            self._is_coarse, self._plan = False, None
+
+    def _ahead(self) -> Plan | None:
+        """A plan as close as there can be."""
+        try:
+            return Plan(
+                self._calls[: self._planned],
+                self._fits[: self._planned],
+                self._all.choices,
+                self._all.low,
+                most=_MOST,
+                is_coarse=self._is_coarse,
+            )
+        except TooMany:
+            if self._is_coarse:
+                self._planned = 0
+                return None
+            self._is_coarse = True
+            return self._ahead()
+
+    def _arrange(self, draft: Draft, call: SkeletonCall, fit: Fit, rng: Random) -> Arrangement:
+        form = fit.form
+        if form.axes is None:
+            choice = tuple([menu.draw(rng) for menu in form.menus.values()])
+            return self._all.arranged(form, choice)
+        shapes = [None if at is None else draft.sizes(call.values[at]) for at in fit.reads]
+        read = [None if shape is None else holds(shape, self._all.low) for shape in shapes]
+        return self._all.choices.broadcast(form).draw(read, rng)
+
+
+def _arranged(form: Form, choice: tuple[Any, ...]) -> Arrangement:
+    return form.arrange(dict(zip(form.menus, choice, strict=True)))

@@ -1,0 +1,188 @@
+"""Drafts of a skeleton counted ahead: what of the choices of a call is lost to later calls.
+
+Drafts drawn call by call are given up where they contradict themselves, and of some skeletons
+nearly all do. What later calls meet of earlier ones are the shapes of the values that they read.
+So a plan goes through the shapes that values can have after each call, up to names of sizes, and
+adds up the weight of all choices that go on from there without a contradiction; and choices are
+drawn in proportion. Less is known of the shapes than a draft knows: a size that depends on one that
+nothing else depends on could be anything, and is named anew. So there may be more in a plan than
+goes together, and never less: a draw from it that is given up where it contradicts itself is a
+draw from all drafts that do not.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count
+from random import Random
+
+from kernelwright.ops.forms.form import Arrangement, Shape
+from kernelwright.ops.sizes import Expr, Size, Var, variables
+from kernelwright.synth.sizes.anew import named_anew, only_ones
+from kernelwright.synth.sizes.broadcast import holds
+from kernelwright.synth.sizes.equations import Contradiction, Equations
+from kernelwright.synth.sizes.meet import check_size, meet
+from kernelwright.synth.skeletons.alike import Alike, Choices, Sight
+from kernelwright.synth.skeletons.calls import Fit
+from kernelwright.synth.skeletons.skeleton import SkeletonCall
+from kernelwright.synth.skeletons.weighted import Weighted, weighted
+
+State = tuple[Shape, ...]
+"""Shapes of the values that later calls read, in order of the values."""
+
+Branch = tuple[Alike, State]
+"""Choices of a call, and what they lead to."""
+
+
+class TooMany(Exception):
+    """A plan would have more branches than it may."""
+
+
+class Plan:
+    """The first calls of a skeleton."""
+
+    def __init__(
+        self,
+        calls: Sequence[SkeletonCall],
+        fits: Sequence[tuple[Fit, ...]],
+        choices: Choices,
+        low: int,
+        *,
+        most: int,
+        is_coarse: bool,
+    ) -> None:
+        """A plan.
+
+        Args:
+            fits: of each call.
+            low: open sizes are this at least.
+            most: branches there may be.
+            is_coarse: of sizes that are not 1 nothing is followed but that.
+
+        Raises:
+            TooMany: there would be more.
+        """
+        self._calls = calls
+        self._fits = fits
+        self._choices = choices
+        self._low = low
+        self._most = most
+        self._is_coarse = is_coarse
+        self._num_branches = 0
+        self._live = _live(calls)
+        self._tables: dict[tuple[int, State], Weighted[Branch]] = {}
+        self.total = self._table(0, ()).total
+        """Weight of all that may go together; where it is 0, nothing does."""
+
+    def draw(self, rng: Random) -> Iterator[tuple[Fit, Arrangement]]:
+        """Of each call, in proportion to the weights; `total` must not be 0."""
+        state: State = ()
+        for at in range(len(self._calls)):
+            alike, state = self._table(at, state).draw(rng)
+            fit, way = alike.ways.draw(rng)
+            yield fit, way(rng)
+
+    def _table(self, at: int, state: State) -> Weighted[Branch]:
+        """Of the call at a place, where what is read has these shapes."""
+        table = self._tables.get((at, state))
+        if table is None:
+            branches = []
+            for branch in self._branches(at, state):
+                self._num_branches += 1
+                if self._num_branches > self._most:
+                    raise TooMany
+                alike, after = branch
+                ahead = 1 if at + 1 == len(self._calls) else self._table(at + 1, after).total
+                if ahead:
+                    branches.append((branch, alike.ways.total * ahead))
+            table = self._tables[at, state] = weighted(branches)
+        return table
+
+    def _branches(self, at: int, state: State) -> Iterator[Branch]:
+        call, live = self._calls[at], self._live[at + 1]
+        shapes = dict(zip(self._live[at], state, strict=True))
+        read = [shapes.get(value) for value in call.values]
+        sizes = [size for shape in read if shape is not None for size in shape]
+        results = [which for which, value in enumerate(call.results) if value in live]
+        sight = Sight(
+            tuple([None if shape is None else holds(shape, self._low) for shape in read]),
+            tuple(self._matter(call, shapes, live)),
+            tuple(results),
+            self._is_coarse,
+        )
+        new = [value for value, shape in zip(call.values, read, strict=True) if shape is None]
+        new += [call.results[which] for which in results]
+        for alike in self._choices.alike(self._fits[at], sight):
+            equations = Equations()
+            now: Mapping[int, Shape] = shapes
+            made: Sequence[Shape] = alike.made
+            if alike.asks:
+                try:
+                    made = self._made(alike, sizes, equations)
+                    now = self._solved(shapes, equations)
+                except Contradiction:
+                    continue
+            now = {**now, **dict(zip(new, made, strict=True))}
+            yield alike, self._seen([now[value] for value in live], equations)
+
+    def _matter(
+        self, call: SkeletonCall, shapes: Mapping[int, Shape], live: Sequence[int]
+    ) -> Iterator[bool]:
+        """Of all sizes that the call reads, whether anything depends on them but what it makes."""
+        times = Counter(chain.from_iterable(map(variables, chain(*shapes.values()))))
+        for value in call.values:
+            for size in shapes.get(value, ()):
+                is_alone = isinstance(size, Var) and times[size] == 1 and value not in live
+                yield isinstance(size, int) or not (is_alone or self._is_coarse)
+
+    def _seen(self, shapes: Sequence[Shape], equations: Equations) -> State:
+        """What is known of shapes that are made."""
+        if self._is_coarse:
+            return only_ones(shapes, letter="r")[0]
+        return named_anew(shapes, letter="r", hidden={*equations.remainders, *equations.multiples})[
+            0
+        ]
+
+    def _made(self, alike: Alike, sizes: Sequence[Size], equations: Equations) -> Sequence[Shape]:
+        """Shapes of what a call makes where it reads these sizes.
+
+        Raises:
+            Contradiction: it does not go with them.
+        """
+        numbers = count()
+        have = tuple([sizes[place] for place, _ in alike.asks])
+        asks = tuple([size for _, size in alike.asks])
+        named = meet([have], [asks], equations, lambda: Var(f"n{next(numbers)}"))
+        made = [tuple(map(equations.solved, named.shape(shape))) for shape in alike.made]
+        for size in chain(*made):
+            if isinstance(size, Expr):
+                check_size(size, self._low, equations)
+            elif size < 1:
+                raise Contradiction(f"a size of {size}")
+        return made
+
+    def _solved(self, shapes: Mapping[int, Shape], equations: Equations) -> dict[int, Shape]:
+        """The shapes by what is known now.
+
+        Raises:
+            Contradiction: a size is too small.
+        """
+        for size in chain(*shapes.values()):
+            if isinstance(size, Expr):
+                check_size(size, self._low, equations)
+        return {value: tuple(map(equations.solved, shape)) for value, shape in shapes.items()}
+
+
+def _live(calls: Sequence[SkeletonCall]) -> list[tuple[int, ...]]:
+    """Before each call, and after the last: the values made that are still to be read."""
+    last: dict[int, int] = {}
+    first: dict[int, int] = {}
+    for at, call in enumerate(calls):
+        for value in call.values:
+            last[value] = at
+            first.setdefault(value, at)
+        for value in call.results:
+            first[value] = at
+    return [
+        tuple(sorted(value for value in last if first[value] < at <= last[value]))
+        for at in range(len(calls) + 1)
+    ]

@@ -1,0 +1,189 @@
+"""What an attention reads, masks and leaves, tile by tile: scores never lie in memory.
+
+A program owns rows of queries and columns of values. It walks the keys block by block, with the
+largest score of each row so far, the sum of exponentials and the weighted values; when a larger
+score comes, what was summed is scaled down. Axes: "b" a batch and head, "m" queries, "n" keys,
+"e" the width of queries and keys, "v" of values.
+"""
+
+from functools import cached_property
+
+from kernelwright.programs.program import Program, Ref
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.movement.rules import CUTS, RULES
+from kernelwright.teacher.text.expressions import NotWritable, literal
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Dim,
+    Index,
+    Term,
+    align,
+    flat_axis,
+    mask,
+    times,
+)
+from kernelwright.teacher.tile.source import is_wide
+from kernelwright.teacher.tile.views import only_views
+
+_COLUMN, _ROW = "[:, None]", "[None, :]"
+_SUFFIXES = {
+    "q": {"m": _COLUMN, "e": _ROW},
+    "k": {"e": _COLUMN, "n": _ROW},
+    "v": {"n": _COLUMN, "v": _ROW},
+    "mask": {"m": _COLUMN, "n": _ROW},
+    "out": {"m": _COLUMN, "v": _ROW},
+}
+"""Tile -> its axes, rows first. Keys are loaded transposed."""
+
+
+class Flash:
+    """A program with one attention, as its kernel sees it."""
+
+    def __init__(self, program: Program) -> None:
+        """Raises: NotWritable: it has not one attention, or something around it has no form."""
+        self.program = program
+        calls = [c for c in program.calls if c.op == "scaled_dot_product_attention"]
+        if len(calls) != 1:
+            raise NotWritable(f"{len(calls)} attentions where one is needed")
+        [self.call] = calls
+        self.names = {
+            short: ref.name
+            for short, parameter in (
+                ("q", "query"), ("k", "key"), ("v", "value"), ("mask", "attn_mask")
+            )
+            if isinstance(ref := self.call.arg(parameter), Ref)
+        }  # fmt: skip
+        self.out, self.outputs = self.call.types[0], tuple(dict.fromkeys(program.outputs))
+        self.dtype = self.out.dtype
+        self.sizes = Sizes(program)
+        self._parts: dict[str, dict[str, str]] = {axis: {} for axis in "bmnev"}
+        self.lengths = self._lengths()
+        if self.dtype == "float64":
+            raise NotWritable("float64 is left to PyTorch")
+        self.epilogue = self._epilogue()
+
+    def _lengths(self) -> dict[str, int]:
+        """Of the axes "m", "n", "e" and "v"."""
+        query, value = (self.program.type_of(self.names[name]).shape for name in "qv")
+        return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
+
+    @cached_property
+    def symbols(self) -> dict[str, str]:
+        """Axis -> size."""
+        query, value = (self.sizes.of(self.names[name]) for name in "qv")
+        return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
+
+    @cached_property
+    def batch(self) -> Index:
+        """Index of the result's dimensions before the last two."""
+        shape, texts = self.out.shape[:-2], self.sizes.of(self.call.outputs[0])[:-2]
+        wide = [at for at, size in enumerate(shape) if size > 1]
+        walked = flat_axis("b", [texts[at] for at in wide], [shape[at] for at in wide])
+        known = dict(zip(wide, walked, strict=True))
+        return tuple(known.get(at, ()) for at in range(len(shape)))
+
+    def body(self, name: str, *, widens: bool = True) -> PullBody:
+        """A body over one of the kernel's tiles."""
+        view: dict[str, AxisText] = {}
+        if any(self.batch):
+            view["b"] = AxisText("pid_b", parts=self._parts["b"])
+        for axis, suffix in _SUFFIXES[name].items():
+            symbol, given = self.symbols[axis], self._parts[axis]
+            view[axis] = AxisText(f"offs_{axis}", suffix, symbol, parts=given)
+        return PullBody(
+            self.program, view, self.sizes, RULES,
+            is_wide=self.is_wide, tag="" if name == "out" else f"_{name}", widens=widens,
+        )  # fmt: skip
+
+    @property
+    def is_wide(self) -> bool:
+        return is_wide(self.program)
+
+    def _dim(self, axis: str) -> Dim:
+        return (Term(axis, self.symbols[axis], self.lengths[axis]),)
+
+    def load(self, name: str) -> list[str]:
+        """Lines that load the tile of a factor, in its dtype, zero where it is not."""
+        value = self.names[name]
+        is_plain = only_views(self.program, value, CUTS)
+        body = self.body(name, widens=not is_plain)
+        inner = ("m", "e") if name == "q" else ("n", "e") if name == "k" else ("n", "v")
+        before = self._shared(body, align(self.batch, body.shape(value)[:-2]), value, name)
+        text = body.value(value, (*before, *map(self._dim, inner)))
+        if not is_plain:
+            inside = mask([axis for axis in body.view if axis in _SUFFIXES[name]], body.view)
+            cast = "" if self.dtype == "float32" else f".to(tl.{self.dtype})"
+            text = f"tl.where({inside}, {text}, 0.0){cast}"
+        return [*body.lines, f"{name} = {text}"]
+
+    @cached_property
+    def num_loads(self) -> dict[str, int]:
+        """How many tensors each factor's tile is made of."""
+        return {name: sum("tl.load(" in line for line in self.load(name)) for name in "qkv"}
+
+    def _shared(self, body: PullBody, before: Index, value: str, name: str) -> Index:
+        """The batch's index with the head that a group of queries shares."""
+        heads, own = self.out.shape[-3:-2], body.shape(value)[-3:-2]
+        if name == "q" or not self.call.arg("enable_gqa") or heads == own:
+            return before
+        if own == (1,):
+            return (*before[:-1], ())
+        texts = self.sizes.of(self.names["q"])[-3], self.sizes.of(value)[-3]
+        group = self.sizes.symbol(" // ".join(texts), "GROUP")
+        head = body.position(f"{body.text(before[-1])} // {group}", texts[1], own[0])
+        return (*before[:-1], head)
+
+    def masked(self) -> list[str]:
+        """Lines that leave out, or add to, scores as mask and causality say."""
+        inside = f"offs_n[None, :] < {self.symbols['n']}"
+        if self.call.arg("is_causal"):
+            inside = f"({inside}) & (offs_n[None, :] <= offs_m[:, None])"
+        if "mask" not in self.names:
+            return [f'scores = tl.where({inside}, scores, float("-inf"))']
+        body, value = self.body("mask"), self.names["mask"]
+        index = (*self.batch, self._dim("m"), self._dim("n"))
+        text = body.value(value, align(index, body.shape(value)))
+        if self.program.type_of(value).dtype == "bool":
+            inside = f"({inside}) & {text}"
+            return [*body.lines, f'scores = tl.where({inside}, scores, float("-inf"))']
+        added = f"scores + {text}"
+        return [*body.lines, f'scores = tl.where({inside}, {added}, float("-inf"))']
+
+    def _epilogue(self) -> PullBody:
+        """What follows on the result."""
+        body = self.body("out")
+        index = (*self.batch, self._dim("m"), self._dim("v"))
+        body.place(self.call.outputs[0], index, "result")
+        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
+        for name in self.program.outputs:
+            if name not in body.path:
+                raise NotWritable(f"output {name} does not come from the attention")
+        return body
+
+    @property
+    def scale(self) -> str:
+        """Symbol or number that scores are multiplied by."""
+        given = self.call.arg("scale")
+        width = self.symbols["e"]
+        return (
+            literal(float(given))
+            if given is not None
+            else self.sizes.symbol(f"{width} ** -0.5", "SCALE")
+        )
+
+    @property
+    def batches(self) -> str:
+        """Text of how many batches and heads there are."""
+        return times(*(term.size for dim in self.batch for term in dim))
+
+    def slices(self, axis: str) -> list[str]:
+        """Lines of the variables for slices of an axis.
+
+        Raises:
+            NotWritable: one has the name of another axis's.
+        """
+        taken = {name for other, made in self._parts.items() if other != axis for name in made}
+        if taken & self._parts[axis].keys():
+            raise NotWritable("views split two axes alike")
+        return [f"{name} = {text}" for name, text in self._parts[axis].items()]

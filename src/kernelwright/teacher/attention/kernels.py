@@ -1,0 +1,164 @@
+"""The kernels of an attention at one tile: the walk over keys, and what merges its splits."""
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.programs.program import Call
+from kernelwright.teacher.attention.flash import Flash
+from kernelwright.teacher.attention.split import merged, split_bounds, split_buffers, split_stores
+from kernelwright.teacher.attention.tile import ONLINE, START, Tile
+from kernelwright.teacher.movement.pulled import behind
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
+from kernelwright.teacher.tile.index import factor
+from kernelwright.teacher.tile.source import assemble, kernel, out_buffers
+
+
+def flash_candidate(flash: Flash, tile: Tile) -> Candidate:
+    """One kernel, or one of partial results and one that merges them."""
+    made, buffers = _Kernels(flash, tile).made()
+    buffers += out_buffers(flash.epilogue, flash.outputs)
+    named = [text for one in made for text in (*one.sizes, one.grid, *one.constants.values())]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    sizes = flash.sizes.needed(named)
+    return assemble(flash.program, sizes, buffers, made, flash.is_wide)
+
+
+class _Kernels:
+    def __init__(self, flash: Flash, tile: Tile) -> None:
+        self._flash, self._tile = flash, tile
+        self._symbols = flash.symbols
+        self._is_held = tile.width >= flash.lengths["e"]
+        """Queries stay in registers; else they come again in chunks for each block of keys."""
+        is_single = flash.dtype == "float32"
+        self._mode = f', input_precision="{tile.precision}"' if is_single else ""
+
+    def made(self) -> tuple[list[Kernel], list[Buffer]]:
+        """The kernels in order, and the memory between them."""
+        flash, splits = self._flash, self._tile.splits
+        loop = "flash" if self._is_held else "flash_chunked"
+        # All of the width at any size: the wrapper knows how long it is.
+        whole = {"BLOCK_E": f"max(16, triton.next_power_of_2({self._symbols['e']}))"}
+        program = flash.program
+        given, symbols = whole if self._is_held else None, flash.sizes.symbols
+        finished = self._finished()  # first: it asks for slices of axes
+        if splits == 1:
+            lines = [*self._weighted("0", self._end), *finished]
+            why = "scores stay on chip: keys and values are read once a block of queries"
+            plan = self._plan(program.calls, loop, why)
+            return [kernel(plan, lines, f"({self._grid},)", symbols, given)], []
+        why = "few blocks of queries: programs share the keys of each"
+        plan = self._plan(behind(program, flash.call.outputs), f"{loop}_split", why, "split")
+        lines = [
+            *self._weighted("begin", "end"),
+            *split_stores(self._row("split"), self._symbols),
+        ]
+        parts = kernel(plan, lines, f"({self._grid}, SPLIT_N)", symbols, given)
+        calls = behind(program, program.outputs, until=flash.call)
+        plan = self._plan(calls, "flash_merge", "what the splits of a row found", "merge")
+        lines = [*self._place(), *merged(self._row("split"), self._symbols), *finished]
+        merge = kernel(plan, lines, f"({self._grid},)", symbols)
+        return [parts, merge], split_buffers(splits, flash.batches, self._symbols)
+
+    def _plan(self, calls: tuple[Call, ...], loop: str, why: str, suffix: str = "") -> KernelPlan:
+        tile, flash = self._tile, self._flash
+        tiles = {"BLOCK_M": tile.queries, "BLOCK_N": tile.keys, "BLOCK_V": tile.values}
+        tiles |= {} if self._is_held else {"BLOCK_E": tile.width}
+        tiles |= {"SPLIT_N": tile.splits} if tile.splits > 1 else {}
+        return KernelPlan(
+            kernel=kernel_name(flash.program, suffix),
+            fuses=tuple(call.op for call in calls),
+            loop=loop,
+            tiles={**tiles, "num_warps": tile.num_warps, "num_stages": tile.num_stages},
+            precision=tile.precision,
+            why=why,
+        )
+
+    @property
+    def _grid(self) -> str:
+        """Text of how many tiles there are."""
+        rows, columns = self._symbols["m"], self._symbols["v"]
+        batches = f"{self._flash.batches} * " if any(self._flash.batch) else ""
+        return f"{batches}triton.cdiv({rows}, BLOCK_M) * triton.cdiv({columns}, BLOCK_V)"
+
+    @property
+    def _end(self) -> str:
+        """Text of where the keys of a block of queries end."""
+        keys = self._symbols["n"]
+        is_causal = self._flash.call.arg("is_causal")
+        return f"tl.minimum({keys}, (pid_m + 1) * BLOCK_M)" if is_causal else keys
+
+    def _row(self, split: str) -> str:
+        """Text of the number of a split's row."""
+        rows = self._symbols["m"]
+        if not any(self._flash.batch):
+            return f"{split} * {rows} + offs_m"
+        return f"({split} * {factor(self._flash.batches)} + pid_b) * {rows} + offs_m"
+
+    def _weighted(self, begin: str, end: str) -> list[str]:
+        """Lines that leave the values' sum in `acc`, with the rows' `row_max` and `row_sum`."""
+        flash, keys = self._flash, self._symbols["n"]
+        query = flash.load("q")
+        scores = self._scores([] if self._is_held else query)
+        value = flash.load("v")
+        weights = "weights" if flash.dtype == "float32" else f"weights.to(tl.{flash.dtype})"
+        loop = [
+            *scores,
+            *flash.masked(),
+            *ONLINE,
+            *value,
+            f"acc = tl.dot({weights}, v, acc * shrink[:, None]{self._mode})",
+        ]
+        held = ["offs_e = tl.arange(0, BLOCK_E)", *flash.slices("e"), *query]
+        return [
+            *self._place(),
+            *(split_bounds(keys, self._end) if self._tile.splits > 1 else []),
+            *(held if self._is_held else []),
+            *START,
+            f"for start in range({begin}, {end}, BLOCK_N):",
+            "    offs_n = start + tl.arange(0, BLOCK_N)",
+            *(f"    {line}" for line in [*flash.slices("n"), *loop]),
+        ]
+
+    def _finished(self) -> list[str]:
+        """Lines that make the result of the sums, what follows on it, and store."""
+        epilogue = self._flash.epilogue
+        stores = [epilogue.store(f"{name}_ptr", name) for name in self._flash.outputs]
+        return [
+            "# Rows without any key are zero.",
+            "result = acc / tl.where(row_sum == 0, 1.0, row_sum)[:, None]",
+            *epilogue.lines,
+            *stores,
+        ]
+
+    def _scores(self, query: list[str]) -> list[str]:
+        """Lines that make a block of scores; in chunks of the width where `query` is loaded."""
+        key, scale = self._flash.load("k"), self._flash.scale
+        if not query:
+            return [*key, f"scores = tl.dot(q, k{self._mode}) * {scale}"]
+        chunk = [
+            "offs_e = chunk + tl.arange(0, BLOCK_E)",
+            *self._flash.slices("e"),
+            *query,
+            *key,
+            f"scores = tl.dot(q, k, scores{self._mode})",
+        ]
+        return [
+            "scores = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            f"for chunk in range(0, {self._symbols['e']}, BLOCK_E):",
+            *(f"    {line}" for line in chunk),
+            f"scores = scores * {scale}",
+        ]
+
+    def _place(self) -> list[str]:
+        """Lines that find the program's tile."""
+        flash, rows, columns = self._flash, self._symbols["m"], self._symbols["v"]
+        batch = "pid // (num_m * num_v)"
+        if flash.is_wide:
+            batch = f"({batch}).to(tl.int64)"
+        return [
+            "pid = tl.program_id(0)",
+            f"num_m, num_v = tl.cdiv({rows}, BLOCK_M), tl.cdiv({columns}, BLOCK_V)",
+            "pid_m, pid_v = pid // num_v % num_m, pid % num_v",
+            *([f"pid_b = {batch}"] if any(flash.batch) else []),
+            "offs_m = pid_m * BLOCK_M + tl.arange(0, BLOCK_M)",
+            "offs_v = pid_v * BLOCK_V + tl.arange(0, BLOCK_V)",
+            *(line for axis in "bmv" for line in flash.slices(axis)),
+        ]

@@ -1,0 +1,73 @@
+"""Attention of few queries to many keys: programs share a row's keys, a kernel merges their parts.
+
+Each split of the keys leaves its rows' largest score, the sum of exponentials and the weighted
+values, as the loop over blocks keeps them; two splits are brought to one base as two blocks are.
+"""
+
+from collections.abc import Mapping
+
+from kernelwright.teacher.attention.tile import START
+from kernelwright.teacher.source import Buffer
+from kernelwright.teacher.tile.index import times
+
+
+def split_bounds(keys: str, end: str) -> list[str]:
+    """Lines that find the keys of a program's split.
+
+    Args:
+        keys: size symbol of all of them.
+        end: text of where those of a block of queries end.
+    """
+    return [
+        "split = tl.program_id(1)",
+        f"share = tl.cdiv(tl.cdiv({keys}, BLOCK_N), SPLIT_N) * BLOCK_N",
+        "begin = split * share",
+        f"end = tl.minimum({end}, begin + share)",
+    ]
+
+
+def split_buffers(splits: int, batches: str, symbols: Mapping[str, str]) -> list[Buffer]:
+    """What the splits leave: peaks and masses of rows, and rows of weighted values."""
+    rows = times(batches, symbols["m"])
+    return [
+        Buffer(name="peak", sizes=(str(splits), rows)),
+        Buffer(name="mass", sizes=(str(splits), rows)),
+        Buffer(name="part", sizes=(str(splits), rows, symbols["v"])),
+    ]
+
+
+def split_stores(row: str, symbols: Mapping[str, str]) -> list[str]:
+    """Lines that store what a split found; `row` is the text of the rows' numbers."""
+    return [
+        f"row = {row}",
+        "# Every block of values finds the same peaks and masses.",
+        f"first = (offs_m < {symbols['m']}) & (pid_v == 0)",
+        "tl.store(peak_ptr + row, row_max, mask=first)",
+        "tl.store(mass_ptr + row, row_sum, mask=first)",
+        f"inside = (offs_m[:, None] < {symbols['m']}) & (offs_v[None, :] < {symbols['v']})",
+        f"place = row[:, None] * {symbols['v']} + offs_v[None, :]",
+        "tl.store(part_ptr + place, acc, mask=inside)",
+    ]
+
+
+def merged(row: str, symbols: Mapping[str, str]) -> list[str]:
+    """Lines that bring all splits of the rows together, one after the other."""
+    loop = [
+        f"row = {row}",
+        f'peak = tl.load(peak_ptr + row, mask=offs_m < {symbols["m"]}, other=float("-inf"))',
+        f"mass = tl.load(mass_ptr + row, mask=offs_m < {symbols['m']}, other=0)",
+        f"place = row[:, None] * {symbols['v']} + offs_v[None, :]",
+        "part = tl.load(part_ptr + place, mask=inside, other=0)",
+        "highest = tl.maximum(row_max, peak)",
+        'base = tl.where(highest == float("-inf"), 0.0, highest)',
+        "shrink, grow = tl.exp(row_max - base), tl.exp(peak - base)",
+        "row_sum = row_sum * shrink + mass * grow",
+        "acc = acc * shrink[:, None] + part * grow[:, None]",
+        "row_max = highest",
+    ]
+    return [
+        f"inside = (offs_m[:, None] < {symbols['m']}) & (offs_v[None, :] < {symbols['v']})",
+        *START,
+        "for split in range(SPLIT_N):",
+        *(f"    {line}" for line in loop),
+    ]

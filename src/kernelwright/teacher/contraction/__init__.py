@@ -1,0 +1,1 @@
+"""Kernels of sums of products: matrix products with what is fused around them."""

@@ -1,0 +1,227 @@
+"""What a program with one matrix product is to a kernel writer: operands, indices, sizes, epilogue.
+
+The product is out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n]. Leading dimensions of a
+batched lhs that meets a 2-D rhs are rows: they walk the axis "m". Every size has a symbol (M, N,
+K, B0 ...) that the kernel takes as an argument and the wrapper reads from a tensor's shape.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernelwright.ops.operator import Kind
+from kernelwright.ops.rules import broadcast
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher.contraction.factor import Factor, factor_views
+from kernelwright.teacher.contraction.parts import Loads, Product, Schedule, dot, shared_bytes, wide
+from kernelwright.teacher.contraction.triangles import Span, span
+from kernelwright.teacher.text.axis_sizes import measure
+from kernelwright.teacher.text.expressions import NotWritable, literal
+from kernelwright.teacher.tile.body import TileBody
+from kernelwright.teacher.tile.index import (
+    Index,
+    align,
+    flat_axis,
+    parts,
+    times,
+)
+from kernelwright.teacher.tile.views import Side
+
+CONTRACTIONS = ("linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contraction(Product):
+    """A program with one matrix product."""
+
+    lhs: Side
+    rhs: Side
+
+    @property
+    def dtype(self) -> str:
+        return self.program.type_of(self.lhs.value).dtype
+
+    @cached_property
+    def span(self) -> Span:
+        """The steps of the sum that a tile needs."""
+        return span(self.program, self.call, self.index, (self.lhs, self.rhs))
+
+    def loop(self, schedule: Schedule) -> str:
+        name = "split_k" if schedule.split_k > 1 else "matmul"
+        return f"{name}_triangular" if self.span.lines else name
+
+    def begin(self, body: TileBody) -> None:
+        call = self.call
+        bias = call.arg("bias") if call.op == "linear" else None
+        if call.op in ("addmm", "baddbmm"):
+            bias = call.arg("input")
+        if not isinstance(bias, Ref):
+            self.place(body, "acc")
+            return
+        operand = body.value(bias.name, align(self.index, self.program.type_of(bias.name).shape))
+        alpha, beta = ("1", "1") if call.op == "linear" else _scales(call)
+        scaled = "acc" if alpha == "1" else f"{alpha} * acc"
+        added = operand if beta == "1" else f"{beta} * {operand}"
+        self.place(body, f"{scaled} + {added}")
+
+    def factors(self, step: str) -> tuple[Factor, Factor]:
+        """Both factors' tiles.
+
+        Args:
+            step: text of how far the loop moves along "k".
+
+        Raises:
+            NotWritable: one is no matrix, or made by what has no form here.
+        """
+        lhs, rhs = factor_views("b" in self.lengths)
+        return Factor(self, self.lhs, "a", lhs, step), Factor(self, self.rhs, "b", rhs, step)
+
+    @cached_property
+    def has_tiles(self) -> bool:
+        """Both factors are matrices that tiles can be loaded from."""
+        if "m" not in self.lengths or "n" not in self.lengths:
+            return False
+        try:
+            self.factors("BLOCK_K")
+        except NotWritable:
+            return False
+        return True
+
+    def shared_bytes(self, schedule: Schedule) -> int:
+        """What a step's tiles take of shared memory."""
+        return shared_bytes(self, schedule, *self._loads)
+
+    @cached_property
+    def _loads(self) -> tuple[Loads, Loads]:
+        lhs, rhs = self.factors("BLOCK_K")
+        return (lhs.num_loads, lhs.is_plain), (rhs.num_loads, rhs.is_plain)
+
+    def accumulate(self, schedule: Schedule) -> list[str]:
+        first = f"{self.span.begin} + " if self.span.begin != "0" else ""
+        first += "tl.program_id(1) * BLOCK_K + " if schedule.split_k > 1 else ""
+        step = "BLOCK_K * SPLIT_K" if schedule.split_k > 1 else "BLOCK_K"
+        lines = [
+            *self.position(schedule),
+            *self.span.lines,
+            wide(self, "offs_k", f"{first}tl.arange(0, BLOCK_K)"),
+            "# Rows and columns past the end wrap around; the stores leave them out.",
+            "rows = offs_m % M",
+            "cols = offs_n % N",
+        ]
+        factors = self.factors(step)
+        loop = [line for one in factors for line in one.load]
+        needs_ks = any("ks" in line for line in loop)
+        tile_axes = ("b", "m", "n")
+        return [
+            *lines,
+            *dict.fromkeys(line for one in factors for line in parts(one.view, tile_axes)),
+            *(line for one in factors for line in one.start),
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            f"for k in range(0, {self.span.length}, {step}):",
+            *(["    ks = k + offs_k"] if needs_ks else []),
+            *dict.fromkeys(f"    {line}" for one in factors for line in parts(one.view, "k")),
+            *(f"    {line}" for line in loop),
+            f"    {dot(self, schedule, *(one.text for one in factors))}",
+            *(f"    {line}" for one in factors for line in one.advance),
+        ]
+
+
+def _scales(call: Call) -> tuple[str, str]:
+    return literal(call.arg("alpha")), literal(call.arg("beta"))
+
+
+def find(program: Program) -> Contraction:
+    """The program's one matrix product, with its factors' and its own index.
+
+    Raises:
+        NotWritable: there is none or more than one, an output does not depend on the product, or
+            its form has no kernel here.
+    """
+    calls = [call for call in program.calls if call.op in CONTRACTIONS]
+    if len(calls) != 1:
+        raise NotWritable(f"{len(calls)} matrix products where one is needed")
+    call = calls[0]
+    _check_outputs(program, call)
+    lhs, rhs = factors(call)
+    a, b = program.type_of(lhs), program.type_of(rhs)
+    if a.dtype not in ("float32", "float16", "bfloat16"):
+        raise NotWritable(f"a product of {a.dtype}")
+    is_linear = call.op == "linear"
+    rhs_shape = b.shape[::-1] if is_linear else b.shape
+    batch = broadcast(a.shape[:-2], rhs_shape[:-2])
+    batch = () if len(rhs_shape) <= 2 else batch
+    axes = _Axes(batch, a.shape, rhs_shape)
+    rhs_index = axes.rhs[::-1] if is_linear else axes.rhs
+    sides = Side(lhs, axes.lhs), Side(rhs, rhs_index)
+    sizes = {
+        symbol: axes.products.get(symbol) or measure(program, symbol, sides)
+        for symbol in axes.symbols
+    }
+    return Contraction(
+        program=program,
+        call=call,
+        index=axes.out,
+        sizes=sizes,
+        lengths=axes.lengths,
+        lhs=sides[0],
+        rhs=sides[1],
+    )
+
+
+def _check_outputs(program: Program, product: Call) -> None:
+    """Raise NotWritable if an output does not depend on the product: no schedule stores it.
+
+    Most refusals are found here, before any schedule is estimated or written.
+    """
+    dependent = set(product.outputs)
+    for call in program.calls[program.calls.index(product) + 1 :]:
+        if not dependent.isdisjoint(call.refs()):
+            dependent.update(call.outputs)
+    for name in program.outputs:
+        if name not in dependent:
+            raise NotWritable(f"output {name} does not come from the product")
+
+
+def factors(call: Call) -> tuple[str, str]:
+    """Names of the two factors."""
+    tensors = [call.arg(p.name) for p in call.operator.params if p.kind is Kind.TENSOR]
+    first, second = tensors[:2] if call.op == "linear" else tensors[-2:]
+    return first.name, second.name
+
+
+class _Axes:
+    """Symbols and indices of a product of these shapes (the rhs as (.., k, n))."""
+
+    def __init__(self, batch: tuple[int, ...], lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
+        rows = lhs[:-1] if not batch else lhs[-2:-1]
+        self.lengths: dict[str, int] = {}
+        self.symbols: list[str] = []
+        self.products: dict[str, str] = {}
+        """Symbols that are products of others: M = D0 * D1."""
+        b = self._axis("b", "B", batch)
+        m = self._axis("m", "M", rows)
+        n = self._axis("n", "N", rhs[-1:] if len(rhs) > 1 else ())
+        k = self._axis("k", "K", lhs[-1:])
+        self.out = b + m + n
+        self.lhs = _broadcast_batch(b, batch, lhs[:-2]) + m + k if batch else m + k
+        self.rhs = _broadcast_batch(b, batch, rhs[:-2]) + k + n
+
+    def _axis(self, axis: str, symbol: str, dims: tuple[int, ...]) -> Index:
+        if not dims:
+            return ()
+        names = [symbol] if len(dims) == 1 else [f"{symbol}{i}" for i in range(len(dims))]
+        self.symbols += [*names, symbol] if len(dims) > 1 else names
+        self.lengths[axis] = 1
+        for size in dims:
+            self.lengths[axis] *= size
+        if len(dims) > 1:
+            self.products[symbol] = times(*names)
+        return flat_axis(axis, names, dims)
+
+
+def _broadcast_batch(index: Index, batch: tuple[int, ...], dims: tuple[int, ...]) -> Index:
+    """Index of one factor's batch dimensions, where it may broadcast."""
+    tail = index[len(index) - len(dims) :]
+    wide = batch[len(batch) - len(dims) :]
+    return tuple(
+        () if size == 1 != full else dim for dim, size, full in zip(tail, dims, wide, strict=True)
+    )

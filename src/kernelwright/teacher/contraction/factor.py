@@ -1,0 +1,90 @@
+"""One factor of a matrix product: how the loop over the sum loads a step's tile of it."""
+
+from dataclasses import replace
+
+from kernelwright.teacher.contraction.parts import Product
+from kernelwright.teacher.movement.rules import COPIES
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    View,
+    axes_of,
+    memory_order,
+    offset,
+    placed,
+    times,
+)
+from kernelwright.teacher.tile.views import Side, only_views, sources
+
+
+def factor_views(is_batched: bool) -> tuple[View, View]:
+    """The axes of both factors' tiles; slices of an axis that they share have one name."""
+    batch: dict[str, AxisText] = {"b": AxisText("pid_b")} if is_batched else {}
+    m, k, n = AxisText("rows", "[:, None]"), AxisText("ks", "[None, :]", "K"), AxisText("cols")
+    lhs = {**batch, "m": m, "k": k}
+    rhs = {**batch, "k": replace(k, suffix="[:, None]"), "n": replace(n, suffix="[None, :]")}
+    return lhs, rhs
+
+
+class Factor:
+    """Lines that load one factor's tile of a step in K; `text` is the variable that holds it."""
+
+    def __init__(self, product: Product, side: Side, name: str, view: View, step: str) -> None:
+        """Args:
+            name: of the tile's variable, where it has no other.
+            step: text of how far the loop moves along "k".
+
+        Raises:
+            NotWritable: it does not vary along "k" and the tile's other axis, or is made by what
+                has no form here.
+        """
+        self.view, self.text = view, name
+        self.num_loads = 1
+        """How many tiles it is made of."""
+        self.start: list[str] = []
+        self.advance: list[str] = []
+        made_of = [axes_of(index) for _, index in sources(product.program, side.value, side.index)]
+        if not all(any(axis in axes for axes in made_of) for axis in view if axis != "b"):
+            raise NotWritable("a factor that is a broadcast vector")
+        self.is_plain = is_plain(product, side)
+        if self.is_plain:
+            self._walk(product, side, step)
+        else:
+            self._compute(product, side)
+
+    def _walk(self, product: Product, side: Side, step: str) -> None:
+        """Pointers that move by a fixed stride."""
+        name, suffix = self.text, self.view["k"].suffix
+        [(value, index)] = sources(product.program, side.value, side.index)
+        made = product.program.type_of(value)
+        [stride] = [s for t, s in placed(memory_order(index, made.layout)) if t.axis == "k"]
+        start_view = {**self.view, "k": AxisText("offs_k", suffix)}
+        self.start = [f"{name}_ptrs = {value}_ptr + {offset(index, made, start_view)}"]
+        self.load = [f"{name} = tl.load({name}_ptrs, mask=offs_k{suffix} < K - k, other=0)"]
+        self.advance = [f"{name}_ptrs += {times(step, stride)}"]
+
+    def _compute(self, product: Product, side: Side) -> None:
+        """What the program makes in front of the product, computed from loads of a step."""
+        name, suffix = self.text, self.view["k"].suffix
+        is_copy = only_views(product.program, side.value, COPIES)
+        body = product.body(self.view, loop="k", tag=f"_{name}", widens=not is_copy)
+        text = body.value(side.value, side.index)
+        self.start, self.num_loads = body.before, body.num_tiles
+        if is_copy:
+            self.text, self.load = text, body.lines
+            return
+        # What fused code makes of the zeros past K need not be zero.
+        padded = f"tl.where(ks{suffix} < K, {text}, 0.0)"
+        cast = "" if product.dtype == "float32" else f".to(tl.{product.dtype})"
+        self.load = [*body.lines, f"{name} = {padded}{cast}"]
+
+
+def is_plain(product: Product, side: Side) -> bool:
+    """The factor is an input, seen through views, in which a step along K is a fixed stride."""
+    inputs = list(sources(product.program, side.value, side.index))
+    if len(inputs) != 1 or not only_views(product.program, side.value):
+        return False
+    [(value, index)] = inputs
+    terms = placed(memory_order(index, product.program.type_of(value).layout))
+    along = [term for term, _ in terms if term.axis == "k"]
+    return len(along) == 1 and along[0].is_whole

@@ -1,0 +1,116 @@
+"""Kernels of one sum of products with what is fused around it, whatever the factors are.
+
+Forms: `tiled`, one kernel; `split_k`, partial sums over slices of K, then a kernel that adds them
+and applies the epilogue.
+"""
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.contraction.parts import (
+    ROUND_TO_TF32,
+    ROUNDED,
+    Product,
+    Schedule,
+    after,
+    assembled,
+    epilogue,
+    plan,
+    tile_grid,
+    walked,
+    walked_grid,
+)
+from kernelwright.teacher.movement.pulled import behind
+from kernelwright.teacher.source import Buffer, Kernel
+from kernelwright.teacher.tile.index import factor, mask, offset, parts
+from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+
+_COMBINE = Schedule(block_m=4, block_n=256, block_k=1, num_warps=4, why="memory-bound: long rows")
+
+
+def tiled(product: Product, schedule: Schedule) -> Candidate:
+    """One kernel: a program computes a tile of the product and its epilogue, or many in turn."""
+    program = product.program
+    body = product.body(product.view())
+    epilogue(product, body, after(product))
+    sums = product.accumulate(schedule)
+    lines = [
+        *sums,
+        "# Epilogue on the accumulator, still in registers.",
+        *finish(body, program.outputs, sums),
+    ]
+    loop, grid = product.loop(schedule), tile_grid(product)
+    if schedule.programs:
+        loop, grid, lines = f"{loop}_persistent", walked_grid(product), walked(product, lines)
+    made = kernel(
+        plan(product, schedule, loop, program.calls),
+        lines,
+        grid,
+        product.texts.symbols,
+        product.constants,
+    )
+    return _assembled(product, schedule, [made], out_buffers(body, program.outputs))
+
+
+def split_k(product: Product, schedule: Schedule) -> Candidate:
+    """Two kernels: partial products over slices of K, then their sum and the epilogue."""
+    view = product.view()
+    place = offset(product.index, product.out, view)
+    sums = product.accumulate(schedule)
+    lines = [
+        *sums,
+        *(line for line in parts(view) if line not in sums),
+        "# Each slice of K has its own plane of partial sums: no atomics, one order of addition.",
+        f"plane = tl.program_id(1).to(tl.int64) * {factor(product.numel)}",
+        f"inside = {mask(list(view), view)}",
+        f"tl.store(partial_ptr + plane + {place}, acc, mask=inside)",
+    ]
+    split = kernel(
+        plan(
+            product,
+            schedule,
+            product.loop(schedule),
+            behind(product.program, product.call.outputs),
+            "split",
+        ),
+        lines,
+        tile_grid(product, "SPLIT_K"),
+        product.texts.symbols,
+        product.constants,
+    )
+    combine, results = _combine(product, schedule)
+    partial = Buffer(name="partial", sizes=(str(schedule.split_k), product.numel))
+    return _assembled(product, schedule, [split, combine], [partial, *results])
+
+
+def _combine(product: Product, schedule: Schedule) -> tuple[Kernel, list[Buffer]]:
+    """The kernel that adds the slices' partial sums and applies the epilogue, and its results."""
+    program, view = product.program, product.view()
+    place, inside = offset(product.index, product.out, view), mask(list(view), view)
+    body = product.body(view, inside=inside)
+    epilogue(product, body, after(product))
+    place_tile = product.position(_COMBINE)
+    head = [*place_tile, *(line for line in parts(view) if line not in place_tile)]
+    lines = [
+        *head,
+        f"inside = {inside}",
+        "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+        "for part in range(SPLIT_K):",
+        f"    plane = partial_ptr + tl.cast(part, tl.int64) * {factor(product.numel)}",
+        f"    acc += tl.load(plane + {place}, mask=inside, other=0)",
+        *finish(body, program.outputs, head),
+    ]
+    tiles = {"BLOCK_M": 4, "BLOCK_N": 256, "SPLIT_K": schedule.split_k, "num_warps": 4}
+    calls = behind(program, program.outputs, until=product.call)
+    made = kernel(
+        plan(product, _COMBINE, "pointwise", calls, "combine", tiles),
+        lines,
+        tile_grid(product),
+        product.texts.symbols,
+    )
+    return made, out_buffers(body, program.outputs)
+
+
+def _assembled(
+    product: Product, schedule: Schedule, kernels: list[Kernel], buffers: list[Buffer]
+) -> Candidate:
+    extra = ROUND_TO_TF32 if schedule.precision == ROUNDED else ""
+    return assembled(product, kernels, buffers, extra=extra)

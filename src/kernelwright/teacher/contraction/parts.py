@@ -1,0 +1,289 @@
+"""Parts that kernels of sums of products share: schedules, which tile a program owns, plans."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.ops.operator import DTYPE_BYTES, TensorType
+from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.movement.rules import RULES
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.body import TileBody
+from kernelwright.teacher.tile.index import AxisText, Index, View, times
+from kernelwright.teacher.tile.source import assemble, is_wide
+
+ROUNDED = "tf32_rounded"
+"""TF32 with factors rounded to it, as libraries do; tensor cores alone cut the last bits off."""
+ROUND_TO_TF32 = """@triton.jit
+def round_to_tf32(x):
+    # Half a unit of the last place that TF32 keeps, then the cut that tensor cores make anyway.
+    bits = (x.to(tl.int32, bitcast=True) + 0x1000) & -0x2000
+    return tl.where(tl.abs(x) < float("inf"), bits.to(tl.float32, bitcast=True), x)"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    block_m: int
+    block_n: int
+    block_k: int
+    """0 where no product of tiles is taken."""
+    num_warps: int
+    num_stages: int = 3
+    group_m: int = 1
+    """Rows of tiles walked together; 1 walks the tiles column by column."""
+    split_k: int = 1
+    programs: int = 0
+    """How many walk all tiles, one after the other; 0: every tile has its own."""
+    precision: str = "ieee"
+    """Of a product of tiles: a `tl.dot` mode, or ROUNDED."""
+    order: str = ""
+    """Of the loop, where the product's form has a choice."""
+    why: str = ""
+
+    @property
+    def tiles(self) -> dict[str, int]:
+        """What the plan shows and the launch passes."""
+        found = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n}
+        if self.block_k:
+            found["BLOCK_K"] = self.block_k
+        if self.group_m > 1:
+            found["GROUP_M"] = self.group_m
+        if self.split_k > 1:
+            found["SPLIT_K"] = self.split_k
+        if self.programs:
+            found["NUM_PROGRAMS"] = self.programs
+        return found | {"num_warps": self.num_warps, "num_stages": self.num_stages}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product(ABC):
+    """A program with one sum of products: out[b, m, n], a sum over an axis "k".
+
+    A kernel's program owns a tile of rows "m" and columns "n" of one of the independent products
+    "b", if there are any.
+    """
+
+    program: Program
+    call: Call
+    index: Index
+    """Index of the product itself, over "b", "m" and "n"."""
+    sizes: dict[str, str]
+    """Symbol -> the wrapper's expression for it, in an order that can be executed."""
+    lengths: dict[str, int]
+    """Axis -> its length at the program's own shapes; the axes the product has."""
+    batch_size: str = "B"
+    """Symbol of how many independent products there are."""
+    batch_position: str = "pid_b"
+    """Variable of which of them a program works on."""
+
+    constants: dict[str, str] = field(default_factory=dict)
+    """Sizes that kernels take as `tl.constexpr` -> the wrapper's text of them."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> str:
+        """Dtype of the factors."""
+
+    @abstractmethod
+    def loop(self, schedule: Schedule) -> str:
+        """What a plan calls the loop of `accumulate`."""
+
+    @abstractmethod
+    def accumulate(self, schedule: Schedule) -> list[str]:
+        """Lines that leave the tile of the sum, in fp32, in `acc`."""
+
+    @abstractmethod
+    def begin(self, body: TileBody) -> None:
+        """Place `acc`, with the call's own bias, on the body's path."""
+
+    def place(self, body: TileBody, text: str) -> None:
+        """Put the call's result, of this text over `acc`, on the body's path."""
+        name = self.call.outputs[0]
+        if text != "acc":
+            body.lines.append(f"{name} = {text}")
+        body.place(name, self.index, "acc" if text == "acc" else name)
+
+    @property
+    def out(self) -> TensorType:
+        return self.call.types[0]
+
+    @property
+    def numel(self) -> str:
+        """Text of how many elements the result has."""
+        axes = {"b": self.batch_size, "m": "M", "n": "N"}
+        return times(*(symbol for axis, symbol in axes.items() if axis in self.lengths))
+
+    @property
+    def element_bytes(self) -> int:
+        return DTYPE_BYTES[self.dtype]
+
+    @cached_property
+    def texts(self) -> Sizes:
+        """Sizes of all values, the product's own by its symbols."""
+        return Sizes(self.program, self.sizes)
+
+    def body(
+        self,
+        view: View,
+        *,
+        inside: str = "",
+        loop: Collection[str] = (),
+        tag: str = "",
+        widens: bool = True,
+    ) -> PullBody:
+        """A body over axes of the kernel."""
+        return PullBody(
+            self.program, view, self.texts, RULES,
+            is_wide=self.is_wide, inside=inside, loop=loop, tag=tag, widens=widens,
+        )  # fmt: skip
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Some tensor needs 64-bit offsets."""
+        return is_wide(self.program)
+
+    def view(self) -> View:
+        """Axes of an output tile."""
+        view = {
+            "m": AxisText("offs_m", "[:, None]", "M"),
+            "n": AxisText("offs_n", "[None, :]", "N"),
+        }
+        return view | ({"b": AxisText(self.batch_position)} if "b" in self.lengths else {})
+
+    def position(self, schedule: Schedule) -> list[str]:
+        """Lines that find the program's tile: offs_m, offs_n and the batch's position."""
+        lines = [
+            f"pid = {'tile' if schedule.programs else 'tl.program_id(0)'}",
+            "num_m, num_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)",
+        ]
+        if "b" in self.lengths:
+            lines += [
+                wide(self, self.batch_position, "pid // (num_m * num_n)"),
+                "pid = pid % (num_m * num_n)",
+            ]
+        if schedule.group_m > 1:
+            lines += [
+                "# Walk GROUP_M rows of tiles together: neighbours share operands in L2.",
+                "first_m = pid // (GROUP_M * num_n) * GROUP_M",
+                "group_rows = tl.minimum(num_m - first_m, GROUP_M)",
+                "pid_m = first_m + pid % (GROUP_M * num_n) % group_rows",
+                "pid_n = pid % (GROUP_M * num_n) // group_rows",
+            ]
+        else:
+            lines += ["pid_m = pid % num_m", "pid_n = pid // num_m"]
+        return [
+            *lines,
+            wide(self, "offs_m", "pid_m * BLOCK_M + tl.arange(0, BLOCK_M)"),
+            wide(self, "offs_n", "pid_n * BLOCK_N + tl.arange(0, BLOCK_N)"),
+        ]
+
+
+Loads = tuple[int, bool]
+"""Of a factor's tile: from how many it is made, and whether it is just what a load brings."""
+
+
+def shared_bytes(product: Product, schedule: Schedule, lhs: Loads, rhs: Loads) -> int:
+    """What a step's tiles take of shared memory, in all stages of the pipeline."""
+    tiles = schedule.block_m * schedule.block_k, schedule.block_k * schedule.block_n
+    # What is computed from loads goes back to shared memory for the product, in its parts.
+    parts = 2 if "x3" in schedule.precision else 1
+    elements = sum(
+        tile * (schedule.num_stages * num_loads + parts * (not is_loaded))
+        for tile, (num_loads, is_loaded) in zip(tiles, (lhs, rhs), strict=True)
+    )
+    return elements * product.element_bytes
+
+
+def dot(product: Product, schedule: Schedule, left: str, right: str) -> str:
+    """Line that adds the product of two tiles to `acc`."""
+    if product.dtype != "float32":
+        return f"acc = tl.dot({left}, {right}, acc)"
+    mode = "tf32" if schedule.precision == ROUNDED else schedule.precision
+    return f'acc = tl.dot({left}, {right}, acc, input_precision="{mode}")'
+
+
+def plan(
+    product: Product,
+    schedule: Schedule,
+    loop: str,
+    calls: tuple[Call, ...],
+    suffix: str = "",
+    tiles: dict[str, int] | None = None,
+) -> KernelPlan:
+    """Plan of one kernel; its name says what it starts with."""
+    return KernelPlan(
+        kernel=kernel_name(product.program, suffix),
+        fuses=tuple(call.op for call in calls),
+        loop=loop,
+        tiles=schedule.tiles if tiles is None else tiles,
+        precision=schedule.precision,
+        why=schedule.why,
+    )
+
+
+def tile_grid(product: Product, second: str = "") -> str:
+    """One program a tile, times `second` in another dimension."""
+    tiles = _num_tiles(product, "triton")
+    return f"({tiles}, {second})" if second else f"({tiles},)"
+
+
+def walked(product: Product, lines: Sequence[str]) -> list[str]:
+    """The lines of one tile in a loop over all tiles of a program's share."""
+    return [
+        "# As many programs as run at once: each takes every NUM_PROGRAMS-th tile.",
+        f"num_tiles = {_num_tiles(product, 'tl')}",
+        "for tile in range(tl.program_id(0), num_tiles, NUM_PROGRAMS):",
+        *(f"    {line}" for line in lines),
+    ]
+
+
+def walked_grid(product: Product) -> str:
+    """As many programs as walk the tiles."""
+    return f"(min(NUM_PROGRAMS, {_num_tiles(product, 'triton')}),)"
+
+
+def _num_tiles(product: Product, module: str) -> str:
+    batches = f"{product.batch_size} * " if "b" in product.lengths else ""
+    return f"{batches}{module}.cdiv(M, BLOCK_M) * {module}.cdiv(N, BLOCK_N)"
+
+
+def wide(product: Product, name: str, text: str) -> str:
+    """Assignment of positions, in 64 bits where a tensor needs them."""
+    return f"{name} = ({text}).to(tl.int64)" if product.is_wide else f"{name} = {text}"
+
+
+def assembled(
+    product: Product,
+    kernels: Sequence[Kernel],
+    buffers: Sequence[Buffer],
+    *,
+    counted: Mapping[str, str] = MappingProxyType({}),
+    extra: str = "",
+) -> Candidate:
+    """The candidate of these kernels and buffers, with the sizes that they name.
+
+    Args:
+        counted: further sizes -> their text over the product's.
+        extra: functions that the kernels call.
+    """
+    named = [text for made in kernels for text in (*made.sizes, made.grid)]
+    named += [text for made in kernels for text in made.constants.values()]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    sizes = product.texts.needed([*named, *counted.values()]) | dict(counted)
+    return assemble(product.program, sizes, buffers, kernels, product.is_wide, extra)
+
+
+def after(product: Product) -> tuple[Call, ...]:
+    """The calls that follow the product in the program."""
+    return product.program.calls[product.program.calls.index(product.call) + 1 :]
+
+
+def epilogue(product: Product, body: TileBody, calls: tuple[Call, ...]) -> None:
+    """Write into `body` the product's own bias, then `calls`, on the accumulator `acc`."""
+    product.begin(body)
+    body.follow(calls)

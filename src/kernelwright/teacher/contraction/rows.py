@@ -1,0 +1,71 @@
+"""A product with a vector as a row reduction, with what is fused around it."""
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.teacher.contraction.contraction import Contraction
+from kernelwright.teacher.contraction.factor import is_plain
+from kernelwright.teacher.contraction.parts import (
+    Schedule,
+    after,
+    assembled,
+    epilogue,
+    plan,
+    wide,
+)
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile.index import AxisText
+from kernelwright.teacher.tile.source import finish, kernel, out_buffers
+
+
+def rows(product: Contraction, schedule: Schedule) -> Candidate:
+    """One kernel for a product with a vector: a row reduction of elementwise products.
+
+    Raises:
+        NotWritable: neither factor is a vector.
+    """
+    vectors = [axis for axis in ("n", "m") if product.lengths.get(axis, 1) == 1]
+    axis = "n" if vectors[:1] == ["m"] else "m"
+    if not vectors or axis not in product.lengths:
+        raise NotWritable("no factor is a vector")
+    row, bound = AxisText(f"offs_{axis}", "[:, None]", axis.upper()), axis.upper()
+    batch = {"b": AxisText("pid_b")} if "b" in product.lengths else {}
+    loop = product.body({**batch, axis: row, "k": AxisText("ks", "[None, :]", "K")})
+    a, b = (loop.value(side.value, side.index) for side in (product.lhs, product.rhs))
+    term = f"{a} * {b}"
+    if not all(is_plain(product, side) for side in (product.lhs, product.rhs)):
+        term = f"tl.where(ks[None, :] < K, {term}, 0.0)"
+    body = product.body({**batch, axis: AxisText(row.name, "", bound)})
+    epilogue(product, body, after(product))
+    block = f"BLOCK_{bound}"
+    lines = [
+        "pid = tl.program_id(0)",
+        *_batch_position(product, bound, block),
+        wide(product, row.name, f"pid * {block} + tl.arange(0, {block})"),
+        f"sums = tl.zeros(({block}, BLOCK_K), dtype=tl.float32)",
+        "for k in range(0, K, BLOCK_K):",
+        "    ks = k + tl.arange(0, BLOCK_K)",
+        *(f"    {line}" for line in (*loop.slices(), *loop.lines)),
+        f"    sums += {term}",
+        "acc = tl.sum(sums, axis=1)",
+        *finish(body, product.program.outputs),
+    ]
+    tiles = {block: schedule.block_m, "BLOCK_K": schedule.block_k}
+    made = kernel(
+        plan(
+            product, schedule, "looped", product.program.calls, "rows",
+            tiles | {"num_warps": schedule.num_warps},
+        ),
+        lines,
+        f"({'B * ' if batch else ''}triton.cdiv({bound}, {block}),)",
+        product.texts.symbols,
+    )  # fmt: skip
+    return assembled(product, [made], out_buffers(body, product.program.outputs))
+
+
+def _batch_position(product: Contraction, bound: str, block: str) -> list[str]:
+    if "b" not in product.lengths:
+        return []
+    return [
+        f"num_blocks = tl.cdiv({bound}, {block})",
+        wide(product, "pid_b", "pid // num_blocks"),
+        "pid = pid % num_blocks",
+    ]

@@ -1,0 +1,138 @@
+"""Schedules of sums of products on tensor cores: tiles, slices of K, a coarse order of merit."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from math import ceil, sqrt
+
+from kernelwright.teacher.contraction.parts import ROUNDED, Product, Schedule
+
+NUM_SMS = 132
+BYTES_PER_S = 4.3e12
+LAUNCH_S = 4e-6
+SHARED_BYTES = 227 << 10
+"""Of one program on Hopper."""
+_FLOPS_PER_S = {
+    "ieee": 35e12, "tf32x3": 160e12, "bf16x3": 190e12, "tf32": 400e12, ROUNDED: 230e12,
+    "half": 650e12,
+}  # fmt: skip
+"""What a large Triton product reaches on an H200; "half" stands for fp16 and bf16 factors."""
+_WALKED = 1.05
+"""Time of programs that walk many tiles, over that of one program a tile."""
+
+# BLOCK_M, BLOCK_N, BLOCK_K in units of 64 bytes, num_warps, num_stages. None of them needs more
+# shared memory than Hopper's 227 KiB, and only 128 x 256 spills registers, a little (sm_90, ptxas).
+_TILES = (
+    (128, 256, 2, 8, 3), (128, 128, 4, 8, 3), (128, 128, 2, 8, 4), (64, 256, 2, 8, 3),
+    (64, 128, 2, 4, 4), (128, 64, 2, 4, 4), (64, 64, 4, 4, 3), (64, 64, 2, 4, 4),
+    (32, 128, 4, 4, 3), (32, 64, 4, 4, 4), (16, 128, 4, 4, 4), (16, 64, 8, 4, 3),
+    (128, 32, 4, 4, 3), (64, 32, 4, 4, 4), (128, 16, 4, 4, 4), (64, 16, 8, 4, 3),
+    (32, 32, 8, 4, 3), (16, 32, 8, 4, 4), (32, 16, 8, 4, 4),
+)  # fmt: skip
+# The same for precisions that split factors in parts, which take registers: on an H200, tf32x3 at
+# 1024 x 8192 x 8192 took 1.63 ms with the first, 1.92 with the second, 2.5 with 128 x 256.
+_SPLIT_TILES = (
+    (128, 128, 4, 8, 3), (128, 128, 2, 8, 3), (128, 128, 2, 8, 4), (128, 256, 2, 8, 3),
+    (64, 256, 1, 8, 4), (64, 128, 2, 4, 3), (128, 64, 2, 4, 3), (64, 64, 2, 4, 4),
+    (32, 128, 2, 4, 4), (32, 64, 4, 4, 4), (16, 128, 4, 4, 4), (16, 64, 4, 4, 4),
+    (128, 32, 2, 4, 4), (64, 32, 4, 4, 4), (128, 16, 4, 4, 4), (64, 16, 4, 4, 4), (32, 32, 4, 4, 4),
+    (16, 32, 8, 4, 4), (32, 16, 4, 4, 4),
+)  # fmt: skip
+# The same in fp32 on the CUDA cores, where operands pass through registers.
+_IEEE_TILES = ((64, 64, 1, 4, 3), (128, 64, 1, 8, 3), (32, 64, 2, 4, 3), (16, 32, 2, 4, 3))
+
+
+def power_of_two(size: int) -> int:
+    """The least that is no smaller."""
+    return 1 << (size - 1).bit_length()
+
+
+def tile_schedules(product: Product, mode: str) -> Iterator[Schedule]:
+    """Tiles that make sense at the product's sizes, in one precision mode."""
+    m, n = product.lengths["m"], product.lengths["n"]
+    for block_m, block_n, units, warps, stages in _tiles_for(product, mode):
+        schedule = Schedule(
+            block_m=block_m,
+            block_n=block_n,
+            block_k=units * 64 // product.element_bytes,
+            num_warps=warps,
+            num_stages=stages,
+            group_m=8 if block_m * 16 <= m else 1,
+            precision=mode,
+            why=_reason(block_m, block_n),
+        )
+        is_wasteful = block_m > max(32, 2 * m - 1) or block_n > max(32, 2 * n - 1)
+        if not is_wasteful:
+            yield schedule
+
+
+def _tiles_for(product: Product, mode: str) -> tuple[tuple[int, ...], ...]:
+    if mode == "ieee" and product.dtype == "float32":
+        return _IEEE_TILES
+    return _SPLIT_TILES if "x3" in mode else _TILES
+
+
+def _reason(block_m: int, block_n: int) -> str:
+    if block_m >= 128 and block_n >= 128:
+        return "large tiles: each load is used often, the tensor cores are the limit"
+    if block_n <= 32:
+        return "few columns: the left factor is read once, a narrow tile wastes little"
+    if block_m <= 32:
+        return "few rows: the right factor is read once, many programs share its columns"
+    return "medium tiles: more programs than large ones where the output is small"
+
+
+def sliced(product: Product, schedule: Schedule) -> Iterator[Schedule]:
+    """The schedule with K in slices, where its tiles alone leave most of the GPU idle."""
+    tiles = _num_tiles(product, schedule)
+    for slices in (2, 4, 8, 16):
+        is_long = product.lengths["k"] >= 4 * slices * schedule.block_k
+        if is_long and tiles * slices <= 2 * NUM_SMS:
+            why = "few tiles leave SMs idle: slices of K fill them"
+            yield replace(schedule, split_k=slices, group_m=1, why=why)
+
+
+def persistent(product: Product, schedule: Schedule) -> Iterator[Schedule]:
+    """The schedule with as many programs as run at once, where its tiles make more than two waves
+    of those."""
+    programs = NUM_SMS * max(1, 8 // schedule.num_warps)
+    tiles = _num_tiles(product, schedule)
+    if tiles > 2 * programs:
+        why = "programs walk many tiles each: none starts or ends between two waves"
+        yield replace(schedule, programs=programs, why=f"{schedule.why}; {why}")
+
+
+def fitted(schedule: Schedule, shared_bytes: Callable[[Schedule], int]) -> Iterator[Schedule]:
+    """The schedule with as many stages as fit in shared memory; nothing where loads could not stay
+    ahead of the product."""
+    for stages in range(schedule.num_stages, 1, -1):
+        fewer = replace(schedule, num_stages=stages)
+        if shared_bytes(fewer) <= SHARED_BYTES:
+            yield fewer
+            return
+
+
+def _num_tiles(product: Product, schedule: Schedule) -> int:
+    m, n = product.lengths["m"], product.lengths["n"]
+    batches = product.lengths.get("b", 1)
+    return batches * ceil(m / schedule.block_m) * ceil(n / schedule.block_n)
+
+
+def estimate_s(product: Product, schedule: Schedule, memory_s: float) -> float:
+    """Coarse time of a tiled kernel: the slower of memory and waves of tiles. Only for ranking."""
+    m, n, k = (product.lengths[axis] for axis in ("m", "n", "k"))
+    memory_s *= 1.25  # tiles wait for their pipeline to fill
+    is_half = product.dtype != "float32"
+    flops_per_s = _FLOPS_PER_S["half" if is_half else schedule.precision] / NUM_SMS
+    reuse = schedule.block_m * schedule.block_n / (schedule.block_m + schedule.block_n)
+    best_reuse = 64 if "x3" in schedule.precision else 85  # tiles of 128 x 128, 128 x 256
+    efficiency = min(1.0, sqrt(reuse / best_reuse))
+    waves = ceil(_num_tiles(product, schedule) * schedule.split_k / NUM_SMS)
+    tile_flops = 2 * schedule.block_m * schedule.block_n * k / schedule.split_k
+    extra_s = 0.0
+    if schedule.split_k > 1:
+        batches = product.lengths.get("b", 1)
+        extra_s = LAUNCH_S + 8 * schedule.split_k * batches * m * n / BYTES_PER_S
+    compute_s = waves * tile_flops / flops_per_s / efficiency
+    # Whether walking tiles pays is for measuring to say: beside the best, not in their place.
+    unsure = _WALKED if schedule.programs else 1.0
+    return LAUNCH_S + extra_s + unsure * max(memory_s, compute_s)

@@ -1,0 +1,114 @@
+"""Candidates of the matmul family: one matrix product, what comes before and after it fused.
+
+Which kernel wins depends on sizes: large tiles where there are many, small ones and slices of K
+where the GPU would stand idle, row reductions where a factor is a vector. All schedules that make
+sense are ranked by a coarse estimate of their time.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import ceil
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.programs.program import Program
+from kernelwright.teacher.contraction.contraction import CONTRACTIONS, Contraction, find
+from kernelwright.teacher.contraction.forms import split_k, tiled
+from kernelwright.teacher.contraction.parts import Schedule
+from kernelwright.teacher.contraction.row_reduce import reduces_rows, row_reduce
+from kernelwright.teacher.contraction.rows import rows
+from kernelwright.teacher.contraction.schedules import (
+    BYTES_PER_S,
+    LAUNCH_S,
+    NUM_SMS,
+    estimate_s,
+    fitted,
+    persistent,
+    sliced,
+    tile_schedules,
+)
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.ways import Way
+
+Form = Callable[[Contraction, Schedule], Candidate]
+Item = tuple[Form, Schedule]
+
+_PRECISIONS = {
+    "strict": ("tf32x3", "ieee"),
+    "tf32": ("tf32", "bf16x3", "tf32x3"),
+    "kernelbench": ("tf32", "bf16x3", "tf32x3"),
+}
+"""Dot precisions of fp32 factors under each policy. In strict, bf16x3 is out: its error is 2.6
+times that of PyTorch's fp32 (4.2e-6 against 1.6e-6 at K = 8192), and tf32x3's is 0.2 times."""
+
+# BLOCK_M (rows), BLOCK_K, num_warps of products with a vector
+_ROW_TILES = ((1, 2048, 4), (4, 512, 4), (16, 128, 4), (64, 32, 4), (8, 1024, 8))
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    if sum(call.op in CONTRACTIONS for call in program.calls) != 1:
+        return False
+    try:
+        product = find(program)
+        # The form decides whether code can be written; the tiles do not: one schedule is tried.
+        first = dict(reversed(list(_schedules(product, "strict"))))
+    except NotWritable:
+        return False
+    return any(_is_written(form, product, schedule) for form, schedule in first.items())
+
+
+def _is_written(form: Form, product: Contraction, schedule: Schedule) -> bool:
+    try:
+        form(product, schedule)
+    except NotWritable:
+        return False
+    return True
+
+
+def ways(program: Program, precision: str) -> list[Way]:
+    """Every way to write the program, best first."""
+    product = find(program)
+    ranked = sorted(_schedules(product, precision), key=lambda item: _estimate_s(product, *item))
+    return [
+        Way((form, schedule.precision), partial(form, product, schedule))
+        for form, schedule in ranked
+    ]
+
+
+def _schedules(product: Contraction, precision: str) -> Iterator[Item]:
+    """Every schedule that makes sense at the program's sizes."""
+    m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
+    if 1 in (m, n):
+        for block, block_k, warps in _ROW_TILES:
+            if block <= 2 * max(m, n):
+                why = "a factor is a vector: read the matrix once, no tensor cores"
+                yield rows, Schedule(
+                    block_m=block, block_n=1, block_k=block_k, num_warps=warps, num_stages=1,
+                    why=why,
+                )  # fmt: skip
+    if not product.has_tiles:
+        return
+    modes = _PRECISIONS[precision] if product.dtype == "float32" else ("ieee",)
+    for mode in modes:
+        tiles = tile_schedules(product, mode)
+        fit = (one for tile in tiles for one in fitted(tile, product.shared_bytes))
+        for schedule in dict.fromkeys(fit):
+            if reduces_rows(product):
+                yield row_reduce, schedule
+                continue
+            yield tiled, schedule
+            yield from ((tiled, walking) for walking in persistent(product, schedule))
+            yield from ((split_k, sliced) for sliced in sliced(product, schedule))
+
+
+def _estimate_s(product: Contraction, form: Form, schedule: Schedule) -> float:
+    """Coarse time of a candidate. Only for ranking."""
+    m, n = (product.lengths.get(axis, 1) for axis in ("m", "n"))
+    k, batches = product.lengths["k"], product.lengths.get("b", 1)
+    memory_s = batches * (m * k + k * n + m * n) * product.element_bytes / BYTES_PER_S
+    if form is not rows:
+        return estimate_s(product, schedule, memory_s)
+    programs = batches * ceil(max(m, n) / schedule.block_m)
+    idle = max(1.0, NUM_SMS / programs)
+    waste = 1 + schedule.block_k / k
+    return LAUNCH_S + memory_s * max(idle, waste)

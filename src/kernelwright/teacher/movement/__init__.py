@@ -1,0 +1,1 @@
+"""Kernels that move elements: joins, cuts, picks by index, interpolation."""

@@ -1,0 +1,106 @@
+"""Interpolation: each output weighs the inputs around its place in the input."""
+
+from itertools import product
+from typing import NamedTuple
+
+from kernelwright.programs.program import Call
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile.index import Dim, Index
+
+_LINEAR = ("linear", "bilinear", "trilinear")
+_CUBIC = -0.75
+"""The parameter of PyTorch's cubic convolution."""
+
+
+class Tap(NamedTuple):
+    """One of the inputs that count along a dimension."""
+
+    position: str
+    weight: str
+    """Nothing where it is 1."""
+
+
+def interpolate(body: PullBody, call: Call, index: Index, _: int) -> str:
+    """All taps of all spatial dimensions, weighed."""
+    mode = call.arg("mode")
+    if call.arg("antialias") or mode == "area":
+        raise NotWritable(f"interpolate with mode {mode!r} and antialias {call.arg('antialias')}")
+    value = body.operand(call)
+    columns = [_taps(body, call, at, index[at]) for at in range(2, len(index))]
+    terms = []
+    for taps in product(*columns):
+        moved = (*index[:2], *(dim for dim, _ in taps))
+        text = body.value(value, moved)
+        terms.append(" * ".join([text, *(weight for _, weight in taps if weight)]))
+    return body.line(call, " + ".join(terms), index)
+
+
+def _taps(body: PullBody, call: Call, at: int, dim: Dim) -> list[tuple[Dim, str]]:
+    """(positions, weight) of the inputs along one dimension."""
+    value = body.operand(call)
+    size, length = body.sizes.of(value)[at], body.shape(value)[at]
+    mode = call.arg("mode")
+    if length == 1:
+        return [((), "")]
+    rule = _linear if mode in _LINEAR else _cubic if mode == "bicubic" else _nearest
+    conditions = body.conditions(dim)
+    return [
+        (body.position(tap.position, size, length, conditions), tap.weight)
+        for tap in rule(body, call, at, dim)
+    ]
+
+
+def _scale(body: PullBody, call: Call, at: int) -> str:
+    """The symbol of how many inputs an output is long."""
+    size, made = body.sizes.of(body.operand(call))[at], body.sizes.of(call.outputs[0])[at]
+    if call.arg("align_corners"):
+        text = f"({size} - 1) / max({made} - 1, 1)"
+    elif call.arg("scale_factor") is not None:
+        given = call.arg("scale_factor")
+        text = f"1.0 / {given[at - 2] if isinstance(given, tuple) else given}"
+    else:
+        text = f"{size} / {made}"
+    return body.sizes.symbol(text, f"{call.outputs[0]}SCALE{at}")
+
+
+def _nearest(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+    size, scale = body.sizes.of(body.operand(call))[at], _scale(body, call, at)
+    place = body.text(dim)
+    if call.arg("mode") == "nearest-exact":
+        place = f"({place} + 0.5)"
+    return [Tap(f"tl.minimum(({place} * {scale}).to(tl.int32), {size} - 1)", "")]
+
+
+def _place(body: PullBody, call: Call, at: int, dim: Dim) -> str:
+    """Variable of the output's place among the inputs, between two of them."""
+    scale, position = _scale(body, call, at), body.text(dim)
+    if call.arg("align_corners"):
+        return body.assign(f"{position} * {scale}", "place")
+    return body.assign(f"({position} + 0.5) * {scale} - 0.5", "place")
+
+
+def _linear(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+    size = body.sizes.of(body.operand(call))[at]
+    place = body.assign(f"tl.maximum({_place(body, call, at, dim)}, 0.0)", "place")
+    first = body.assign(f"tl.minimum({place}.to(tl.int32), {size} - 1)", "first")
+    share = body.assign(f"tl.clamp({place} - {first}, 0.0, 1.0)", "share")
+    return [Tap(first, f"(1 - {share})"), Tap(f"tl.minimum({first} + 1, {size} - 1)", share)]
+
+
+def _cubic(body: PullBody, call: Call, at: int, dim: Dim) -> list[Tap]:
+    size, place = body.sizes.of(body.operand(call))[at], _place(body, call, at, dim)
+    first = body.assign(f"tl.floor({place})", "first")
+    share = body.assign(f"{place} - {first}", "share")
+    taps = []
+    for step in (-1, 0, 1, 2):
+        distance = body.assign(f"tl.abs({share} - {step})" if step else share, "distance")
+        position = f"tl.clamp({first} + {step}, 0.0, {size} - 1.0).to(tl.int32)"
+        formula = _NEAR if step in (0, 1) else _FAR
+        weight = body.assign(formula.format(x=distance, a=_CUBIC), "weight")
+        taps.append(Tap(position, weight))
+    return taps
+
+
+_NEAR = "(({a} + 2) * {x} - ({a} + 3)) * {x} * {x} + 1"
+_FAR = "(({a} * {x} - 5 * {a}) * {x} + 8 * {a}) * {x} - 4 * {a}"

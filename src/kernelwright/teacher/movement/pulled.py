@@ -1,0 +1,123 @@
+"""Values in front of a reduction that are never in memory: joins, cuts, picks by index.
+
+A stage reads such a value like an input. In place of a load stand the lines that pull it, element
+by element, over the index variables of the kernel.
+"""
+
+from collections.abc import Iterable
+
+from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.movement.rules import CUTS, RULES
+from kernelwright.teacher.nodes.graph import Stage, Tensor
+from kernelwright.teacher.text.scope import Group, Scope
+from kernelwright.teacher.text.space import Space, axis_texts
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.index import AxisText, Index, Term, axes_of, times
+from kernelwright.teacher.tile.views import is_elementwise, is_view
+
+
+def behind(program: Program, names: Iterable[str], until: Call | None = None) -> tuple[Call, ...]:
+    """The calls that values are made by, in program order.
+
+    Args:
+        until: one whose operands are not looked behind.
+    """
+    producer, stack, seen = program.producer(), [*names], set[int]()
+    while stack:
+        at = producer.get(stack.pop())
+        if at is not None and at not in seen:
+            seen.add(at)
+            stack += program.calls[at].refs() if program.calls[at] != until else ()
+    return tuple(program.calls[at] for at in sorted(seen))
+
+
+_KEPT = CUTS - {"unfold"} | {"flip", "roll", "triu", "tril", "arange", "full"}
+"""What shows each element once at most, or reads none."""
+
+
+def may_grow(program: Program, name: str) -> bool:
+    """Whether a value may have more elements than each of the inputs it is made of, at other sizes
+    too."""
+    return not all(
+        call.op in _KEPT or (call.op != "broadcast_to" and _is_of_one(call))
+        for call in behind(program, [name])
+    )
+
+
+def _is_of_one(call: Call) -> bool:
+    """Computed from a single value element by element, or a view of it."""
+    return (is_view(call) or is_elementwise(call)) and len(list(call.refs())) == 1
+
+
+class _Body(PullBody):
+    """A body over index variables of which some are single positions, not rows of a tile."""
+
+    def guarded(self, index: Index, condition: str) -> Index:
+        """A load at a single position takes no mask of the tile's shape, and needs none."""
+        is_tile = any(self.view[axis].bound or axis not in self._given for axis in axes_of(index))
+        return super().guarded(index, condition) if is_tile else index
+
+
+class Pulls:
+    """The pulled values of one kernel."""
+
+    def __init__(self, space: Space, scope: Scope, *, is_wide: bool) -> None:
+        self._space, self._scope, self._is_wide = space, scope, is_wide
+        self._program = space.stage.graph.program
+        self._sizes = Sizes(self._program)
+
+    def lines(self, tensor: Tensor) -> tuple[list[str], list[str]]:
+        """Lines that leave the value's tile in its node's variable, and the inputs they load.
+
+        Raises:
+            NotWritable: it has no such form after all.
+        """
+        terms: dict[int, Term] = {}
+        for group in self._scope.groups:
+            terms |= self._terms(group)
+        resolve = self._space.stage.graph.axes.resolve
+        index = tuple(tuple(terms[axis] for axis in resolve(dim)) for dim in tensor.dims)
+        body = _Body(
+            self._program,
+            {group.var: self._axis(group) for group in self._scope.groups},
+            self._sizes,
+            RULES,
+            is_wide=self._is_wide,
+            tag=f"_{tensor.node}",
+        )
+        text = body.value(tensor.node, index)
+        made = [*body.slices(), *body.lines, f"{tensor.node} = {text}"]
+        dims = [symbol for given in tensor.reads for symbol in self._sizes.of(given.name)]
+        for symbol, size in self._sizes.needed([*made, *dims]).items():
+            self._scope.sizes[symbol] = self._sizes.closed(size)
+        words = " ".join(made)
+        return made, [given.name for given in tensor.reads if f"{given.name}_ptr" in words]
+
+    def _axis(self, group: Group) -> AxisText:
+        bound = self._scope.count(group) if group.is_masked else ""
+        return AxisText(group.var, bound=bound)
+
+    def _terms(self, group: Group) -> dict[int, Term]:
+        """The graph's axes that an index variable walks -> where on it."""
+        graph, texts = self._space.stage.graph, axis_texts(self._space.stage)
+        axes = [one for axis in group.axes for one in self._space.members[axis.name]]
+        names = _axis_names(self._space.stage)
+        sizes = [self._sizes.symbol(texts[axis], names[axis]) for axis in axes]
+        return {
+            axis: Term(
+                group.var, sizes[i], graph.axes.size(axis), times("1", *sizes[i + 1 :]), i == 0
+            )
+            for i, axis in enumerate(axes)
+        }
+
+
+def _axis_names(stage: Stage) -> dict[int, str]:
+    """Every axis after the first dimension that it is, or is a part of."""
+    names: dict[int, str] = {}
+    for tensor in (*stage.inputs, *stage.outputs):
+        for at, dim in enumerate(tensor.dims):
+            for part, axis in enumerate(dim):
+                end = f"_{part}" if len(dim) > 1 else ""
+                names.setdefault(axis, f"{tensor.node}D{at}{end}")
+    return names

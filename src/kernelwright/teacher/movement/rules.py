@@ -1,0 +1,309 @@
+"""Where each element of a result comes from, for operators that move elements."""
+
+from kernelwright.ops.rules import dim_index, is_float
+from kernelwright.programs.program import Call
+from kernelwright.teacher.movement.body import PullBody, Rules
+from kernelwright.teacher.movement.interpolate import interpolate
+from kernelwright.teacher.movement.picks import PICKS
+from kernelwright.teacher.text.dtypes import triton_dtype
+from kernelwright.teacher.text.expressions import literal
+from kernelwright.teacher.text.moved_sizes import piece, slice_range, tensors
+from kernelwright.teacher.tile.index import (
+    Dim,
+    Index,
+    factor,
+    is_variable,
+    operand_text,
+    replaced,
+    times,
+)
+
+
+def _along(body: PullBody, call: Call, name: str = "dim") -> tuple[str, int]:
+    """(the input, the dimension that an attribute names)."""
+    value = body.operand(call)
+    return value, dim_index(call.arg(name), len(body.shape(value)))
+
+
+def _moved(body: PullBody, value: str, at: int, text: str, *given: Dim) -> Dim:
+    """The dimension `at` of a value, walked as the text says; `given` is what it is made of."""
+    size, length = body.sizes.of(value)[at], body.shape(value)[at]
+    return body.position(text, size, length, body.conditions(*given))
+
+
+def shifted(text: str, by: str) -> str:
+    """Sum of a position and a number or symbol."""
+    if by == "0":
+        return text
+    if by.startswith("-"):
+        return f"{text} - {by[1:]}"
+    return by if text == "0" else f"{text} + {by}"
+
+
+# Cuts
+
+
+def _slice(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call)
+    size = body.sizes.of(value)[at]
+    start, step = call.arg("start") or 0, call.arg("step")
+    first = str(start)
+    if start < 0 and size != "1":
+        first = body.sizes.symbol(f"{slice_range(call, size)}.start", f"{call.outputs[0]}START")
+    text = body.text(index[at])
+    text = text if step == 1 else f"{text} * {step}"
+    moved = _moved(body, value, at, shifted(text, first), index[at])
+    return body.value(value, replaced(index, at, moved))
+
+
+def _select(body: PullBody, call: Call, index: Index, output: int) -> str:
+    value, at = _along(body, call)
+    number = output if call.op == "unbind" else call.arg("index")
+    text = str(number)
+    if number < 0:
+        wanted = f"{body.sizes.of(value)[at]} - {-number}"
+        text = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
+    return body.value(value, (*index[:at], _moved(body, value, at, text), *index[at:]))
+
+
+def _unfold(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call, "dimension")
+    *rest, inner = index
+    outer = rest[at]
+    text = f"{body.text(outer)} * {call.arg('step')} + {body.text(inner)}"
+    return body.value(value, replaced(tuple(rest), at, _moved(body, value, at, text, outer, inner)))
+
+
+def _split(body: PullBody, call: Call, index: Index, output: int) -> str:
+    value, at = _along(body, call)
+    start, _ = piece(call, body.sizes.of(value)[at], output)
+    first = start if start.isdigit() else body.sizes.symbol(start, f"{call.outputs[output]}START")
+    moved = _moved(body, value, at, shifted(body.text(index[at]), first), index[at])
+    return body.value(value, replaced(index, at, moved))
+
+
+CUTS = frozenset({"slice", "select", "unbind", "unfold", "chunk", "split"})
+"""What shows a part of a value as it is, like a view."""
+
+
+# Joins
+
+
+def _cat(body: PullBody, call: Call, index: Index, _: int) -> str:
+    names = tensors(call)
+    at = dim_index(call.arg("dim"), len(body.shape(names[0])))
+    position, start, text = body.text(index[at]), "0", ""
+    for i, name in enumerate(names):
+        size = body.sizes.of(name)[at]
+        end = body.sizes.symbol(f"{start} + {size}", f"{call.outputs[0]}END{i}") if i else size
+        conditions = [*body.conditions(index[at])]
+        if i:
+            conditions.append(f"{position} >= {start}")
+        if i < len(names) - 1:
+            conditions.append(f"{position} < {end}")
+        from_start = shifted(position, f"-{start}" if i else "0")
+        moved = body.position(from_start, size, body.shape(name)[at], conditions)
+        part = body.as_made(call, name, body.value(name, replaced(index, at, moved)))
+        text = part if not i else f"tl.where({position} < {start}, {text}, {part})"
+        text = body.line(call, text, index) if i else text
+        start = end
+    return text
+
+
+def _stack(body: PullBody, call: Call, index: Index, _: int) -> str:
+    names = tensors(call)
+    at = dim_index(call.arg("dim"), len(index))
+    position, rest, text = body.text(index[at]), replaced(index, at), ""
+    for i, name in enumerate(names):
+        is_here = f"{position} == {i}"
+        here = body.guarded(rest, is_here) if len(names) > 1 else rest
+        part = body.as_made(call, name, body.value(name, here))
+        text = part if not i else body.line(call, f"tl.where({is_here}, {part}, {text})", index)
+    return text
+
+
+def _pad(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, pad = body.operand(call), call.arg("pad")
+    shape, moved, tests = body.shape(value), list(index), list[str]()
+    for i in range(len(pad) // 2):
+        at = len(shape) - 1 - i
+        before, after = pad[2 * i : 2 * i + 2]
+        if not (before or after):
+            continue
+        position = body.text(index[at])
+        found = shifted(position, str(-before)) if before else position
+        found = found if is_variable(found) else body.assign(found)
+        mine = [f"{found} >= 0"] if before > 0 else []
+        mine += [f"{found} < {body.sizes.of(value)[at]}"] if after > 0 else []
+        tests += mine
+        conditions = [*body.conditions(index[at]), *mine]
+        moved[at] = body.position(found, body.sizes.of(value)[at], shape[at], conditions)
+    text = body.value(value, tuple(moved))
+    if not tests:
+        return text
+    fill = _constant(call.arg("value") or 0, call.types[0].dtype)
+    where = " & ".join(f"({test})" for test in tests) if len(tests) > 1 else tests[0]
+    return body.line(call, f"tl.where({where}, {text}, {fill})", index)
+
+
+def _constant(value: float, dtype: str) -> str:
+    return literal(float(value) if is_float(dtype) else int(value))
+
+
+# Parts written anew
+
+
+def _select_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call)
+    source, rest, number = body.operand(call, "src"), replaced(index, at), call.arg("index")
+    if not index[at]:
+        return body.value(source, rest)
+    place = str(number)
+    if number < 0:
+        wanted = f"{body.sizes.of(value)[at]} - {-number}"
+        place = body.sizes.symbol(wanted, f"{call.outputs[0]}AT")
+    is_there = f"{body.text(index[at])} == {place}"
+    part = body.value(source, body.guarded(rest, is_there))
+    return body.line(call, f"tl.where({is_there}, {part}, {body.value(value, index)})", index)
+
+
+def _slice_scatter(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value, at = _along(body, call)
+    source, step = body.operand(call, "src"), call.arg("step")
+    length = body.shape(source)[at]
+    if not (length and index[at]):
+        return body.value(source if length else value, index)
+    size = body.sizes.of(value)[at]
+    given = f"{slice_range(call, size)}.start"
+    start = call.arg("start") or 0
+    first = str(start) if start >= 0 else body.sizes.symbol(given, f"{call.outputs[0]}START")
+    count = body.sizes.of(source)[at]
+    position = body.assign(shifted(body.text(index[at]), f"-{first}" if first != "0" else "0"))
+    tests = [f"{position} >= 0", f"{position} < {times(count, str(step))}"]
+    if step > 1:
+        tests.append(f"{position} % {step} == 0")
+    text = position if step == 1 else f"{position} // {step}"
+    moved = body.position(text, count, length, (*body.conditions(index[at]), *tests))
+    part = body.value(source, replaced(index, at, moved))
+    where = " & ".join(f"({test})" for test in tests)
+    return body.line(call, f"tl.where({where}, {part}, {body.value(value, index)})", index)
+
+
+# Rearrangements
+
+
+def _flip(body: PullBody, call: Call, index: Index, _: int) -> str:
+    return body.value(body.operand(call), body.reversed(index, call.arg("dims")))
+
+
+def _roll(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value = body.operand(call)
+    shifts, dims = (
+        given if isinstance(given, tuple) else (given,)
+        for given in (call.arg("shifts"), call.arg("dims"))
+    )
+    if not dims:
+        return _roll_flat(body, call, index, shifts[0])
+    moved = list(index)
+    for shift, dim in zip(shifts, dims, strict=True):
+        at = dim_index(dim, len(index))
+        text = _rolled(body, call, body.text(moved[at]), body.sizes.of(value)[at], shift, at)
+        moved[at] = _moved(body, value, at, text, index[at])
+    return body.value(value, tuple(moved))
+
+
+def _rolled(body: PullBody, call: Call, text: str, size: str, shift: int, at: int) -> str:
+    back = body.sizes.symbol(f"-({shift}) % ({size})", f"{call.outputs[0]}SHIFT{at}")
+    return f"({text} + {back}) % {factor(size)}"
+
+
+def _roll_flat(body: PullBody, call: Call, index: Index, shift: int) -> str:
+    """Over all elements, in the order of a contiguous tensor."""
+    value = body.operand(call)
+    text = body.flat(index)
+    count = body.sizes.symbol(" * ".join(body.sizes.of(value)) or "1", f"{value}N")
+    rolled = _rolled(body, call, text, count, shift, 0)
+    return body.value(value, body.unflatten(rolled, value, body.conditions(*index)))
+
+
+def _repeat(body: PullBody, call: Call, index: Index, _: int) -> str:
+    value = body.operand(call)
+    shape, sizes = body.shape(value), body.sizes.of(value)
+    repeats = call.arg("repeats")[len(index) - len(shape) :]
+    moved = list(index[len(index) - len(shape) :])
+    for at, times_repeated in enumerate(repeats):
+        if shape[at] == 1:
+            moved[at] = ()
+        elif times_repeated != 1:
+            text = f"{operand_text(body.text(moved[at]))} % {factor(sizes[at])}"
+            moved[at] = _moved(body, value, at, text, moved[at])
+    return body.value(value, tuple(moved))
+
+
+def _triangle(body: PullBody, call: Call, index: Index, _: int) -> str:
+    kept = body.kept(call, index)
+    # Masks along a diagonal break loads up: not in loops, which visit few blocks outside.
+    inner = index if body.is_looped else body.guarded(index, kept)
+    text = body.value(body.operand(call), inner)
+    return body.line(call, f"tl.where({kept}, {text}, {_constant(0, call.types[0].dtype)})", index)
+
+
+# Constants
+
+
+_NUMBERS = {"zeros_like": 0, "ones_like": 1}
+CONSTANTS = frozenset({*_NUMBERS, "full_like", "full"})
+"""What makes one number in place of each element."""
+
+
+def filled(call: Call) -> str:
+    """A scalar of the number that a call makes: as a tensor, so that it can be cast."""
+    value = _NUMBERS[call.op] if call.op in _NUMBERS else call.arg("fill_value")
+    return _scalar(value, call.types[0].dtype)
+
+
+def _scalar(value: float, dtype: str) -> str:
+    return f"tl.full((), {_constant(value, dtype)}, {triton_dtype(dtype)})"
+
+
+def _filled(body: PullBody, call: Call, index: Index, _: int) -> str:
+    return body.line(call, filled(call), index)
+
+
+def _arange(body: PullBody, call: Call, index: Index, _: int) -> str:
+    """Positions along the axis that the value lies on, counted in steps from the start."""
+    dtype, start, step = call.types[0].dtype, call.arg("start"), call.arg("step")
+    if not index[0]:
+        return body.line(call, _scalar(start, dtype), index)
+    text = f"{operand_text(body.text(index[0]))}.to({triton_dtype(dtype)})"
+    text = text if step == 1 else f"{text} * {literal(step)}"
+    return body.line(call, text if start == 0 else f"{text} + {literal(start)}", index)
+
+
+RULES: Rules = {
+    "slice": _slice,
+    "select": _select,
+    "unbind": _select,
+    "unfold": _unfold,
+    "chunk": _split,
+    "split": _split,
+    "cat": _cat,
+    "stack": _stack,
+    "pad": _pad,
+    "flip": _flip,
+    "roll": _roll,
+    "repeat": _repeat,
+    "triu": _triangle,
+    "tril": _triangle,
+    **PICKS,
+    "interpolate": interpolate,
+    "select_scatter": _select_scatter,
+    "slice_scatter": _slice_scatter,
+    "arange": _arange,
+    **dict.fromkeys(CONSTANTS, _filled),
+}
+
+MOVES = frozenset(RULES) - CONSTANTS
+"""What gives elements other places, or makes them of their places."""
+COPIES = frozenset(RULES) - CONSTANTS - {"pad", "one_hot", "interpolate", "arange"} | {"zeros_like"}
+"""What shows elements as they are, and zeros where nothing is loaded."""

@@ -1,0 +1,198 @@
+"""Candidates of the movement family: joins, cuts, picks by index, interpolation.
+
+Nothing is computed but indices, and what pointwise calls around them add: every element of an
+output pulls what it is made of. Outputs of one shape share a kernel.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Self
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.program import Program
+from kernelwright.teacher.contraction.schedules import power_of_two
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.movement.pulled import behind
+from kernelwright.teacher.movement.rules import RULES
+from kernelwright.teacher.source import Buffer, Kernel, kernel_name
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Dim,
+    Index,
+    View,
+    flat_axis,
+    times,
+)
+from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.tile.views import is_view
+from kernelwright.teacher.ways import Way
+
+_ELEMENTS = ((1024, 4), (2048, 8), (512, 4), (4096, 8), (256, 2), (2048, 4))
+"""Of a program's tile, and its num_warps."""
+_MAX_COLUMNS = (1024, 256, 64)
+"""Of a tile; shorter rows mean more of them, which suits what reads across rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tile:
+    """What one program makes."""
+
+    elements: int
+    num_warps: int
+    max_columns: int
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    try:
+        _write(program, Tile(elements=256, num_warps=4, max_columns=256))
+    except NotWritable:
+        return False
+    return True
+
+
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
+    tiles = [
+        Tile(elements=elements, num_warps=warps, max_columns=columns)
+        for columns in _MAX_COLUMNS
+        for elements, warps in _ELEMENTS
+    ]
+    return [Way(tile.max_columns, partial(_write, program, tile)) for tile in tiles]
+
+
+def _write(program: Program, tile: Tile) -> Candidate:
+    """One kernel for all outputs of a shape.
+
+    Raises:
+        NotWritable: something is neither pointwise nor moves elements.
+    """
+    if not any(call.op in RULES or is_view(call) for call in program.calls):
+        raise NotWritable("nothing moves")
+    sizes = Sizes(program)
+    kernels: list[Kernel] = []
+    buffers: list[Buffer] = []
+    for made, names in _groups(program, sizes):
+        part = _Part.best(program, sizes, made, names)
+        sizes = part.sizes
+        kernels.append(part.kernel(tile))
+        buffers += part.buffers
+    named = [symbol for made in kernels for symbol in (*made.sizes, made.grid)]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    return assemble(program, sizes.needed(named), buffers, kernels, is_wide(program))
+
+
+def _groups(program: Program, sizes: Sizes) -> Iterator[tuple[TensorType, list[str]]]:
+    """Outputs of the same shape, whatever the inputs' are, and layout."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for name in dict.fromkeys(program.outputs):
+        made = program.type_of(name)
+        groups.setdefault((made.shape, sizes.of(name), made.layout), []).append(name)
+    for names in groups.values():
+        yield program.type_of(names[0]), names
+
+
+class _Part:
+    """The kernel of some outputs of one shape, and their buffers."""
+
+    def __init__(
+        self,
+        program: Program,
+        sizes: Sizes,
+        made: TensorType,
+        names: Sequence[str],
+        columns: int,
+    ) -> None:
+        """Args: columns: how many of the last dimensions in memory are a row of the tile.
+
+        Raises:
+            NotWritable: something is neither pointwise nor moves elements.
+        """
+        self.program, self.sizes, self._names = program, sizes, names
+        self._is_wide = is_wide(program)
+        index, self.view, self._lengths = _tile(sizes, made, names[0], columns)
+        self.body = PullBody(program, self.view, sizes, RULES, is_wide=self._is_wide)
+        for name in names:
+            self.body.pull(name, index)
+        self.buffers = out_buffers(self.body, tuple(names))
+
+    @classmethod
+    def best(cls, program: Program, sizes: Sizes, made: TensorType, names: Sequence[str]) -> Self:
+        """With as many dimensions in a row of the tile as need no division there."""
+        rank = sum(size > 1 for size in made.shape)
+        for columns in range(rank, 1, -1):
+            part = cls(program, sizes.fork(), made, names, columns)
+            if not part.view["n"].parts:
+                return part
+        return cls(program, sizes.fork(), made, names, min(1, rank))
+
+    def kernel(self, tile: Tile) -> Kernel:
+        """The kernel in tiles of this many elements."""
+        blocks = self._blocks(tile)
+        plan = KernelPlan(
+            kernel=kernel_name(self.program, values=self._names),
+            fuses=tuple(call.op for call in behind(self.program, self._names)),
+            loop="pull",
+            tiles={**blocks, "num_warps": tile.num_warps},
+            why="every element is read where it is needed: only indices are computed",
+        )
+        stores = [self.body.store(f"{name}_ptr", name) for name in self._names]
+        lines = [*self._place(), *self.body.slices(), *self.body.lines, *stores]
+        grid = " * ".join(
+            f"triton.cdiv({self.view[axis].bound}, BLOCK_{axis.upper()})" for axis in self.view
+        )
+        return kernel(plan, lines, f"({grid or '1'},)", self.sizes.symbols)
+
+    def _blocks(self, tile: Tile) -> dict[str, int]:
+        """The tile's sides: long rows, as many as fit."""
+        if "n" not in self._lengths:
+            return {}
+        columns = min(power_of_two(self._lengths["n"]), tile.elements, tile.max_columns)
+        rows = min(power_of_two(self._lengths.get("m", 1)), tile.elements // columns)
+        return (
+            {"BLOCK_M": rows, "BLOCK_N": columns} if "m" in self._lengths else {"BLOCK_N": columns}
+        )
+
+    def _place(self) -> list[str]:
+        """Lines that find the program's tile."""
+        if not self.view:
+            return []
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        first = {"n": pid}
+        lines = []
+        if "m" in self.view:
+            first = {"m": "pid // num_n", "n": "pid % num_n"}
+            lines = [f"pid = {pid}", f"num_n = tl.cdiv({self.view['n'].bound}, BLOCK_N)"]
+        for axis, start in first.items():
+            block = f"BLOCK_{axis.upper()}"
+            lines.append(f"offs_{axis} = {start} * {block} + tl.arange(0, {block})")
+        return lines
+
+
+def _tile(
+    sizes: Sizes, made: TensorType, name: str, columns: int
+) -> tuple[Index, View, dict[str, int]]:
+    """Index of the outputs, the kernel's axes and their lengths."""
+    shape, texts = made.shape, sizes.of(name)
+    order = list(range(len(shape)))
+    if made.layout is Layout.CHANNELS_LAST:
+        order = [0, *order[2:], 1]
+    wide = [at for at in order if shape[at] > 1]
+    dims: dict[int, Dim] = {}
+    view: dict[str, AxisText] = {}
+    lengths: dict[str, int] = {}
+    split = len(wide) - columns
+    for axis, members in (("m", wide[:split]), ("n", wide[split:])):
+        if not members:
+            continue
+        walked = flat_axis(axis, [texts[at] for at in members], [shape[at] for at in members])
+        dims |= dict(zip(members, walked, strict=True))
+        bound = sizes.symbol(times(*(texts[at] for at in members)), axis.upper())
+        view[axis] = AxisText(f"offs_{axis}", "[:, None]" if axis == "m" else "[None, :]", bound)
+        lengths[axis] = prod(shape[at] for at in members)
+    return tuple(dims.get(at, ()) for at in range(len(shape))), view, lengths

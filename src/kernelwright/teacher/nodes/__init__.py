@@ -1,0 +1,1 @@
+"""A program as primitive nodes over axes, which every family of kernels reads."""

@@ -1,0 +1,113 @@
+"""Program -> graph of primitive nodes: one rule an operator, pointwise ones all by one."""
+
+from collections.abc import Callable
+
+from kernelwright.ops.operator import Kind
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.build import map_refs
+from kernelwright.programs.program import Call, Program, Ref
+from kernelwright.teacher.movement.rules import CONSTANTS, MOVES, filled
+from kernelwright.teacher.nodes.graph import Graph, Value
+from kernelwright.teacher.text.expressions import NotWritable, expression, is_pointwise
+from kernelwright.teacher.tile.views import is_view, source
+
+Rule = Callable[[Graph, Call], None]
+
+_SELECTORS = {"condition", "mask"}
+"""Parameters that choose rather than compute: never widened."""
+
+
+def decompose(program: Program, rules: dict[str, Rule]) -> Graph:
+    """The program as primitive nodes.
+
+    Args:
+        rules: operator -> rule, for operators that are not pointwise.
+
+    Raises:
+        NotWritable: an operator without a rule, or values that share no axes.
+    """
+    graph = Graph(program)
+    for call in program.calls:
+        before = set(graph.nodes)
+        if is_pointwise(call.op):
+            pointwise(graph, call)
+        elif call.op in rules:
+            rules[call.op](graph, call)
+        elif call.op in CONSTANTS:
+            _constant(graph, call)
+        elif call.op in MOVES:
+            graph.pull(call)
+        else:
+            raise NotWritable(f"{call.op} is not fused here")
+        graph.makers |= {name: call for name in graph.nodes if name not in before}
+    return graph
+
+
+def positions_apart(program: Program) -> Program:
+    """The program with an `arange` of its own, and views of it, for each use of positions.
+
+    Rows and columns of a mask are often two views of one `arange`. Values that share axes cannot
+    meet their own transpose; two `arange` have an axis each.
+    """
+    if all(call.op != "arange" for call in program.calls):
+        return program
+    makers: dict[str, Call] = {}
+    used: set[str] = set()
+    calls: list[Call] = []
+
+    def copied(ref: Ref) -> Ref:
+        if ref.name not in makers:
+            return ref
+        call = makers[ref.name]
+        made = Ref(f"{ref.name}p{len(calls)}")
+        calls.append(Call(call.op, map_refs(call.args, copied), (made.name,), call.types))
+        return made
+
+    def own(ref: Ref) -> Ref:
+        if ref.name in used:
+            return copied(ref)
+        used.add(ref.name)
+        return ref
+
+    for call in program.calls:
+        args = map_refs(call.args, lambda ref: own(ref) if ref.name in makers else ref)
+        calls.append(Call(call.op, args, call.outputs, call.types))
+        if call.op == "arange" or (is_view(call) and source(call) in makers):
+            makers[call.outputs[0]] = call
+    return Program(program.inputs, tuple(calls), program.outputs)
+
+
+def operand(graph: Graph, call: Call, parameter: str = "input") -> Value:
+    """The value a tensor parameter of a call names."""
+    ref = call.arg(parameter)
+    if not isinstance(ref, Ref):
+        raise NotWritable(f"{call.op}: {parameter} is not a tensor")
+    return graph.values[ref.name]
+
+
+def _constant(graph: Graph, call: Call) -> None:
+    """A number in place of each element: no axis, until the value meets others."""
+    [name], [made] = call.outputs, call.types
+    like = next(call.refs(), None)
+    dims = graph.values[like].dims if like else tuple(map(graph.axes.new, made.shape))
+    graph.map(name, call.op, filled(call), [], made.dtype)
+    graph.values[name] = Value(name, dims, made)
+
+
+def pointwise(graph: Graph, call: Call) -> None:
+    """A pointwise operator: broadcast the operands, one node."""
+    texts: dict[str, str] = {}
+    values: list[Value] = []
+    makes_float = is_float(call.types[0].dtype)
+    for param in call.operator.params:
+        if param.kind is Kind.ATTRIBUTE or not isinstance(call.arg(param.name), Ref):
+            continue
+        value = operand(graph, call, param.name)
+        values.append(value)
+        widen = makes_float and not value.is_float and param.name not in _SELECTORS
+        texts[param.name] = f"{value.node}.to(tl.float32)" if widen else value.node
+    dims = graph.axes.broadcast([value.dims for value in values])
+    [name], [made] = call.outputs, call.types
+    text = expression(call, texts, graph.rounded)
+    graph.map(name, call.op, text, [value.node for value in values], made.dtype)
+    graph.values[name] = Value(name, dims, made)

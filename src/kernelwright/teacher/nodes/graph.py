@@ -1,0 +1,225 @@
+"""A program as primitive nodes over axes: loads, maps and reductions.
+
+Composite operators (softmax, layer_norm ...) are taken apart into these by `decompose`; kernels are
+emitted from them, whatever operators they came from.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Call, Input, Program
+from kernelwright.teacher.nodes.axes import AxisTable, Dims
+from kernelwright.teacher.text.divisions import rounded_values
+from kernelwright.teacher.text.expressions import NotWritable
+
+MAX_INT32 = 2**31 - 1
+
+COUNT = "__count__"
+"""In a node's text: the number of reduced elements, named when the kernel is written."""
+POSITION = "__position__"
+"""In a node's text: the position along the reduced axes."""
+
+
+def count(axes: Sequence[int]) -> str:
+    """Text of how many elements a reduction over axes reduces."""
+    return COUNT if axes else "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two reductions of one value that a loop can run together."""
+
+    kind: str
+    """"softmax": max and sum of exp(value - max); "moments": mean and sum of squared deviations."""
+    value: str
+    first: str
+    """The reduction that a plain form needs before the second: max, mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One assignment of a kernel."""
+
+    name: str
+    op: str
+    """Operator it belongs to; empty for loads."""
+    text: str
+    """Expression over the names in `args`; empty for loads and reductions."""
+    args: tuple[str, ...]
+    dtype: str
+    reduce: str = ""
+    """"sum", "mean", "max", "min", "prod", "argmax" or "argmin" of the one argument."""
+    pair: Pair | None = None
+    axes: frozenset[int] = frozenset()
+    """Axes the value varies over; set when the graph is finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Memory that a kernel reads or writes."""
+
+    name: str
+    """The argument: an input, an output of the program, or a buffer between kernels."""
+    node: str
+    """The node that is loaded or stored."""
+    type: TensorType
+    dims: Dims
+    """Axes of each dimension, resolved."""
+    sizes: tuple[str, ...] = ()
+    """Wrapper texts of its sizes where the value is pulled (`teacher.movement.pulled`)."""
+    reads: tuple[Input, ...] = ()
+    """The program's inputs that a pulled one is made of; none of positions."""
+    is_pulled: bool = False
+    """Computed where it is read, not loaded."""
+
+    def size(self, at: int) -> str:
+        """Wrapper text of the size of a dimension, as a factor."""
+        if not self.is_pulled:
+            return f"{self.name}.shape[{at}]"
+        return f"({self.sizes[at]})" if " " in self.sizes[at] else self.sizes[at]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Axes in memory order, major first."""
+        dims = self.dims
+        if self.type.layout is Layout.CHANNELS_LAST:
+            dims = (dims[0], *dims[2:], dims[1])
+        return tuple(axis for dim in dims for axis in dim)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A program's value: a node seen with a shape."""
+
+    node: str
+    dims: Dims
+    type: TensorType
+
+    @property
+    def is_float(self) -> bool:
+        return is_float(self.type.dtype)
+
+
+class Graph:
+    """Nodes under construction."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.rounded = rounded_values(program)
+        """Quotients and roots that have to be the nearest floats."""
+        self.axes = AxisTable()
+        self.nodes: dict[str, Node] = {}
+        self.values: dict[str, Value] = {}
+        self.reduced: list[tuple[int, ...]] = []
+        """Axes of each reduction so far, as they were then."""
+        self.reduced_by: dict[str, tuple[int, ...]] = {}
+        self.constants: dict[int, int] = {}
+        """Axes whose size an attribute fixes: groups."""
+        self.makers: dict[str, Call] = {}
+        """Node -> the call that it is of."""
+        self.pulled: list[str] = []
+        """Values that are read as if they were in memory."""
+        for given in program.inputs:
+            if given.type.dtype == "float64":
+                raise NotWritable("float64 is left to PyTorch")
+            dims = tuple(self.axes.new(size) for size in given.type.shape)
+            self.nodes[given.name] = Node(given.name, "", "", (), given.type.dtype)
+            self.values[given.name] = Value(given.name, dims, given.type)
+
+    def pull(self, call: Call) -> None:
+        """Read what moves elements as if it were in memory.
+
+        Raises:
+            NotWritable: it moves what a reduction has made.
+        """
+        if any(self._is_reduced(self.values[name].node) for name in call.refs()):
+            raise NotWritable(f"{call.op} of what a reduction has made")
+        for name, made in zip(call.outputs, call.types, strict=True):
+            dims = tuple(self.axes.new(size) for size in made.shape)
+            self.nodes[name] = Node(name, "", "", (), made.dtype)
+            self.values[name] = Value(name, dims, made)
+            self.pulled.append(name)
+
+    def _is_reduced(self, name: str) -> bool:
+        """Whether a reduction is among what a node is made of."""
+        stack, seen = [name], {name}
+        while stack:
+            node = self.nodes[stack.pop()]
+            if node.reduce:
+                return True
+            stack += [each for each in node.args if each not in seen]
+            seen.update(node.args)
+        return False
+
+    def map(self, name: str, op: str, text: str, args: Iterable[str], dtype: str) -> str:
+        """Add an assignment; its name."""
+        self.nodes[name] = Node(name, op, text, tuple(dict.fromkeys(args)), dtype)
+        return name
+
+    def reduce(
+        self,
+        name: str,
+        op: str,
+        kind: str,
+        of: str,
+        axes: Sequence[int],
+        dtype: str = "float32",
+        pair: Pair | None = None,
+    ) -> str:
+        """Add a reduction of a node over axes, or where there are none an assignment; its name."""
+        if not axes:
+            text = f"tl.where({of} == {of}, 0, 0)" if kind in ("argmax", "argmin") else of
+            return self.map(name, op, text, [of], dtype)
+        self.nodes[name] = Node(name, op, "", (of,), dtype, kind, pair)
+        self.reduced_by[name] = tuple(axes)
+        return name
+
+    def settled(self, inputs: Sequence[Tensor]) -> dict[str, Node]:
+        """Every node with its axes.
+
+        Raises:
+            NotWritable: a value meets its own transpose, or is reduced over what it is broadcast
+                over only.
+        """
+        for value in self.values.values():
+            flat = [axis for dim in value.dims for axis in self.axes.resolve(dim)]
+            if len(flat) != len(set(flat)):
+                raise NotWritable("a value meets its own transpose")
+        axes_of = {i.name: frozenset(i.order) for i in inputs}
+        for name, node in self.nodes.items():
+            if name not in axes_of:
+                over = frozenset().union(*(axes_of[arg] for arg in node.args))
+                axes_of[name] = over - set(self.axes.resolve(self.reduced_by.get(name, ())))
+                if node.reduce and not over > axes_of[name]:
+                    raise NotWritable("a reduction over broadcast dimensions only")
+        return {name: replace(node, axes=axes_of[name]) for name, node in self.nodes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What one kernel, or one group of kernels over the same domain, computes."""
+
+    nodes: dict[str, Node]
+    """In execution order."""
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    reduced: frozenset[int]
+    """Axes that all its reductions run over; none in a pointwise stage."""
+    graph: Graph
+
+    def is_loaded(self, node: str) -> bool:
+        """Whether the value is loaded as it is."""
+        return any(t.node == node and not t.is_pulled for t in self.inputs)
+
+    def is_full(self, node: str) -> bool:
+        """Whether the value varies along reduced axes."""
+        return bool(self.nodes[node].axes & self.reduced)
+
+
+def is_huge(stage: Stage) -> bool:
+    """Whether offsets need 64 bits at the program's own shapes."""
+    types = [tensor.type for tensor in (*stage.inputs, *stage.outputs)]
+    types += [given.type for tensor in stage.inputs for given in tensor.reads]
+    return any(made.numel > MAX_INT32 for made in types)

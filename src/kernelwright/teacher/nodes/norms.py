@@ -1,0 +1,159 @@
+"""Rules that take normalizations apart: statistics, then scale and shift."""
+
+from collections.abc import Sequence
+
+from kernelwright.programs.program import Call, Ref
+from kernelwright.teacher.nodes.decompose import Rule, operand
+from kernelwright.teacher.nodes.graph import Graph, Value, count
+from kernelwright.teacher.nodes.reductions import moments, over
+from kernelwright.teacher.text.expressions import literal
+
+_EPSILON = 1.1920928955078125e-07
+"""What rms_norm adds where no eps is given: that of float32, in which 16-bit types are computed."""
+
+
+def _given(graph: Graph, call: Call, parameter: str) -> Value | None:
+    return operand(graph, call, parameter) if isinstance(call.arg(parameter), Ref) else None
+
+
+def _aligned(graph: Graph, call: Call, value: Value, dims: Sequence[int]) -> dict[str, str]:
+    """Nodes of the parameters that are given, their dimensions united with `dims` of `value`."""
+    names = {param.name for param in call.operator.params}
+    nodes = {}
+    for parameter in ("weight", "bias", "running_mean", "running_var"):
+        given = _given(graph, call, parameter) if parameter in names else None
+        if given:
+            nodes[parameter] = given.node
+            for mine, theirs in zip(given.dims, dims, strict=True):
+                graph.axes.unite(mine, value.dims[theirs])
+    return nodes
+
+
+def _scaled(
+    graph: Graph, call: Call, value: Value, centered: str, inverse: str, given: dict[str, str]
+) -> None:
+    """The call's first output: centered * inverse deviation, then weight and bias."""
+    text, args = f"{centered} * {inverse}", [centered, inverse]
+    if "weight" in given:
+        text, args = f"{text} * {given['weight']}", [*args, given["weight"]]
+    if "bias" in given:
+        text, args = f"{text} + {given['bias']}", [*args, given["bias"]]
+    name, made = call.outputs[0], call.types[0]
+    graph.map(name, call.op, text, args, made.dtype)
+    graph.values[name] = Value(name, value.dims, made)
+
+
+def _inverse(graph: Graph, call: Call, variance: str, args: Sequence[str]) -> str:
+    """1 / deviation as a node."""
+    text = f"tl.rsqrt({variance} + {literal(call.arg('eps'))})"
+    return graph.map(f"{call.outputs[0]}_rstd", call.op, text, args, "float32")
+
+
+def _own_statistics(
+    graph: Graph, call: Call, value: Value, axes: Sequence[int], given: dict[str, str]
+) -> tuple[str, str, str]:
+    """Normalize by mean and variance over some axes: (mean, inverse deviation, squares)."""
+    mean, centered, squares = moments(graph, call.op, call.outputs[0], value.node, axes)
+    inverse = _inverse(graph, call, f"{squares} / {count(axes)}", [squares])
+    _scaled(graph, call, value, centered, inverse, given)
+    return mean, inverse, squares
+
+
+def _trailing(call: Call, value: Value) -> range:
+    """Dimensions that `normalized_shape` names."""
+    shape = call.arg("normalized_shape")
+    length = len(shape) if isinstance(shape, tuple) else 1
+    return range(value.type.rank - length, value.type.rank)
+
+
+def _layer_norm(graph: Graph, call: Call) -> None:
+    value = operand(graph, call)
+    dims = _trailing(call, value)
+    given = _aligned(graph, call, value, dims)
+    _own_statistics(graph, call, value, over(value, dims), given)
+
+
+def _rms_norm(graph: Graph, call: Call) -> None:
+    value = operand(graph, call)
+    dims = _trailing(call, value)
+    given = _aligned(graph, call, value, dims)
+    [name], node = call.outputs, value.node
+    square = graph.map(f"{name}_square", call.op, f"{node} * {node}", [node], "float32")
+    mean = graph.reduce(f"{name}_mean", call.op, "mean", square, over(value, dims))
+    eps = call.arg("eps")
+    eps = _EPSILON if eps is None else eps
+    text = f"tl.rsqrt({mean} + {literal(eps)})"
+    inverse = graph.map(f"{name}_rrms", call.op, text, [mean], "float32")
+    _scaled(graph, call, value, node, inverse, given)
+
+
+def _group_norm(graph: Graph, call: Call) -> None:
+    value, groups = operand(graph, call), call.arg("num_groups")
+    outer, inner = graph.axes.new(groups), graph.axes.new(value.type.shape[1] // groups)
+    graph.axes.unite(value.dims[1], (*outer, *inner))
+    graph.constants |= dict.fromkeys(outer, groups)
+    given = _aligned(graph, call, value, [1])
+    axes = (*inner, *(axis for dim in value.dims[2:] for axis in dim))
+    _own_statistics(graph, call, value, axes, given)
+
+
+def _running(graph: Graph, call: Call, value: Value, given: dict[str, str]) -> None:
+    """Inference: the statistics are inputs."""
+    name, mean, variance = call.outputs[0], given["running_mean"], given["running_var"]
+    text = f"{value.node} - {mean}"
+    centered = graph.map(f"{name}_centered", call.op, text, [value.node, mean], "float32")
+    inverse = _inverse(graph, call, variance, [variance])
+    _scaled(graph, call, value, centered, inverse, given)
+
+
+def _instance_norm(graph: Graph, call: Call) -> None:
+    value = operand(graph, call)
+    given = _aligned(graph, call, value, [1])
+    if not call.arg("use_input_stats"):
+        _running(graph, call, value, given)
+        return
+    axes = over(value, range(2, value.type.rank))
+    _own_statistics(graph, call, value, axes, given)
+
+
+def _batch_norm(graph: Graph, call: Call) -> None:
+    value = operand(graph, call)
+    given = _aligned(graph, call, value, [1])
+    if not call.arg("training"):
+        _running(graph, call, value, given)
+        return
+    axes = over(value, [0, *range(2, value.type.rank)])
+    _own_statistics(graph, call, value, axes, given)
+
+
+def _batch_norm_train(graph: Graph, call: Call) -> None:
+    """Normalized, mean, 1 / deviation, and the running statistics moved towards this batch."""
+    value = operand(graph, call)
+    given = _aligned(graph, call, value, [1])
+    axes = over(value, [0, *range(2, value.type.rank)])
+    mean, inverse, squares = _own_statistics(graph, call, value, axes, given)
+    unbiased = graph.map(
+        f"{call.outputs[0]}_var", call.op, f"{squares} / ({count(axes)} - 1)", [squares], "float32"
+    )
+    momentum = call.arg("momentum")
+    moved = "{0} + {m} * ({1} - {0})"
+    for output, made, old, new in zip(
+        call.outputs[1:], call.types[1:],
+        ("", "", given["running_mean"], given["running_var"]),
+        (mean, inverse, mean, unbiased), strict=True,
+    ):  # fmt: skip
+        node = new
+        if old:
+            text = moved.format(old, new, m=literal(momentum))
+            node = graph.map(output, call.op, text, [old, new], made.dtype)
+        graph.values[output] = Value(node, (value.dims[1],), made)
+
+
+NORMS: dict[str, Rule] = {
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "batch_norm": _batch_norm,
+    "batch_norm_train": _batch_norm_train,
+}

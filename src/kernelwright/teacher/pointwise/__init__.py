@@ -1,0 +1,1 @@
+"""Kernels of pointwise and broadcasting operators."""

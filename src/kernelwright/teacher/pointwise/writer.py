@@ -1,0 +1,240 @@
+"""Candidates for fragments of pointwise and broadcasting operators.
+
+Four loop forms: `flat` walks the output as one run of elements and divides to find broadcast
+operands; `rows` gives a program whole rows, so no element is divided; `row_blocks` cuts long rows;
+`transpose` tiles two axes, for tensors whose memory orders differ.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.programs.program import Program
+from kernelwright.teacher.nodes.graph import Stage, is_huge
+from kernelwright.teacher.pointwise.tile import TileWriter
+from kernelwright.teacher.source import (
+    Kernel,
+    in_order,
+    kernel_name,
+    planned,
+    row_tile,
+)
+from kernelwright.teacher.stages import fused_ops, stages_of
+from kernelwright.teacher.text.fixed_sizes import with_fixed
+from kernelwright.teacher.text.scope import Group, Scope, group
+from kernelwright.teacher.text.space import Space, collapse
+from kernelwright.teacher.ways import Way
+from kernelwright.teacher.wrapper import Part, assemble
+
+FEW_ELEMENTS = 1 << 19
+"""Below this, blocks of 1,024 leave some of an H200's 132 processors without work."""
+GRID_STRIDE_PROGRAMS = 1056
+"""Eight a processor of an H200: each loops over its share."""
+MAX_ROW = 4096
+"""Longest row that one tile holds."""
+MAX_PADDING = 1.5
+"""Lanes a row's tile may have for each element: idle lanes cost less than dividing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    form: str
+    """"flat", "grid_stride", "rows", "row_blocks" or "transpose"."""
+    tile: tuple[int, int]
+    """(rows, columns) of the tile; flat forms have 1 row."""
+    num_warps: int
+    why: str
+    is_fixed: bool = False
+    """Sizes that 16 does not divide are constants of the kernel (`fixed_sizes`)."""
+
+
+def classify(program: Program) -> bool:
+    """Whether the program is pointwise work and views, no reductions."""
+    stages = stages_of(program)
+    return bool(stages) and not stages[0].reduced and not stages[0].graph.pulled
+
+
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
+    [stage] = stages_of(program)
+    space = collapse(stage)
+
+    def write(schedule: Schedule) -> Candidate:
+        return assemble(program, [_write(stage, space, schedule)])
+
+    return [Way(s.form, partial(write, s)) for s in with_fixed(schedules(stage, space), space)]
+
+
+def schedules(stage: Stage, space: Space) -> list[Schedule]:
+    """Every schedule that fits, best first within its form, best form first."""
+    if not space.axes:
+        return [Schedule("flat", (1, 1), 1, "a single element")]
+    numel = max(t.type.numel for t in stage.outputs)
+    flat = [
+        Schedule(form, (1, block), warps, "the output is one run of elements")
+        for form in ("flat", "grid_stride")
+        for block, warps in _flat_tiles(numel)
+    ]
+    if len(space.axes) == 1:
+        return flat
+    if crossing(stage, space):
+        tiles = [
+            Schedule("transpose", tile, warps, "memory orders differ: both sides in whole lines")
+            for tile, warps in (((32, 32), 4), ((64, 32), 4), ((32, 64), 4), ((64, 64), 8))
+        ]
+        return tiles + flat
+    return _with_rows(space, flat)
+
+
+def _flat_tiles(numel: int) -> list[tuple[int, int]]:
+    if numel < FEW_ELEMENTS:
+        return [(256, 4), (512, 4), (128, 2), (1024, 8)]
+    return [(1024, 4), (2048, 8), (512, 4), (2048, 4), (4096, 8), (1024, 8)]
+
+
+def _with_rows(space: Space, flat: list[Schedule]) -> list[Schedule]:
+    """Row forms, before the flat ones unless padding would idle over a third of the lanes."""
+    cols = space.axes[-1].size
+    padded = 1 << (cols - 1).bit_length()
+    if cols > MAX_ROW or (cols > 512 and padded > MAX_PADDING * cols):
+        why = "long rows: a row's index once a program, no division an element"
+        sizes = sorted(((2048, 8), (1024, 4), (512, 4)), key=lambda b: -(-cols // b[0]) * b[0])
+        return [Schedule("row_blocks", (1, block), warps, why) for block, warps in sizes] + flat
+    why = "whole rows in a tile: a row's index once a row, no division an element"
+    tiles = []
+    for elements, warps in ((2048, 8), (1024, 4), (4096, 8)):
+        rows = max(1, elements // padded)
+        if rows * padded <= 2 * elements:
+            tiles.append(Schedule("rows", (rows, padded), warps, why))
+    return tiles + flat if padded <= MAX_PADDING * cols else flat + tiles
+
+
+def crossing(stage: Stage, space: Space) -> tuple[str, str] | None:
+    """The innermost axes of two tensors over the whole domain, where they differ:
+    (of the other, of the leading output)."""
+    leading = space.axes[-1].name
+    for tensor in (*stage.inputs, *stage.outputs):
+        order = space.orders[tensor.name]
+        if leading in order and order[-1] != leading:
+            return order[-1], leading
+    return None
+
+
+def _write(stage: Stage, space: Space, schedule: Schedule) -> Part:
+    rows, columns = schedule.tile
+    position = ".to(tl.int64)" if is_huge(stage) else ""
+    emit = {
+        "flat": _flat, "grid_stride": _flat, "rows": _rows, "row_blocks": _row_blocks,
+        "transpose": _transpose,
+    }[schedule.form]  # fmt: skip
+    writer, head, grid, constants = emit(stage, space, schedule, position)
+    body = [line for name in stage.nodes for line in writer.assign(name)]
+    body += [writer.store(tensor) for tensor in stage.outputs]
+    indices = [line for group in writer.scope.groups for line in writer.scope.indices(group)]
+    mask = writer.full_mask
+    lines = [*head, *indices, *([f"mask = {mask}"] if mask else []), *body]
+    if schedule.form == "grid_stride":
+        lines = [lines[0], *(f"    {line}" for line in lines[1:])]
+    sizes, tiles = dict(writer.scope.sizes), planned(constants)
+    if "ROWS" in grid:  # the wrapper computes the tile
+        sizes |= constants
+        constants = {name: name for name in ("ROWS", "BLOCK")}
+        tiles = {"ELEMENTS": rows * columns}
+    plan = KernelPlan(
+        kernel=kernel_name(stage.graph.program),
+        fuses=fused_ops(stage, stage.nodes),
+        loop=f"pointwise {schedule.form}",
+        tiles={**tiles, "num_warps": schedule.num_warps},
+        why=schedule.why,
+    )
+    given, known = writer.scope.given(lines, is_fixed=schedule.is_fixed)
+    kernel = Kernel(
+        plan=plan, pointers=in_order(writer.pointers), sizes=given, body=tuple(lines), grid=grid,
+        constants=constants | known,
+    )  # fmt: skip
+    return Part(stage=stage, kernels=[kernel], sizes=sizes)
+
+
+Form = tuple[TileWriter, list[str], str, dict[str, str]]
+"""(writer, head lines, grid text, constexpr texts)."""
+
+
+def _flat(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    whole = group(space, [axis.name for axis in space.axes], "elements")
+    whole = replace(whole, var="offsets")
+    writer = TileWriter(stage, space, Scope([whole]))
+    count, block = whole.count, schedule.tile[1]
+    if not space.axes:
+        return writer, [], "(1,)", {}
+    if schedule.form == "flat":
+        head = [f"offsets = tl.program_id(0){position} * BLOCK + tl.arange(0, BLOCK)"]
+        grid = f"(triton.cdiv({count}, {block}),)"
+    else:
+        first = f"tl.program_id(0){position} * BLOCK"
+        head = [
+            f"for start in range({first}, {count}, tl.num_programs(0) * BLOCK):",
+            "offsets = start + tl.arange(0, BLOCK)",
+        ]
+        grid = f"(min(triton.cdiv({count}, {block}), {GRID_STRIDE_PROGRAMS}),)"
+    return writer, head, grid, {"BLOCK": str(block)}
+
+
+def _rows(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    rows = schedule.tile[0]
+    outer = _outer(space, is_masked=rows > 1)
+    cols = group(space, [space.axes[-1].name], "")
+    writer = TileWriter(stage, space, Scope([outer, cols]))
+    constants = {"BLOCK": f"triton.next_power_of_2({cols.count})"}
+    if rows > 1:
+        head = [
+            f"{outer.var} = tl.program_id(0){position} * ROWS + tl.arange(0, ROWS)[:, None]",
+            f"{cols.var} = tl.arange(0, BLOCK)[None, :]",
+        ]
+        grid = f"(triton.cdiv({outer.count}, ROWS),)"
+        constants = row_tile(cols.count, rows * schedule.tile[1])
+    else:
+        head = [f"{outer.var} = tl.program_id(0){position}", f"{cols.var} = tl.arange(0, BLOCK)"]
+        grid = f"({outer.count},)"
+    writer.scope.count(outer)
+    return writer, head, grid, constants
+
+
+def _row_blocks(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    outer = _outer(space, is_masked=False)
+    cols = group(space, [space.axes[-1].name], "")
+    writer = TileWriter(stage, space, Scope([outer, cols]))
+    writer.scope.count(outer)
+    block = schedule.tile[1]
+    head = [
+        f"{outer.var} = tl.program_id(0){position}",
+        f"{cols.var} = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)",
+    ]
+    grid = f"({outer.count}, triton.cdiv({cols.count}, {block}))"
+    return writer, head, grid, {"BLOCK": str(block)}
+
+
+def _outer(space: Space, *, is_masked: bool) -> Group:
+    return group(space, [axis.name for axis in space.axes[:-1]], "outer", is_masked=is_masked)
+
+
+def _transpose(stage: Stage, space: Space, schedule: Schedule, position: str) -> Form:
+    pair = crossing(stage, space)
+    assert pair is not None
+    slow, fast = (group(space, [name], "") for name in pair)
+    rest = [axis.name for axis in space.axes if axis.name not in pair]
+    groups = [slow, fast]
+    rows, columns = schedule.tile
+    head = [
+        f"{slow.var} = tl.program_id(1){position} * ROWS + tl.arange(0, ROWS)[:, None]",
+        f"{fast.var} = tl.program_id(0){position} * BLOCK + tl.arange(0, BLOCK)[None, :]",
+    ]
+    blocks = [f"triton.cdiv({fast.count}, {columns})", f"triton.cdiv({slow.count}, {rows})"]
+    if rest:
+        outer = group(space, rest, "outer", is_masked=False)
+        groups.insert(0, outer)
+        head.insert(0, f"{outer.var} = tl.program_id(2){position}")
+        blocks.append(outer.count)
+    writer = TileWriter(stage, space, Scope(groups))
+    if rest:
+        writer.scope.count(groups[0])
+    return writer, head, f"({', '.join(blocks)})", {"ROWS": str(rows), "BLOCK": str(columns)}

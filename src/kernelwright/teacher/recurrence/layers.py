@@ -1,0 +1,109 @@
+"""A program of one recurrent call, and what its kernels have to know of it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from kernelwright.programs import extern
+from kernelwright.programs.program import Program
+from kernelwright.teacher.text.expressions import NotWritable
+
+_MAX_HIDDEN = 4096
+"""Longest state that a program holds as a vector."""
+
+CELLS = {
+    "aten.lstm.input": (
+        "put_in, forget, update, put_out",
+        (
+            "c_next = tl.sigmoid(forget) * c + tl.sigmoid(put_in) * libdevice.tanh(update)",
+            "h_next = tl.sigmoid(put_out) * libdevice.tanh(c_next)",
+        ),
+    ),
+    "aten.gru.input": (
+        "reset, keep, update",
+        (
+            "candidate = libdevice.tanh(update_in + tl.sigmoid(reset) * update)",
+            "h_next = candidate + tl.sigmoid(keep) * (h_own - candidate)",
+        ),
+    ),
+    "aten.rnn_tanh.input": ("update", ("h_next = libdevice.tanh(update)",)),
+    "aten.rnn_relu.input": ("update", ("h_next = tl.where(update < 0, 0.0, update)",)),
+}
+"""Overload -> names of its gates in the weights' order, and lines from gates to new states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A walk in which a program brings a sample of the batch through all steps."""
+
+    weights: int
+    """Elements of a gate's weights that it loads at a time."""
+    num_warps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A walk in which programs have a part of the state each (`recurrent_together`)."""
+
+    programs: int
+    """At most, of all groups of samples: they run at once."""
+    num_warps: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    product: tuple[int, int, int, int]
+    """BLOCK_M, BLOCK_N, BLOCK_K, num_warps."""
+    precision: str
+    walk: Alone | Together
+
+
+class Layers:
+    """A program of one recurrent call, as its kernels see it."""
+
+    def __init__(self, program: Program) -> None:
+        """Raises: NotWritable: it is something else, or a variant without a form."""
+        if len(program.calls) != 1 or program.calls[0].op not in CELLS:
+            raise NotWritable("not one recurrent call")
+        self.program, self.call = program, program.calls[0]
+        self.args: dict[str, Any] = dict(self.call.args)
+        states = self.args["hx"]
+        self.states = tuple(
+            ref.name for ref in (states if isinstance(states, tuple) else (states,))
+        )
+        self.weights = tuple(ref.name for ref in self.args["params"])
+        self.directions = 2 if self.args["bidirectional"] else 1
+        self.hidden = program.type_of(self.states[0]).shape[-1]
+        self._check()
+
+    def _check(self) -> None:
+        of_a_cell = len(self.weights) // (self.args["num_layers"] * self.directions)
+        if of_a_cell != (4 if self.args["has_biases"] else 2):
+            raise NotWritable("states are projected")
+        if extern.is_random(self.call.op, self.args):
+            raise NotWritable("dropout between layers")
+        dtypes = {self.program.type_of(name).dtype for name in self.call.refs()}
+        if len(dtypes) != 1 or "float64" in dtypes or self.hidden > _MAX_HIDDEN:
+            raise NotWritable(f"states of {self.hidden} elements of {', '.join(sorted(dtypes))}")
+
+    @property
+    def name(self) -> str:
+        """ "lstm", "gru", "rnn_tanh" or "rnn_relu"."""
+        return self.call.op.split(".")[1]
+
+    @property
+    def gates(self) -> list[str]:
+        return CELLS[self.call.op][0].split(", ")
+
+    @property
+    def kept(self) -> str:
+        """Names of the states: "h", which is given out, and "c" of an LSTM."""
+        return "hc"[: len(self.states)]
+
+    @property
+    def has_biases(self) -> bool:
+        return bool(self.args["has_biases"])
+
+    @cached_property
+    def dtype(self) -> str:
+        return self.program.type_of(self.states[0]).dtype

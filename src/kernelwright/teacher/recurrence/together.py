@@ -1,0 +1,176 @@
+"""The walk of a recurrent layer by programs that wait for each other at every step.
+
+Each keeps the weights of a few units of the state at hand for all steps, in shared memory, and
+brings these units a step on for a group of samples; then all programs of the group read what the
+others made. They have to run at once: the launch is cooperative, and an interpreter, which runs one
+program after the other, is given one for each group, that has all units.
+"""
+
+from kernelwright.core.candidate import KernelPlan
+from kernelwright.teacher.contraction.schedules import power_of_two
+from kernelwright.teacher.recurrence.layers import CELLS, Layers, Together
+from kernelwright.teacher.source import Kernel, kernel_name
+
+_BLOCK_S = 16
+"""Samples of a group: the rows of the smallest product of tensor cores."""
+_MIN_ROWS = 16
+"""Of weights that a program has: that product's columns."""
+_PLACE = 4
+"""int32 from one counter to the next: 16 bytes, to which Triton likes pointers to be aligned."""
+_WEIGHTS_A_WARP = 2048
+"""Elements that a warp multiplies in a step with next to no spilling. In tf32x3 they take 16 KiB of
+shared memory, so that eight warps leave room for the states."""
+
+
+def fits(layers: Layers, walk: Together) -> bool:
+    """Whether the programs are few enough to run at once, and each has room for its weights."""
+    _, n_samples, hidden = layers.program.type_of(layers.states[0]).shape
+    n_groups = -(-n_samples // _BLOCK_S)
+    if n_groups > walk.programs:
+        return False
+    needed = power_of_two(-(-hidden // (walk.programs // n_groups)))
+    rows = max(_MIN_ROWS, _slots(layers) * needed)
+    longest = max(power_of_two(hidden), 16 * walk.num_warps)
+    return rows * longest <= _WEIGHTS_A_WARP * walk.num_warps
+
+
+def _slots(layers: Layers) -> int:
+    """Rows of weights a unit, a power of two: three gates have an empty one."""
+    return 1 if len(layers.gates) == 1 else 4
+
+
+def size_lines(layers: Layers, walk: Together) -> list[str]:
+    """Wrapper lines before the layers: what a program has, and who has arrived at a step."""
+    x, warps = layers.args["input"].name, walk.num_warps
+    needed = "triton.next_power_of_2(triton.cdiv(hidden, n_programs))"
+    counters = f"(len(cells), n_groups, {_PLACE})"
+    return [
+        f"n_groups = triton.cdiv(n_samples, {_BLOCK_S})",
+        "# Programs of a group wait for each other, which an interpreter's cannot: it has one.",
+        f'n_programs = 1 if {x}.device.type == "cpu" else max(1, {walk.programs} // n_groups)',
+        f"UNITS = max({_MIN_ROWS // _slots(layers)}, {needed})",
+        f"BLOCK_K = max(16, triton.next_power_of_2(hidden) // {warps})",
+        f"arrivals = torch.zeros({counters}, device={x}.device, dtype=torch.int32)",
+    ]
+
+
+def walk_together(layers: Layers, walk: Together, precision: str) -> Kernel:
+    """The steps of a layer in one direction."""
+    slots = _slots(layers)
+    body = [
+        *_own_units(layers),
+        *_own_weights(layers, slots),
+        "for at in range(0, n_steps):",
+        *(f"    {line}" for line in _step(layers, slots, precision)),
+        *(f"tl.store({state}_n_ptr + own, {state}, mask=inside)" for state in layers.kept),
+    ]
+    plan = KernelPlan(
+        kernel=kernel_name(layers.program, "walk"),
+        fuses=(layers.call.op,),
+        loop="sequential",
+        tiles={"PROGRAMS": walk.programs, "BLOCK_S": _BLOCK_S, "num_warps": walk.num_warps},
+        precision=precision,
+        why="programs have the weights of a few units each and wait for each other at every step",
+    )
+    biases = ["b_hh"] if layers.has_biases else []
+    given = [*(f"{state}_0" for state in layers.kept), "h_all"]
+    results = [*(f"{state}_n" for state in layers.kept), "y", "arrived"]
+    return Kernel(
+        plan=plan,
+        pointers=("gates", "w_hh", *biases, *given, *results),
+        sizes=("n_steps", "n_samples", "hidden", "step_apart", "sample_apart", "first",
+               "toward", "y_width", "y_start"),
+        body=tuple(body),
+        grid="(triton.cdiv(hidden, UNITS), n_groups)",
+        constants={"BLOCK_S": str(_BLOCK_S), "UNITS": "UNITS", "BLOCK_K": "BLOCK_K",
+                   "SPLIT": str(walk.num_warps)},
+        is_cooperative=True,
+    )  # fmt: skip
+
+
+def _own_units(layers: Layers) -> list[str]:
+    """Samples and units of this program, and their states: (BLOCK_S, UNITS)."""
+    load = "tl.load({0}_0_ptr + own, mask=inside, other=0.0).to(tl.float32)"
+    return [
+        "part, group = tl.program_id(0), tl.program_id(1)",
+        "s = group * BLOCK_S + tl.arange(0, BLOCK_S)",
+        "j = part * UNITS + tl.arange(0, UNITS)",
+        "own = s[:, None] * hidden + j[None, :]",
+        "inside = (s < n_samples)[:, None] & (j < hidden)[None, :]",
+        *(f"{state} = {load.format(state)}" for state in layers.kept),
+    ]
+
+
+def _own_weights(layers: Layers, slots: int) -> list[str]:
+    """The rows of the own units' gates, side by side, cut along k: (SPLIT, BLOCK_K, rows)."""
+    n_gates = len(layers.gates)
+    if slots == 1:
+        rows = ["row, live = j, j < hidden"]
+    else:
+        rows = [
+            f"slot = tl.arange(0, {slots} * UNITS)",
+            f"unit, gate = part * UNITS + slot // {slots}, slot % {slots}",
+            "row = gate * hidden + unit",
+            f"live = (unit < hidden) & (gate < {n_gates})" if n_gates < slots else
+            "live = unit < hidden",
+        ]  # fmt: skip
+    bias = "bias = tl.load(b_hh_ptr + row, mask=live, other=0.0).to(tl.float32)"
+    return [
+        *rows,
+        "k = tl.arange(0, SPLIT)[:, None] * BLOCK_K + tl.arange(0, BLOCK_K)[None, :]",
+        "w_mask = (k < hidden)[:, :, None] & live[None, None, :]",
+        "w_at = row[None, None, :] * hidden + k[:, :, None]",
+        "w = tl.load(w_hh_ptr + w_at, mask=w_mask, other=0.0).to(tl.float32)",
+        *([bias] if layers.has_biases else []),
+        "x_mask = (s < n_samples)[:, None] & live[None, :]",
+        "h_at = s[None, :, None] * hidden + k[:, None, :]",
+        "h_mask = (s < n_samples)[None, :, None] & (k < hidden)[:, None, :]",
+    ]
+
+
+def _step(layers: Layers, slots: int, precision: str) -> list[str]:
+    """Lines of a step: the states as they are go to all, and the next ones are made of them."""
+    n_gates = len(layers.gates)
+    bias = " + bias[None, :]" if layers.has_biases else ""
+    is_apart = layers.name == "gru"  # the update's reset gate takes from the state alone
+    taken = "tl.where((gate == 2)[None, :], 0.0, x)" if is_apart else "x"
+    return [
+        "# Copies of the states are read and written in turn.",
+        "old_ptr = h_all_ptr + at % 2 * n_samples * hidden",
+        "tl.store(old_ptr + own, h, mask=inside)",
+        "tl.debug_barrier()",
+        f'tl.atomic_add(arrived_ptr + {_PLACE} * group, 1, sem="release")',
+        "line = ((first + at * toward) * step_apart + s * sample_apart).to(tl.int64)[:, None]",
+        f"x_at = line * {n_gates} * hidden + row[None, :]",
+        "x = tl.load(gates_ptr + x_at, mask=x_mask, other=0.0)",
+        "goal = (at + 1) * tl.num_programs(0)",
+        f'while tl.atomic_add(arrived_ptr + {_PLACE} * group, 0, sem="acquire") < goal:',
+        "    pass",
+        "h_old = tl.load(old_ptr + h_at, mask=h_mask, other=0.0)",
+        f'dots = tl.sum(tl.dot(h_old, w, input_precision="{precision}"), 0){bias} + {taken}',
+        *_gates(layers, slots),
+        *_next_states(layers),
+        "tl.store(y_ptr + line * y_width + y_start + j[None, :], h, mask=inside)",
+    ]
+
+
+def _gates(layers: Layers, slots: int) -> list[str]:
+    """Lines that take gates apart, each (BLOCK_S, UNITS): the slots of a unit lie side by side."""
+    if slots == 1:
+        return [f"{layers.gates[0]} = dots"]
+    names = [*layers.gates, "_"][:slots]
+    cut = "tl.split(tl.reshape({}, (BLOCK_S, UNITS, 2, 2)))"
+    lines = [
+        f"even, odd = {cut.format('dots')}",
+        f"{names[0]}, {names[2]} = tl.split(even)",
+        f"{names[1]}, {names[3]} = tl.split(odd)",
+    ]
+    if layers.name == "gru":
+        lines += [f"even, _ = {cut.format('x')}", "_, update_in = tl.split(even)"]
+    return lines
+
+
+def _next_states(layers: Layers) -> list[str]:
+    """The cell's lines, on states that a program keeps: h, and c of an LSTM."""
+    lines = [line.replace("h_own", "h") for line in CELLS[layers.call.op][1]]
+    return [*lines, *(f"{state} = {state}_next" for state in layers.kept)]

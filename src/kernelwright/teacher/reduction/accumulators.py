@@ -1,0 +1,216 @@
+"""Running states of reductions, as kernel text: start, step, merge.
+
+A loop keeps one state a lane; a split reduction keeps one a split in memory. Both are merged by the
+same formulas: sums add, maxima compare, a rescaled sum follows its maximum (online softmax), and
+mean and squared deviations combine as in Chan, Golub and LeVeque (1979).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.ops.rules import is_int
+from kernelwright.teacher.nodes.graph import Node
+
+MULTIPLY = """@triton.jit
+def multiply(a, b):
+    return a * b"""
+"""`tl.reduce` has no product of its own."""
+
+_LOWEST = "-3.4028235e38"
+"""Finite, so that a lane that has seen nothing rescales by exp(0), not by exp(inf - inf)."""
+
+_MEANS_ARE_KEPT = ("batch_norm_train",)
+"""Operators whose means are results: a sum rounds as the mean is large, what it left over rounds as
+the deviations are, and a network adds up over its layers what means are off by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """Shape of a tile, as the kernel spells it."""
+
+    has_rows: bool
+    """Two dimensions, rows first; without, one."""
+    width: str = "BLOCK"
+    """The constexpr of the reduced dimension."""
+
+    @property
+    def shape(self) -> str:
+        return f"[ROWS, {self.width}]" if self.has_rows else f"[{self.width}]"
+
+    @property
+    def axis(self) -> str:
+        """Arguments of a reduction over the tile's last dimension."""
+        return "axis=1, keep_dims=True" if self.has_rows else "axis=0"
+
+    @property
+    def lanes(self) -> str:
+        return f"tl.arange(0, {self.width})" + ("[None, :]" if self.has_rows else "")
+
+    def reduced(self, kind: str, text: str) -> str:
+        """A reduction of a tile to one value a row."""
+        if kind == "prod":
+            return f"tl.reduce({text}, combine_fn=multiply, {self.axis})"
+        function = {"sum": "sum", "mean": "sum"}.get(kind, kind)
+        return f"tl.{function}({text}, {self.axis})"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    name: str
+    start: str
+    """Value before anything is seen; also what stands for a missing split."""
+    dtype: str = "float32"
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """One reduction of a loop, or two of one value run together."""
+
+    kind: str
+    """A node's reduction, or a pair's kind: "softmax", "moments"."""
+    value: str
+    """The node that is reduced."""
+    results: tuple[str, ...]
+    dtype: str
+    op: str
+    """Operator it belongs to, for the comment."""
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        if self.kind == "softmax":
+            names = [f"{result}_acc" for result in self.results]
+            return (State(names[0], _LOWEST), State(names[1], "0.0"))
+        if self.kind == "moments":
+            return tuple(State(f"{result}_acc", "0.0") for result in self.results)
+        [result] = self.results
+        if self.kind.startswith("arg"):
+            kind = self.kind.removeprefix("arg")
+            return (State(f"{result}_best", neutral(kind, "float32")),
+                    State(f"{result}_at", "0", "int32"))  # fmt: skip
+        dtype = self.dtype if is_int(self.dtype) else "float32"
+        return (State(f"{result}_acc", neutral(self.kind, dtype), dtype),)
+
+    def start(self, tile: Tile) -> list[str]:
+        return [
+            f"{state.name} = tl.full({tile.shape}, {state.start}, tl.{state.dtype})"
+            for state in self.states
+        ]
+
+    def step(self, mask: str, index: str, seen: str, *, is_clean: bool) -> list[str]:
+        """Lines that take in one tile of the value.
+
+        Args:
+            is_clean: positions beyond the row hold zeros already.
+            index: variable of the reduced position.
+            seen: text of how many tiles were taken in, this one included.
+        """
+        value = self.value
+        names = [state.name for state in self.states]
+        if self.kind == "softmax":
+            top, total = names
+            return [
+                f"{value}_in = tl.where({mask}, {value}, -float('inf'))",
+                f"{top}_next = tl.maximum({top}, {value}_in)",
+                f"{total} = {total} * tl.exp({top} - {top}_next)",
+                f"{total} += tl.exp({value}_in - {top}_next)",
+                f"{top} = {top}_next",
+            ]
+        if self.kind == "moments":
+            mean, squares = names
+            return [
+                f"{value}_delta = tl.where({mask}, {value} - {mean}, 0.0)",
+                f"{mean} += {value}_delta * (1.0 / {seen})",
+                f"{squares} += tl.where({mask}, {value}_delta * ({value} - {mean}), 0.0)",
+            ]
+        if self.kind.startswith("arg"):
+            best, at = names
+            sign = ">" if self.kind == "argmax" else "<"
+            return [
+                f"{best}_new = {mask} & ({value} {sign} {best})",
+                f"{at} = tl.where({best}_new, {index}, {at})",
+                f"{best} = tl.where({best}_new, {value}, {best})",
+            ]
+        [state] = self.states
+        is_zero = is_clean and state.start in ("0", "0.0")
+        masked = value if is_zero else f"tl.where({mask}, {value}, {state.start})"
+        if self.kind in ("sum", "mean"):
+            return [f"{state.name} += {masked}"]
+        if self.kind == "prod":
+            return [f"{state.name} *= {masked}"]
+        return [f"{state.name} = tl.{self.kind}imum({state.name}, {masked})"]
+
+    def merge(
+        self, tile: Tile, into: Sequence[str], seen: str, total: str, *, is_last: bool
+    ) -> list[str]:
+        """Lines that merge the states of all lanes, or splits, into one a row.
+
+        Args:
+            into: names of the merged states, or of the results when `is_last`.
+            seen: variable with the number of elements behind each lane's state.
+            total: text of their sum.
+        """
+        lines = self._merge(tile, into, seen, total, is_last=is_last)
+        return [f"{line}  # {self.op}" for line in lines]
+
+    def _merge(
+        self, tile: Tile, into: Sequence[str], seen: str, total: str, *, is_last: bool
+    ) -> list[str]:
+        names = [state.name for state in self.states]
+        if self.kind == "softmax":
+            top, rescaled = into
+            return [
+                f"{top} = {tile.reduced('max', names[0])}",
+                f"{rescaled} = {tile.reduced('sum', f'{names[1]} * tl.exp({names[0]} - {top})')}",
+            ]
+        if self.kind == "moments":
+            mean, squares = into
+            drift = f"{mean}_drift"
+            return [
+                f"{mean} = {tile.reduced('sum', f'{seen} * {names[0]}')} / {total}",
+                f"{drift} = {names[0]} - {mean}",
+                # The first sum rounds as the mean is large; what it left over rounds as the drift.
+                f"{mean} += {tile.reduced('sum', f'{seen} * {drift}')} / {total}",
+                f"{squares} = {tile.reduced('sum', f'{names[1]} + {seen} * {drift} * {drift}')}",
+            ]
+        if self.kind.startswith("arg"):
+            kind = self.kind.removeprefix("arg")
+            top, at = (f"{names[0]}_top", into[0]) if is_last else into
+            first = f"tl.where({names[0]} == {top}, {names[1]}, {2**31 - 1})"
+            return [
+                f"{top} = {tile.reduced(kind, names[0])}",
+                f"{at} = {tile.reduced('min', first)}",
+            ]
+        divided = f" / {total}" if self.kind == "mean" and is_last else ""
+        return [f"{into[0]} = {tile.reduced(self.kind, names[0])}{divided}"]
+
+
+def one_pass(node: Node, tile: Tile, mask: str, count: str, *, is_clean: bool) -> list[str]:
+    """The lines that reduce a whole row held in one tile.
+
+    Args:
+        is_clean: positions beyond the row hold zeros already.
+    """
+    [value] = node.args
+    kind = node.reduce.removeprefix("arg")
+    dtype = node.dtype if is_int(node.dtype) and kind == node.reduce else "float32"
+    start = neutral(kind, dtype)
+    masked = value if is_clean and start in ("0", "0.0") else f"tl.where({mask}, {value}, {start})"
+    divided = f" / {count}" if kind == "mean" else ""
+    lines = [f"{node.name} = {tile.reduced(node.reduce, masked)}{divided}"]
+    if kind == "mean" and node.op in _MEANS_ARE_KEPT:
+        drift = f"tl.where({mask}, {value} - {node.name}, 0.0)"
+        lines.append(f"{node.name} += {tile.reduced('sum', drift)} / {count}")
+    return [f"{line}  # {node.op}" for line in lines]
+
+
+def neutral(kind: str, dtype: str) -> str:
+    """The value that changes nothing."""
+    if kind in ("sum", "mean"):
+        return "0" if is_int(dtype) else "0.0"
+    if kind == "prod":
+        return "1" if is_int(dtype) else "1.0"
+    if is_int(dtype):
+        bits = {"uint8": 8}.get(dtype) or int(dtype.removeprefix("int")) - 1
+        low = 0 if dtype == "uint8" else -(2**bits)
+        return str(low if kind == "max" else 2**bits - 1)
+    return "-float('inf')" if kind == "max" else "float('inf')"

@@ -1,0 +1,190 @@
+"""Lines of reduction kernels: index heads, loops over tiles, accumulators and their merges."""
+
+from collections.abc import Iterable, Sequence
+
+from kernelwright.teacher.nodes.graph import COUNT, Stage, Tensor, is_huge
+from kernelwright.teacher.pointwise.tile import TileWriter
+from kernelwright.teacher.reduction.accumulators import Accumulator, Tile
+from kernelwright.teacher.reduction.plan import Geometry, Schedule, geometry
+from kernelwright.teacher.text.scope import Group, Scope
+from kernelwright.teacher.text.space import Space
+
+
+def levels(stage: Stage) -> dict[str, int]:
+    """Loops over the row that must be complete before a node is known, pairs run together."""
+    found: dict[str, int] = {}
+    for name, node in stage.nodes.items():
+        if node.reduce:
+            found[name] = found[node.pair.value if node.pair else node.args[0]] + 1
+        else:
+            found[name] = max((found[arg] for arg in node.args), default=0)
+    return found
+
+
+def accumulators(stage: Stage) -> list[Accumulator]:
+    """The stage's reductions as a loop runs them, pairs as one."""
+    nodes = [node for node in stage.nodes.values() if node.reduce]
+    paired = {node.pair.first for node in nodes if node.pair}
+    found = []
+    for node in nodes:
+        if node.pair:
+            results = (node.pair.first, node.name)
+            found.append(Accumulator(node.pair.kind, node.pair.value, results, node.dtype, node.op))
+        elif node.name not in paired:
+            found.append(Accumulator(node.reduce, node.args[0], (node.name,), node.dtype, node.op))
+    return found
+
+
+class Body:
+    """The body of one reduction kernel."""
+
+    def __init__(self, stage: Stage, space: Space, schedule: Schedule) -> None:
+        self.stage, self.space, self.schedule = stage, space, schedule
+        self.place: Geometry = geometry(space, schedule.rows)
+        groups = [g for g in (self.place.outer, self.place.rows, self.place.cols) if g]
+        self.writer = TileWriter(stage, space, Scope(groups))
+        self.tile = Tile(schedule.rows > 1)
+        self.level = levels(stage)
+        self.known: set[str] = set()
+        """Row values that are computed by now."""
+        self.written: set[str] = set()
+        """Nodes that have lines."""
+        self._wide = ".to(tl.int64)" if is_huge(stage) else ""
+
+    @property
+    def scope(self) -> Scope:
+        return self.writer.scope
+
+    @property
+    def count(self) -> str:
+        """Argument that holds the number of reduced elements, recorded as used."""
+        return self.scope.count(self.place.cols)
+
+    # -- index lines
+
+    def grid(self, height: str) -> list[str]:
+        """Grid sizes of the kept axes, in program_id order; `height` is the rows of a tile."""
+        outer, rows = self.place.outer, self.place.rows
+        sizes = [self.scope.count(outer)] if outer else []
+        if rows.axes:
+            count = self.scope.count(rows)
+            many = self.schedule.rows > 1
+            sizes.append(f"triton.cdiv({count}, {height})" if many else count)
+        return sizes
+
+    def head(self) -> list[str]:
+        """Lines that compute the kept positions; call when the body is written."""
+        lines, at = [], 0
+        outer, rows = self.place.outer, self.place.rows
+        if outer:
+            lines += [f"{outer.var} = tl.program_id(0){self._wide}", *self.scope.indices(outer)]
+            at = 1
+        if rows.axes:
+            position = f"tl.program_id({at}){self._wide}"
+            if self.schedule.rows > 1:
+                position += " * ROWS + tl.arange(0, ROWS)[:, None]"
+            lines += [f"{rows.var} = {position}", *self.scope.indices(rows)]
+        return lines
+
+    def tile_lines(self, position: str, inner: Sequence[str]) -> list[str]:
+        """Lines of one tile: reduced positions, mask, then `inner`, which was written last."""
+        cols = self.place.cols
+        lines = [f"{cols.var} = {position}", *self.scope.indices(cols)]
+        self.scope.derived[cols.var].clear()
+        return [*lines, f"mask = {self.writer.full_mask}", *inner]
+
+    # -- nodes
+
+    def needed(self, wanted: Iterable[str], *, full: bool) -> list[str]:
+        """Nodes to compute, in order, that `wanted` rests on and are not known: those over the
+        whole domain, or the row values; reductions are not looked behind."""
+        live: set[str] = set()
+        stack = list(wanted)
+        while stack:
+            name = stack.pop()
+            if name not in live and name not in self.known:
+                live.add(name)
+                node = self.stage.nodes[name]
+                stack += [] if node.reduce else node.args
+        nodes = self.stage.nodes
+        return [
+            name
+            for name in nodes
+            if name in live and not nodes[name].reduce and self.stage.is_full(name) == full
+        ]
+
+    def assign(self, names: Sequence[str]) -> list[str]:
+        """Lines for loads and maps."""
+        self.written.update(names)
+        texts = (self.stage.nodes[name].text for name in names)
+        count = self.count if any(COUNT in text for text in texts) else ""
+        lines = (self.writer.assign(name, count, self.place.cols.var) for name in names)
+        return [line for each in lines for line in each]
+
+    def widened(self, position: str) -> str:
+        """A position's text, as int64 where offsets need it."""
+        return f"({position}){self._wide}" if self._wide else position
+
+    def row_values(self, wanted: Iterable[str], level: int) -> list[str]:
+        """Lines for the row values that `wanted` rests on and `level` loops make known."""
+        names = [n for n in self.needed(wanted, full=False) if self.level[n] <= level]
+        lines = self.assign(names)
+        self.known.update(names)
+        return lines
+
+    def is_clean(self, name: str) -> bool:
+        """Whether the node's tile holds zeros beyond the row: it was loaded so."""
+        return self.stage.is_loaded(name) and self.stage.is_full(name)
+
+    # -- loops
+
+    def loop(
+        self, bounds: tuple[str, str], running: Sequence[Accumulator], stores: Sequence[Tensor]
+    ) -> list[str]:
+        """A loop over tiles that feeds accumulators and stores outputs.
+
+        Args:
+            bounds: texts of the first position and the end.
+        """
+        begin, end = bounds
+        wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
+        inner = self.assign(self.needed(wanted, full=True))
+        seen = f"({f'start - {begin}' if begin != '0' else 'start'}) // BLOCK + 1"
+        seen = seen.replace("(start)", "start")
+        for acc in running:
+            clean = self.is_clean(acc.value)
+            inner += acc.step("mask", self.place.cols.var, f"({seen})", is_clean=clean)
+        inner += [self.writer.store(tensor) for tensor in stores]
+        body = self.tile_lines(self.widened(f"start + {self.tile.lanes}"), inner)
+        lines = [line for acc in running for line in acc.start(self.tile)]
+        lines.append(f"for start in range({begin}, {end}, BLOCK):")
+        return [*lines, *(f"    {line}" for line in body)]
+
+    def seen_lines(self, running: Sequence[Accumulator], begin: str, end: str) -> list[str]:
+        """How many elements each lane has seen, where an accumulator needs it."""
+        if not any(acc.kind == "moments" for acc in running):
+            return []
+        length = end if begin == "0" else f"{end} - {begin}"
+        return [f"seen = tl.cdiv({length} - {self.tile.lanes}, BLOCK)"]
+
+    def row_stores(self) -> list[Tensor]:
+        return [t for t in self.stage.outputs if not self.stage.is_full(t.node)]
+
+    def full_stores(self, level: int) -> list[Tensor]:
+        """Outputs over the whole domain that are known after so many loops."""
+        full = self.stage.is_full
+        return [t for t in self.stage.outputs if full(t.node) and self.level[t.node] == level]
+
+
+def at_level(found: Sequence[Accumulator], body: Body, level: int) -> list[Accumulator]:
+    """Accumulators that the loop after `level` complete ones feeds."""
+    return [acc for acc in found if body.level[acc.value] == level]
+
+
+def grid_text(sizes: Sequence[str]) -> str:
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})" if sizes else "(1,)"
+
+
+def group_sizes(groups: Sequence[Group | None]) -> str:
+    """Wrapper text of the number of rows in all."""
+    return " * ".join(g.count for g in groups if g and g.axes) or "1"

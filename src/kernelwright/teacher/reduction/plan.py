@@ -1,0 +1,146 @@
+"""How a reduction is laid over programs and tiles: orientation, forms, sizes."""
+
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import prod
+
+from kernelwright.teacher.text.scope import Group, group
+from kernelwright.teacher.text.space import Space
+
+PROCESSORS = 132
+"""Of an H200; twice as many programs keep it busy."""
+MAX_TILE = 32768
+"""Elements of a row that one program holds in registers: 32 a thread at 32 warps."""
+MAX_SPLITS = 4096
+"""Partial states that one program merges."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    form: str
+    """"one_pass", "looped" or "two_pass"."""
+    rows: int
+    """Rows a program; 1: the tile has one dimension."""
+    block: int
+    """Reduced positions a tile; a one_pass block covers the row."""
+    num_warps: int
+    why: str
+    splits: int = 1
+    """Programs that share a row, at most; two_pass only."""
+    is_fixed: bool = False
+    """Sizes that 16 does not divide are constants of the kernel (`fixed_sizes`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The index variables of a reduction: programs walk `outer` and rows, tiles the columns."""
+
+    outer: Group | None
+    """Kept axes that only choose the program; None where `rows` walks all of them."""
+    rows: Group
+    """Kept positions of a tile."""
+    cols: Group
+    """Reduced positions."""
+
+
+def is_column(space: Space) -> bool:
+    """Whether the innermost axis is kept: lanes then read neighbouring rows, not columns."""
+    return bool(space.kept) and space.axes[-1].name not in space.reduced
+
+
+def geometry(space: Space, rows: int) -> Geometry:
+    """Index variables for tiles of so many rows."""
+    reduced = [axis.name for axis in space.axes if axis.name in space.reduced]
+    cols = group(space, reduced, "item")
+    if not is_column(space):
+        kept = group(space, space.kept, "outer", is_masked=rows > 1)
+        return Geometry(None, kept, cols)
+    inner = group(space, space.kept[-1:], "", is_masked=rows > 1)
+    rest = space.kept[:-1]
+    outer = group(space, rest, "outer", is_masked=False) if rest else None
+    return Geometry(outer, inner, cols)
+
+
+def schedules(space: Space) -> list[Schedule]:
+    """Every schedule that fits, best first."""
+    length = prod(axis.size for axis in space.axes if axis.name in space.reduced)
+    kept = prod(axis.size for axis in space.axes if axis.name not in space.reduced)
+    if is_column(space):
+        return _columns(space, kept, length)
+    return _rows(kept, length)
+
+
+def _rows(kept: int, length: int) -> list[Schedule]:
+    padded = _power_of_2(length)
+    one_pass = [
+        Schedule("one_pass", rows, padded, warps, "rows fit in registers: read once")
+        for rows, warps in _row_tiles(kept, padded)
+    ]
+    looped = [
+        Schedule("looped", 1, block, warps, "rows in blocks: any length, few registers")
+        for block, warps in ((4096, 8), (2048, 8), (1024, 4), (8192, 16))
+        if block < padded
+    ]
+    if not looped:
+        rows = 4 if kept >= 4 else 1
+        looped = [Schedule("looped", rows, min(padded, 1024), 4, "short rows, any length")]
+    split = _split(1, kept, length, 2048, 8)
+    if split and kept < 2 * PROCESSORS and length > 4 * 2048:
+        return _alternating(split, one_pass, looped)
+    return [*_alternating(one_pass, looped), *split[:1]]
+
+
+def _row_tiles(kept: int, padded: int) -> list[tuple[int, int]]:
+    """(rows, warps) of one_pass tiles, best first: 16 elements a thread, more in long rows."""
+    if padded > MAX_TILE:
+        return []
+    if padded >= 2048:
+        best = max(4, min(16, padded // 512), padded // 1024)
+        return [(1, best), (1, best // 2), (1, min(32, best * 2))]
+    most = _power_of_2(kept // (2 * PROCESSORS) + 1) // 2 or 1
+    wanted = ((2048, 4), (1024, 4), (4096, 8), (padded, max(1, padded // 256)))
+    found = [(min(most, elements // padded), warps) for elements, warps in wanted]
+    return list(dict.fromkeys(found))
+
+
+def _columns(space: Space, kept: int, length: int) -> list[Schedule]:
+    inner = space.axes[-1].size
+    found = []
+    for rows, block, warps in ((64, 32, 8), (32, 32, 4), (128, 16, 8), (32, 128, 8), (16, 64, 4)):
+        if rows > 16 and rows >= 2 * inner:
+            continue
+        why = "memory runs along the kept axis: neighbours there share a tile"
+        found.append(Schedule("looped", rows, min(block, _power_of_2(length)), warps, why))
+    if length <= 512:
+        rows = max(16, 4096 // _power_of_2(length)) if inner >= 64 else 16
+        why = "what is reduced fits in the tile: read once"
+        tile = Schedule("one_pass", min(rows, 64), _power_of_2(length), 8, why)
+        found.insert(0 if length <= 256 else 1, tile)
+    rows = 32 if inner > 16 else 16
+    programs = max(1, kept // rows)
+    split = _split(rows, programs, length, 2048 // rows, 8)
+    if split and programs < 2 * PROCESSORS and length >= 1024:
+        return _alternating(split, found)
+    return found + split
+
+
+def _split(rows: int, programs: int, length: int, block: int, warps: int) -> list[Schedule]:
+    """two_pass schedules, for rows long enough to share."""
+    if length < 4 * block:
+        return []
+    wanted = min(4 * PROCESSORS // max(1, programs), MAX_SPLITS // rows, length // (4 * block))
+    splits = _power_of_2(max(2, wanted))
+    why = "too few rows to keep all processors busy: programs share them"
+    return [
+        Schedule("two_pass", rows, size, warps, why, splits)
+        for size in (block, block * 2, block // 2)
+    ]
+
+
+def _alternating(*forms: list[Schedule]) -> list[Schedule]:
+    """The best of each form, then the second of each, and so on."""
+    return [schedule for tier in zip_longest(*forms) for schedule in tier if schedule]
+
+
+def _power_of_2(size: int) -> int:
+    return 1 << max(0, size - 1).bit_length()

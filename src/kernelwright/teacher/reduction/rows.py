@@ -1,0 +1,94 @@
+"""Reductions in one kernel: the row in one tile, or loops over its tiles."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from kernelwright.core.candidate import KernelPlan
+from kernelwright.teacher.nodes.graph import Stage
+from kernelwright.teacher.reduction.accumulators import MULTIPLY, one_pass
+from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text
+from kernelwright.teacher.reduction.plan import Schedule
+from kernelwright.teacher.source import (
+    Kernel,
+    in_order,
+    kernel_name,
+    planned,
+    row_tile,
+)
+from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.text.space import Space
+from kernelwright.teacher.wrapper import Part
+
+
+def write_one_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
+    """Each element is read once; levels of reductions follow each other in registers."""
+    body = Body(stage, space, schedule)
+    inner = []
+    for name, node in stage.nodes.items():
+        if node.reduce:
+            clean = body.is_clean(node.args[0])
+            count = body.count if node.reduce == "mean" else ""
+            inner += one_pass(node, body.tile, "mask", count, is_clean=clean)
+        else:
+            inner += body.assign([name])
+    inner += [body.writer.store(tensor) for tensor in stage.outputs]
+    lanes = body.tile.lanes
+    lines = body.tile_lines(body.widened(lanes), inner)
+    if schedule.rows == 1:
+        return _finish(body, lines, f"triton.next_power_of_2({body.count})", suffix)
+    tile = row_tile(body.count, schedule.rows * schedule.block)
+    return _finish(body, lines, "BLOCK", suffix, tile)
+
+
+def write_looped(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
+    """One loop over the row a level of reductions, then one that stores."""
+    body = Body(stage, space, schedule)
+    found = accumulators(stage)
+    everything = [acc.value for acc in found] + [tensor.node for tensor in stage.outputs]
+    lines: list[str] = []
+    for level in range(max(body.level.values()) + 1):
+        running, stores = at_level(found, body, level), body.full_stores(level)
+        lines += body.row_values(everything, level)
+        if running or stores:
+            lines += body.loop(("0", body.count), running, stores)
+        lines += body.seen_lines(running, "0", body.count)
+        for acc in running:
+            lines += acc.merge(body.tile, acc.results, "seen", body.count, is_last=True)
+            body.known.update(acc.results)
+    lines += [body.writer.store(tensor) for tensor in body.row_stores()]
+    return _finish(body, lines, str(schedule.block), suffix)
+
+
+def _finish(
+    body: Body,
+    lines: Sequence[str],
+    block: str,
+    suffix: str,
+    tile: Mapping[str, str] = MappingProxyType({}),
+) -> Part:
+    """The part of one kernel; `tile` holds tile sizes that the wrapper computes."""
+    schedule = body.schedule
+    rows = "ROWS" if tile else str(schedule.rows)
+    grid = grid_text(body.grid(rows))
+    constants = {"ROWS": rows} if schedule.rows > 1 else {}
+    constants["BLOCK"] = block
+    elements = {"ELEMENTS": schedule.rows * schedule.block} if tile else {}
+    plan = KernelPlan(
+        kernel=kernel_name(body.stage.graph.program, suffix),
+        fuses=fused_ops(body.stage, body.stage.nodes),
+        loop=schedule.form,
+        tiles={**elements, **planned(constants), "num_warps": schedule.num_warps},
+        why=schedule.why,
+    )
+    whole = (*body.head(), *lines)
+    given, known = body.scope.given(whole, is_fixed=schedule.is_fixed)
+    kernel = Kernel(
+        plan=plan,
+        pointers=in_order(body.writer.pointers),
+        sizes=given,
+        body=whole,
+        grid=grid,
+        constants=constants | known,
+    )
+    extra = MULTIPLY if any("multiply" in line for line in lines) else ""
+    return Part(stage=body.stage, kernels=[kernel], sizes={**body.scope.sizes, **tile}, extra=extra)

@@ -1,0 +1,279 @@
+"""Candidates of the scan family: one cumulative operator, what comes before and after it fused.
+
+A program owns rows and walks them block by block: each block is scanned as a tree, and what came
+before it is carried along.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.ops.rules import dim_index, is_float
+from kernelwright.programs.program import Program
+from kernelwright.teacher.contraction.schedules import power_of_two
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.movement.rules import RULES
+from kernelwright.teacher.reduction.accumulators import MULTIPLY
+from kernelwright.teacher.source import kernel_name
+from kernelwright.teacher.text.dtypes import triton_dtype
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.index import AxisText, Dim, Index, View, flat_axis, parts, times
+from kernelwright.teacher.tile.source import assemble, is_wide, kernel, out_buffers
+from kernelwright.teacher.ways import Way
+
+_ADD = """@triton.jit
+def add(a, b):
+    return a + b"""
+_LOG_ADD_EXP = """@triton.jit
+def log_add_exp(a, b):
+    # The larger one goes first, so that nothing overflows; equal infinities differ by nothing.
+    larger, apart = tl.maximum(a, b), tl.where(a == b, 0.0, tl.abs(a - b))
+    return larger + libdevice.log1p(tl.exp(-apart))"""
+_LATER = """@triton.jit
+def {name}(a, a_at, b, b_at):
+    # The later one of equals, and NaN before everything, as PyTorch has it.
+    takes_b = (b {sign} a) | (b != b)
+    return tl.where(takes_b, b, a), tl.where(takes_b, b_at, a_at)"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scan:
+    """What an operator does to a row."""
+
+    name: str
+    """Of the function of two neighbouring stretches."""
+    combine: str
+    """Its text."""
+    neutral: str
+    """What a row starts with: "lowest" and "highest" stand for the dtype's."""
+    has_index: bool = False
+
+
+SCANS = {
+    "cumsum": Scan(name="add", combine=_ADD, neutral="0"),
+    "cumprod": Scan(name="multiply", combine=MULTIPLY, neutral="1"),
+    "logcumsumexp": Scan(name="log_add_exp", combine=_LOG_ADD_EXP, neutral="lowest"),
+    "cummax": Scan(
+        name="later_max",
+        combine=_LATER.format(name="later_max", sign=">="),
+        neutral="lowest",
+        has_index=True,
+    ),
+    "cummin": Scan(
+        name="later_min",
+        combine=_LATER.format(name="later_min", sign="<="),
+        neutral="highest",
+        has_index=True,
+    ),
+}
+_BOUNDS = {
+    "int64": (-(2**63), 2**63 - 1), "int32": (-(2**31), 2**31 - 1),
+    "int16": (-(2**15), 2**15 - 1), "int8": (-128, 127), "uint8": (0, 255), "bool": (0, 1),
+}  # fmt: skip
+_NARROW = ("int16", "int8", "uint8", "bool")
+
+_BEST = ((2048, 2048, 4), (1024, 2048, 4), (512, 2048, 4), (2048, 4096, 8), (256, 1024, 4))
+_TILES = (
+    *_BEST,
+    *(
+        (columns, columns * rows, warps)
+        for columns in (128, 256, 512, 1024, 2048, 4096)
+        for rows in (1, 4, 16)
+        for warps in (2, 4, 8)
+        if columns * rows <= 4096 and columns * rows >= 128 * warps
+    ),
+)
+"""Columns of a block at most, elements of a tile, num_warps."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tile:
+    rows: int
+    columns: int
+    num_warps: int
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    try:
+        _Written(program)
+    except NotWritable:
+        return False
+    return True
+
+
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
+    made = _Written(program)
+    tiles = dict.fromkeys(made.tile(*sides) for sides in _TILES)
+    return [Way("scan", partial(made.candidate, tile)) for tile in tiles]
+
+
+class _Written:
+    """The kernel of a program with one scan.
+
+    Its axes: "n" along the scan; "m" rows of the tile, neighbours in memory; "b" what is left, a
+    program each.
+    """
+
+    def __init__(self, program: Program) -> None:
+        """Raises: NotWritable: it has not one scan, or something around it has no form."""
+        self.program = program
+        calls = [call for call in program.calls if call.op in SCANS]
+        if len(calls) != 1:
+            raise NotWritable(f"{len(calls)} scans where one is needed")
+        [self.call] = calls
+        self.scan = SCANS[self.call.op]
+        self.source = self.call.arg("input").name
+        made = self.call.types[0]
+        if not made.rank or made.shape[dim_index(self.call.arg("dim"), made.rank)] == 1:
+            raise NotWritable("a scan of single elements")
+        self.sizes = Sizes(program)
+        self.lengths: dict[str, int] = {}
+        self._is_wide = is_wide(program)
+        self.view, self.index = self._tile(made)
+        self.body = self._body()
+        self.buffers = out_buffers(self.body, program.outputs)
+
+    def _tile(self, made: TensorType) -> tuple[View, Index]:
+        """The kernel's axes, and the index of the scan's result over them."""
+        along = dim_index(self.call.arg("dim"), made.rank)
+        order = list(range(made.rank))
+        if made.layout is Layout.CHANNELS_LAST:
+            order = [0, *order[2:], 1]
+        before, after = order[: order.index(along)], order[order.index(along) + 1 :]
+        members = {"b": before, "m": after, "n": [along]} if after else {"m": before, "n": [along]}
+        texts = {"b": ("pid_b", ""), "m": ("offs_m", "[:, None]"), "n": ("offs_n", "[None, :]")}
+        dims: dict[int, Dim] = {}
+        view: dict[str, AxisText] = {}
+        for axis, given in members.items():
+            held = [at for at in given if made.shape[at] > 1]
+            if not held:
+                continue
+            sizes = [self.sizes.of(self.call.outputs[0])[at] for at in held]
+            walked = flat_axis(axis, sizes, [made.shape[at] for at in held])
+            dims |= dict(zip(held, walked, strict=True))
+            bound = self.sizes.symbol(times(*sizes), axis.upper())
+            name, suffix = texts[axis]
+            view[axis] = AxisText(name, suffix, "" if axis == "b" else bound)
+            self.lengths[axis] = prod(made.shape[at] for at in held)
+        return view, tuple(dims.get(at, ()) for at in range(made.rank))
+
+    def _body(self) -> PullBody:
+        """What a block does, from loads to stores."""
+        body = PullBody(self.program, self.view, self.sizes, RULES, is_wide=self._is_wide)
+        index = self.index
+        text = body.value(self.source, index)
+        kind = triton_dtype(self.call.types[0].dtype)
+        if self.program.type_of(self.source).dtype != self.call.types[0].dtype:
+            text = f"{text}.to({kind})"
+        body.lines.append("is_last = tl.arange(0, BLOCK_N)[None, :] == BLOCK_N - 1")
+        body.lines.append(f"given = tl.broadcast_to({text}, (BLOCK_M, BLOCK_N))")
+        body.lines += self._scanned()
+        for name, variable in zip(self.call.outputs, ("scanned", "scanned_at"), strict=False):
+            body.place(name, index, variable)
+        body.follow(self.program.calls[self.program.calls.index(self.call) + 1 :])
+        for name in dict.fromkeys(self.program.outputs):
+            if name not in body.path:
+                if body.shape(name) != self.call.types[0].shape:
+                    raise NotWritable(f"output {name} has another shape than the scan")
+                body.pull(name, index)
+        return body
+
+    def _scanned(self) -> list[str]:
+        """Lines that scan the block and carry what it comes to."""
+        dtype = self.call.types[0].dtype
+        # A sum of what is narrower than 32 bits has 32.
+        kept = f".to({triton_dtype(dtype)})" if dtype in _NARROW else ""
+        combine = self.scan.name
+        if not self.scan.has_index:
+            return [
+                f"scanned = tl.associative_scan(given, 1, {combine})",
+                f"scanned = {combine}(carry[:, None], scanned)",
+                f"carry = tl.sum(tl.where(is_last, scanned, 0), 1){kept}",
+            ]
+        return [
+            "places = tl.broadcast_to(offs_n[None, :], (BLOCK_M, BLOCK_N)).to(tl.int64)",
+            f"scanned, scanned_at = tl.associative_scan((given, places), 1, {combine})",
+            "scanned, scanned_at = "
+            f"{combine}(carry[:, None], carry_at[:, None], scanned, scanned_at)",
+            f"carry = tl.sum(tl.where(is_last, scanned, 0), 1){kept}",
+            "carry_at = tl.sum(tl.where(is_last, scanned_at, 0), 1)",
+        ]
+
+    def tile(self, columns: int, elements: int, num_warps: int) -> Tile:
+        """A tile of at most so many columns and elements."""
+        columns = min(columns, power_of_two(self.lengths["n"]))
+        rows = min(max(1, elements // columns), power_of_two(self.lengths.get("m", 1)))
+        return Tile(rows=rows, columns=columns, num_warps=num_warps)
+
+    def candidate(self, tile: Tile) -> Candidate:
+        """One kernel."""
+        ops = tuple(call.op for call in self.program.calls)
+        plan = KernelPlan(
+            kernel=kernel_name(self.program),
+            fuses=ops,
+            loop="scan",
+            tiles={
+                "BLOCK_M": tile.rows, "BLOCK_N": tile.columns, "num_warps": tile.num_warps,
+            },
+            why="rows are read once: blocks scanned as trees, their ends carried along",
+        )  # fmt: skip
+        rows = f"triton.cdiv({self.view['m'].bound}, BLOCK_M)" if "m" in self.view else "1"
+        blocks = f"{self.sizes.symbol(self._batches, 'B')} * " if "b" in self.view else ""
+        made = kernel(plan, self._lines(), f"({blocks}{rows},)", self.sizes.symbols)
+        named = [*made.sizes, made.grid, *(s for buffer in self.buffers for s in buffer.sizes)]
+        sizes = self.sizes.needed(named)
+        extra = self.scan.combine
+        return assemble(self.program, sizes, self.buffers, [made], self._is_wide, extra)
+
+    @property
+    def _batches(self) -> str:
+        return times(*(term.size for dim in self.index for term in dim if term.axis == "b"))
+
+    def _lines(self) -> list[str]:
+        names = dict.fromkeys(self.program.outputs)
+        stores = [self.body.store(f"{name}_ptr", name) for name in names]
+        inner = [
+            "offs_n = start + tl.arange(0, BLOCK_N)",
+            *parts(self.body.view, ["n"]),
+            *self.body.lines,
+            *stores,
+        ]
+        return [
+            *self._place(),
+            *parts(self.body.view, ["b", "m"]),
+            *self._carry(),
+            f"for start in range(0, {self.view['n'].bound}, BLOCK_N):",
+            *(f"    {line}" for line in inner),
+        ]
+
+    def _place(self) -> list[str]:
+        """Lines that find the program's rows."""
+        pid = "tl.program_id(0)" + (".to(tl.int64)" if self._is_wide else "")
+        if "m" not in self.view:
+            return [f"pid_b = {pid}"] if "b" in self.view else []
+        lines = []
+        if "b" in self.view:
+            lines = [
+                f"pid, num_m = {pid}, tl.cdiv({self.view['m'].bound}, BLOCK_M)",
+                "pid_b = pid // num_m",
+            ]
+            pid = "pid % num_m"
+        return [*lines, f"offs_m = {pid} * BLOCK_M + tl.arange(0, BLOCK_M)"]
+
+    def _carry(self) -> list[str]:
+        dtype = self.call.types[0].dtype
+        start = self.scan.neutral
+        if start in ("lowest", "highest"):
+            sign = "-" if start == "lowest" else ""
+            start = f'float("{sign}inf")'
+            if not is_float(dtype):
+                start = str(_BOUNDS[dtype][self.scan.neutral == "highest"])
+        lines = [f"carry = tl.full((BLOCK_M,), {start}, {triton_dtype(dtype)})"]
+        if self.scan.has_index:
+            lines.append("carry_at = tl.zeros((BLOCK_M,), tl.int64)")
+        return lines

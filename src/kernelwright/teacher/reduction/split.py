@@ -1,0 +1,207 @@
+"""Reductions of few long rows: programs share a row, and pass partial states through memory.
+
+One kernel a level of reductions writes a state for every (row, split); whoever needs the result,
+the next level or the kernel that stores, merges a row's states first, which is cheap and saves a
+launch.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.core.candidate import KernelPlan
+from kernelwright.teacher.nodes.graph import Stage
+from kernelwright.teacher.pointwise.tile import pointer
+from kernelwright.teacher.reduction.accumulators import MULTIPLY, Accumulator, State, Tile
+from kernelwright.teacher.reduction.body import Body, accumulators, at_level, grid_text, group_sizes
+from kernelwright.teacher.reduction.plan import Schedule
+from kernelwright.teacher.source import Buffer, Kernel, in_order, kernel_name, planned
+from kernelwright.teacher.stages import fused_ops
+from kernelwright.teacher.text.space import Space
+from kernelwright.teacher.wrapper import Part
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What all kernels of a candidate share."""
+
+    stage: Stage
+    space: Space
+    schedule: Schedule
+    suffix: str
+    running: Sequence[Accumulator]
+
+
+def write_two_pass(stage: Stage, space: Space, schedule: Schedule, suffix: str) -> Part:
+    """A kernel of partial states for each level of reductions, and one that finishes."""
+    task = _Task(stage, space, schedule, suffix, accumulators(stage))
+    probe = Body(stage, space, schedule)
+    top = max(probe.level.values())
+    kernels: list[Kernel] = []
+    sizes: dict[str, str] = {}
+    for level in range(top + 1):
+        if at_level(task.running, probe, level):
+            kernels.append(_partial(task, level, sizes))
+    kernels.append(_finish(task, top, sizes))
+    cols = probe.place.cols.count
+    blocks = f"{schedule.splits} * {schedule.block}"
+    sizes["chunk"] = f"triton.cdiv({cols}, {blocks}) * {schedule.block}"
+    sizes["n_splits"] = f"triton.cdiv({cols}, chunk)"
+    buffers = _buffers(task, probe)
+    extra = MULTIPLY if any("multiply" in line for k in kernels for line in k.body) else ""
+    return Part(stage=stage, kernels=kernels, sizes=sizes, buffers=buffers, extra=extra)
+
+
+def _buffers(task: _Task, body: Body) -> list[Buffer]:
+    rows = group_sizes([body.place.outer, body.place.rows])
+    sizes = ("n_splits",) if rows == "1" else (rows, "n_splits")
+    return [
+        Buffer(name=_parts(state), sizes=sizes, dtype=state.dtype)
+        for acc in task.running
+        for state in acc.states
+    ]
+
+
+def _parts(state: State) -> str:
+    return state.name.removesuffix("_acc") + "_parts"
+
+
+def _partial(task: _Task, level: int, sizes: dict[str, str]) -> Kernel:
+    """The kernel that feeds the accumulators of one level, each program over its chunk."""
+    body = Body(task.stage, task.space, task.schedule)
+    running, stores = at_level(task.running, body, level), body.full_stores(level)
+    wanted = [acc.value for acc in running] + [tensor.node for tensor in stores]
+    lines = _prologue(task, body, wanted, level)
+    lines += [*_chunk(body), *body.loop(("begin", "end"), running, stores)]
+    lines += body.seen_lines(running, "begin", "end")
+    for acc in running:
+        merged = [f"{_parts(state).removesuffix('_parts')}_part" for state in acc.states]
+        lines += acc.merge(body.tile, merged, "seen", "(end - begin)", is_last=False)
+        for state, name in zip(acc.states, merged, strict=True):
+            body.writer.stored[_parts(state)] = None
+            mask = body.scope.mask(frozenset(task.space.kept))
+            masked = f", mask={mask}" if mask else ""
+            lines.append(f"tl.store({_address(body, state, 'split')}, {name}{masked})")
+    body.written.update(result for acc in running for result in acc.results)
+    suffix = f"partial_{level}" if level else "partial"
+    return _kernel(task, body, lines, suffix, sizes, is_split=True)
+
+
+def _finish(task: _Task, top: int, sizes: dict[str, str]) -> Kernel:
+    """The kernel that merges the last states and stores what rests on them."""
+    body = Body(task.stage, task.space, task.schedule)
+    at_top = {acc.value for acc in at_level(task.running, body, top)}
+    stores, rows = body.full_stores(top), body.row_stores()
+    if at_top:
+        # Outputs over the whole domain went out with the partial states of this level.
+        stores = []
+    wanted = [tensor.node for tensor in (*stores, *rows)]
+    lines = _prologue(task, body, wanted, top + bool(at_top))
+    if stores:
+        lines += [*_chunk(body), *body.loop(("begin", "end"), [], stores)]
+        if rows:
+            lines.append("if split == 0:")
+            lines += [f"    {body.writer.store(tensor)}" for tensor in rows]
+    else:
+        lines += [body.writer.store(tensor) for tensor in rows]
+    return _kernel(task, body, lines, "finish", sizes, is_split=bool(stores))
+
+
+def _prologue(task: _Task, body: Body, wanted: Sequence[str], level: int) -> list[str]:
+    """Row values and merged states that `wanted` rests on, level by level."""
+    lines: list[str] = []
+    behind = _behind(task.stage, wanted)
+    for reached in range(level + 1):
+        lines += body.row_values(sorted(behind), reached)
+        for acc in at_level(task.running, body, reached):
+            if reached < level and set(acc.results) & behind:
+                lines += _merged(body, acc)
+                body.known.update(acc.results)
+    if any("parts_ptr" in line for line in lines):
+        tile = Tile(body.tile.has_rows, "SPLITS")
+        head = [f"part = {tile.lanes}", f"part_mask = {_part_mask(body)}"]
+        if any("seen" in line for line in lines):
+            rest = f"{body.count} - part * chunk"
+            head.append(f"seen = tl.maximum(tl.minimum({rest}, chunk), 0)")
+        lines = [*head, *lines]
+    return lines
+
+
+def _behind(stage: Stage, wanted: Sequence[str]) -> set[str]:
+    """Nodes that `wanted` rests on, up to reductions: what is behind those is in memory."""
+    live: set[str] = set()
+    stack = list(wanted)
+    while stack:
+        name = stack.pop()
+        if name not in live:
+            live.add(name)
+            node = stage.nodes[name]
+            stack += [] if node.reduce else node.args
+    return live
+
+
+def _part_mask(body: Body) -> str:
+    mask = body.scope.mask(frozenset(body.space.kept))
+    return f"({mask}) & (part < n_splits)" if mask else "part < n_splits"
+
+
+def _merged(body: Body, acc: Accumulator) -> list[str]:
+    tile = Tile(body.tile.has_rows, "SPLITS")
+    lines = []
+    for state in acc.states:
+        body.writer.loaded[_parts(state)] = None
+        address = _address(body, state, "part")
+        lines.append(f"{state.name} = tl.load({address}, mask=part_mask, other={state.start})")
+    return lines + acc.merge(tile, acc.results, "seen", body.count, is_last=True)
+
+
+def _address(body: Body, state: State, split: str) -> str:
+    row = body.scope.offset(body.space.kept)
+    if row == "0":
+        return pointer(_parts(state), split)
+    row = f"({row})" if " + " in row else row
+    return pointer(_parts(state), f"{row} * n_splits + {split}")
+
+
+def _chunk(body: Body) -> list[str]:
+    return ["begin = split * chunk", f"end = tl.minimum(begin + chunk, {body.count})"]
+
+
+def _kernel(
+    task: _Task,
+    body: Body,
+    lines: list[str],
+    suffix: str,
+    sizes: dict[str, str],
+    *,
+    is_split: bool,
+) -> Kernel:
+    schedule, program = task.schedule, task.stage.graph.program
+    grid = body.grid(str(schedule.rows))
+    head = body.head()
+    if is_split:
+        head.append(f"split = {body.widened(f'tl.program_id({len(grid)})')}")
+        grid.append("n_splits")
+    text = " ".join([*head, *lines])
+    constants = {"ROWS": str(schedule.rows)} if schedule.rows > 1 else {}
+    if "BLOCK" in text:
+        constants["BLOCK"] = str(schedule.block)
+    if "SPLITS" in text:
+        constants["SPLITS"] = "triton.next_power_of_2(n_splits)"
+    plan = KernelPlan(
+        kernel=kernel_name(program, "_".join(filter(None, (task.suffix, suffix)))),
+        fuses=fused_ops(task.stage, sorted(body.written | body.known)),
+        loop=schedule.form,
+        tiles={**planned(constants), "SPLITS": schedule.splits, "num_warps": schedule.num_warps},
+        why=schedule.why,
+    )
+    sizes |= body.scope.sizes
+    shares = ("chunk", "n_splits")
+    given, known = body.scope.given([text], is_fixed=schedule.is_fixed, more=shares)
+    return Kernel(
+        plan=plan,
+        pointers=in_order(body.writer.pointers),
+        sizes=given,
+        body=(*head, *lines),
+        grid=grid_text(grid),
+        constants=constants | known,
+    )

@@ -1,0 +1,53 @@
+"""Candidates for fragments around reductions over one set of axes."""
+
+from functools import partial
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.programs.program import Program
+from kernelwright.teacher.reduction.plan import Schedule, schedules
+from kernelwright.teacher.reduction.rows import write_looped, write_one_pass
+from kernelwright.teacher.reduction.split import write_two_pass
+from kernelwright.teacher.stages import stages_of
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.fixed_sizes import with_fixed
+from kernelwright.teacher.text.space import collapse
+from kernelwright.teacher.ways import Way
+from kernelwright.teacher.wrapper import Part, assemble
+
+_STAGE_NAMES = ("rows", "total")
+_FORMS = {"one_pass": write_one_pass, "looped": write_looped, "two_pass": write_two_pass}
+
+
+def classify(program: Program) -> bool:
+    """Whether the program's work is around reductions, of the same axes or in stages."""
+    stages = stages_of(program)
+    if not stages or not stages[0].reduced or len(stages) > len(_STAGE_NAMES):
+        return False
+    return not stages[0].graph.pulled or _is_pullable(program)
+
+
+def _is_pullable(program: Program) -> bool:
+    try:
+        ways(program, "strict")[0].write()
+    except NotWritable:
+        return False
+    return True
+
+
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
+    first, *later = stages = stages_of(program)
+    names = _STAGE_NAMES if later else ("",)
+
+    def part(at: int, schedule: Schedule) -> Part:
+        stage = stages[at]
+        return _FORMS[schedule.form](stage, collapse(stage), schedule, names[at])
+
+    def write(schedule: Schedule) -> Candidate:
+        # Later stages are small beside the first: their best does for every candidate.
+        rest = [part(at, schedules(collapse(stage))[0]) for at, stage in enumerate(later, 1)]
+        return assemble(program, [part(0, schedule), *rest])
+
+    space = collapse(first)
+    found = dict.fromkeys(with_fixed(schedules(space), space))
+    return [Way(schedule.form, partial(write, schedule)) for schedule in found]

@@ -1,0 +1,1 @@
+"""Texts that kernels of all families share: sizes, index variables, expressions."""

@@ -1,0 +1,43 @@
+"""The wrapper's expressions for the sizes of a kernel's axes."""
+
+from collections.abc import Sequence
+
+from kernelwright.programs.program import Program
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.index import Dim
+from kernelwright.teacher.tile.views import Side, sources
+
+
+def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
+    """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
+    product of dimensions that a view joined to it, else that of a value that other calls make,
+    else the number that a view gives."""
+    [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
+    given = {value.name for value in program.inputs}
+    joined = made = ""
+    for side in sides:
+        for name, index in sources(program, side.value, side.index):
+            alone = next((i for i, dim in enumerate(index) if _is_alone(dim, symbol)), None)
+            if name not in given:
+                if alone is not None and not made:
+                    sizes = Sizes(program)
+                    text = sizes.of(name)[alone]
+                    made = sizes.closed(sizes.symbols.get(text, text))
+                continue
+            if alone is not None:
+                return f"{name}.shape[{alone}]"
+            along = [i for i, dim in enumerate(index) if _walks(dim, term.axis)]
+            is_apart = all(t.axis == term.axis for i in along for t in index[i])
+            if along and is_apart and term.is_whole:
+                joined = joined or " * ".join(f"{name}.shape[{i}]" for i in along)
+    return joined or made or str(term.length)
+
+
+def _is_alone(dim: Dim, symbol: str) -> bool:
+    """The dimension is the size, besides dimensions of one element that a view put beside it."""
+    sizes = [term.size for term in dim]
+    return sizes == [symbol] or [t.size for t in dim if t.length > 1] == [symbol]
+
+
+def _walks(dim: Dim, axis: str) -> bool:
+    return axis in {term.axis for term in dim}

@@ -1,0 +1,260 @@
+"""Operator call -> Triton expression: one text for every pointwise operator.
+
+Operands are variable names; floats have been widened to fp32, integers and bool keep their type.
+Where PyTorch's result is accurate and the obvious formula is not (tanh and expm1 near 0, exp of
+large arguments: `tl.exp` is ex2.approx, whose relative error grows with the argument), libdevice
+has the accurate function. NaN passes through selections as in PyTorch.
+"""
+
+import math
+from collections.abc import Container
+from typing import Any
+
+from kernelwright.ops.operator import Kind
+from kernelwright.ops.rules import is_float
+from kernelwright.programs.program import Call, Ref
+from kernelwright.teacher.text.divisions import (
+    Operands,
+    Rule,
+    div,
+    fmod,
+    nearest,
+    remainder,
+    shift,
+)
+from kernelwright.teacher.text.dtypes import triton_dtype
+
+
+class NotWritable(ValueError):
+    """The program has no kernel of the form that was tried; says why."""
+
+
+_SELU_SCALE, _SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+_TEMPLATES: dict[str, str] = {
+    "relu": "tl.where({input} < 0, 0.0, {input})",
+    "relu6": "tl.where({input} < 0, 0.0, tl.where({input} > 6, 6.0, {input}))",
+    "leaky_relu": "tl.where({input} > 0, {input}, {input} * {negative_slope})",
+    "sigmoid": "tl.sigmoid({input})",
+    "tanh": "libdevice.tanh({input})",
+    "silu": "{input} * tl.sigmoid({input})",
+    "selu": f"{_SELU_SCALE} * tl.where({{input}} > 0, {{input}}, "
+    f"{_SELU_ALPHA} * libdevice.expm1({{input}}))",
+    "elu": "tl.where({input} > 0, {input}, {alpha} * libdevice.expm1({input}))",
+    "celu": "tl.where({input} > 0, {input}, {alpha} * libdevice.expm1({input} / {alpha}))",
+    "hardsigmoid": "tl.clamp({input} / 6 + 0.5, 0.0, 1.0)",
+    "hardtanh": "tl.where({input} < {min_val}, {min_val}, "
+    "tl.where({input} > {max_val}, {max_val}, {input}))",
+    "hardswish": "{input} * tl.clamp({input} / 6 + 0.5, 0.0, 1.0)",
+    "mish": "{input} * libdevice.tanh(libdevice.log1p(tl.exp({input})))",
+    "softsign": "{input} / (1 + tl.abs({input}))",
+    "logsigmoid": "tl.minimum({input}, 0.0) - libdevice.log1p(tl.exp(-tl.abs({input})))",
+    "threshold": "tl.where({input} <= {threshold}, {value}, {input})",
+    "exp": "libdevice.exp({input})",
+    "exp2": "tl.exp2({input})",
+    "expm1": "libdevice.expm1({input})",
+    "log": "tl.log({input})",
+    "log2": "tl.log2({input})",
+    "log1p": "libdevice.log1p({input})",
+    "sqrt": "tl.sqrt({input})",
+    "rsqrt": "tl.rsqrt({input})",
+    "reciprocal": "1.0 / {input}",
+    "abs": "tl.abs({input})",
+    "neg": "-{input}",
+    "square": "{input} * {input}",
+    "sin": "tl.sin({input})",
+    "cos": "tl.cos({input})",
+    "tan": "libdevice.tan({input})",
+    "erf": "tl.erf({input})",
+    "isnan": "{input} != {input}",
+    "logical_not": "{input} == 0",
+    "logical_and": "({input} != 0) & ({other} != 0)",
+    "logical_or": "({input} != 0) | ({other} != 0)",
+    "logical_xor": "({input} != 0) != ({other} != 0)",
+    "bitwise_and": "{input} & {other}",
+    "bitwise_or": "{input} | {other}",
+    "bitwise_xor": "{input} ^ {other}",
+    "mul": "{input} * {other}",
+    "eq": "{input} == {other}",
+    "ne": "{input} != {other}",
+    "lt": "{input} < {other}",
+    "le": "{input} <= {other}",
+    "gt": "{input} > {other}",
+    "ge": "{input} >= {other}",
+    "where": "tl.where({condition}, {input}, {other})",
+    "lerp": "{input} + {weight} * ({end} - {input})",
+    "masked_fill": "tl.where({mask}, {value}, {input})",
+}
+
+_LIBRARY = (
+    "acos",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cosh",
+    "erfc",
+    "erfinv",
+    "lgamma",
+    "log10",
+    "sinh",
+)
+_TEMPLATES |= {name: f"libdevice.{name}({{input}})" for name in _LIBRARY}
+_TEMPLATES |= {name: f"libdevice.{name}({{input}}, {{other}})" for name in ("atan2", "hypot")}
+
+_GELU_ERF = "0.5 * {input} * (1 + tl.erf({input} * 0.7071067811865476))"
+_GELU_TANH = (
+    "0.5 * {input} * (1 + libdevice.tanh("
+    "0.7978845608028654 * ({input} + 0.044715 * {input} * {input} * {input})))"
+)
+_POWERS = {
+    1: "{input}", 2: "{input} * {input}", 3: "{input} * {input} * {input}", -1: "1.0 / {input}",
+    0.5: "tl.sqrt({input})", -0.5: "tl.rsqrt({input})", 0: "{input} * 0 + 1",
+}  # fmt: skip
+
+
+def _gelu(call: Call, on: Operands) -> str:
+    return (_GELU_TANH if call.arg("approximate") == "tanh" else _GELU_ERF).format(**on)
+
+
+def _softplus(call: Call, on: Operands) -> str:
+    scaled = on["input"] if call.arg("beta") == 1 else f"({on['input']} * {on['beta']})"
+    soft = f"libdevice.log1p(tl.exp({scaled}))"
+    if call.arg("beta") != 1:
+        soft = f"{soft} / {on['beta']}"
+    return f"tl.where({scaled} > {on['threshold']}, {on['input']}, {soft})"
+
+
+def _clamp(call: Call, on: Operands) -> str:
+    text = on["input"]
+    for bound, sign in (("min", "<"), ("max", ">")):
+        if call.arg(bound) is not None:
+            text = f"tl.where({on['input']} {sign} {on[bound]}, {on[bound]}, {text})"
+    return text
+
+
+def _sign(call: Call, on: Operands) -> str:
+    if call.types[0].dtype == "bool":
+        return on["input"]
+    kind = triton_dtype(call.types[0].dtype)
+    return "({input} > 0).to({kind}) - ({input} < 0).to({kind})".format(kind=kind, **on)
+
+
+def _rounding(function: str) -> Rule:
+    def rule(call: Call, on: Operands) -> str:
+        return f"{function}({on['input']})" if is_float(call.types[0].dtype) else on["input"]
+
+    return rule
+
+
+def _bitwise_not(call: Call, on: Operands) -> str:
+    return f"{on['input']} == 0" if call.types[0].dtype == "bool" else f"~{on['input']}"
+
+
+def _to_dtype(call: Call, on: Operands) -> str:
+    dtype = call.types[0].dtype
+    if dtype == "bool":
+        return f"{on['input']} != 0"
+    return f"{on['input']}.to({triton_dtype(dtype)})"
+
+
+def _sum(sign: str, first: str, second: str) -> Rule:
+    def rule(call: Call, on: Operands) -> str:
+        scale = "" if call.arg("alpha") == 1 else f"{on['alpha']} * "
+        if call.types[0].dtype == "bool":
+            return f"{on[first]} | {on[second]}"
+        # rsub scales what it subtracts: other - alpha * input.
+        return f"{on[first]} {sign} {scale}{on[second]}"
+
+    return rule
+
+
+def _extremum(function: str) -> Rule:
+    def rule(call: Call, on: Operands) -> str:
+        nan = ", propagate_nan=tl.PropagateNan.ALL" if is_float(call.types[0].dtype) else ""
+        return f"{function}({on['input']}, {on['other']}{nan})"
+
+    return rule
+
+
+def _pow(call: Call, on: Operands) -> str:
+    exponent = call.arg("exponent")
+    if exponent in _POWERS and (is_float(call.types[0].dtype) or exponent in (1, 2, 3)):
+        return _POWERS[exponent].format(**on)
+    if not is_float(call.types[0].dtype):
+        raise NotWritable("integer power")
+    return f"libdevice.pow({on['input']}, {on['exponent']})"
+
+
+def _addc(sign: str) -> Rule:
+    def rule(call: Call, on: Operands) -> str:
+        scale = "" if call.arg("value") == 1 else f"{on['value']} * "
+        return f"{on['input']} + {scale}{on['tensor1']} {sign} {on['tensor2']}"
+
+    return rule
+
+
+_RULES: dict[str, Rule] = {
+    "gelu": _gelu,
+    "softplus": _softplus,
+    "clamp": _clamp,
+    "sign": _sign,
+    "floor": _rounding("tl.floor"),
+    "ceil": _rounding("tl.ceil"),
+    "round": _rounding("libdevice.rint"),
+    "trunc": _rounding("libdevice.trunc"),
+    "bitwise_not": _bitwise_not,
+    "to_dtype": _to_dtype,
+    "add": _sum("+", "input", "other"),
+    "sub": _sum("-", "input", "other"),
+    "rsub": _sum("-", "other", "input"),
+    "div": div,
+    "remainder": remainder,
+    "fmod": fmod,
+    "bitwise_left_shift": shift("<<"),
+    "bitwise_right_shift": shift(">>"),
+    "maximum": _extremum("tl.maximum"),
+    "minimum": _extremum("tl.minimum"),
+    "pow": _pow,
+    "addcmul": _addc("*"),
+    "addcdiv": _addc("/"),
+}
+
+
+def is_pointwise(op: str) -> bool:
+    """Whether `expression` has a text for the operator."""
+    return op in _TEMPLATES or op in _RULES
+
+
+def expression(call: Call, operands: Operands, rounded: Container[str] = ()) -> str:
+    """Triton text of a pointwise call's result.
+
+    Args:
+        operands: tensor parameter -> variable that holds it (float operands in fp32); integers
+            that meet floats are widened here.
+        rounded: the program's `rounded_values`.
+
+    Raises:
+        NotWritable: no text for this operator with these arguments.
+    """
+    texts = {}
+    for param in call.operator.params:
+        value = call.arg(param.name)
+        if isinstance(value, Ref):
+            texts[param.name] = operands[param.name]
+        elif param.kind is not Kind.ATTRIBUTE or isinstance(value, int | float):
+            texts[param.name] = literal(value)
+    if call.outputs[0] in rounded and (text := nearest(call, texts)):
+        return text
+    if call.op in _RULES:
+        return _RULES[call.op](call, texts)
+    if call.op in _TEMPLATES:
+        return _TEMPLATES[call.op].format(**texts)
+    raise NotWritable(f"{call.op} is not a pointwise operator")
+
+
+def literal(value: Any) -> str:
+    """A number as Triton source; negative ones in parentheses."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"
+    return f"({value})" if value < 0 else f"{value}"

@@ -1,0 +1,51 @@
+"""Kernels made for the sizes at hand.
+
+Of an argument Triton is told whether 16 divides it, no more. Where 16 does not, as of 126 x 126
+pixels, a compiler cannot see that rows begin at multiples of four elements: each is loaded by
+itself, and positions are divided by the size the long way. A size that is a constant tells it; the
+kernel is compiled anew for every other one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import Field, replace
+from math import prod
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from kernelwright.teacher.text.space import Space
+
+ALIGNED = 16
+_WHY = "sizes that 16 does not divide are constants: neighbours are loaded together"
+_LARGE = 1 << 20
+"""Elements from where on memory is what a kernel waits for."""
+_FIRST = 3
+
+
+class Fixable(Protocol):
+    """A schedule, a dataclass; `is_fixed`: its kernel has such sizes as constants."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    @property
+    def why(self) -> str: ...
+
+    @property
+    def is_fixed(self) -> bool: ...
+
+
+S = TypeVar("S", bound=Fixable)
+
+
+def with_fixed(schedules: Sequence[S], space: Space) -> list[S]:
+    """The schedules, and where that can matter the same with fixed sizes. Of these most come first;
+    the best of the others is fourth, so that measuring may say otherwise."""
+    num_elements = prod(axis.size for axis in space.axes)
+    if not matters([axis.size for axis in space.axes[1:]], num_elements):
+        return list(schedules)
+    fixed = [replace(each, is_fixed=True, why=f"{each.why}; {_WHY}") for each in schedules]
+    return [*fixed[:_FIRST], *schedules[:1], *fixed[_FIRST:], *schedules[1:]]
+
+
+def matters(strides: Sequence[int], num_elements: int) -> bool:
+    """Whether a compiler had better know some of the sizes that positions are multiplied with and
+    divided by."""
+    return num_elements >= _LARGE and any(size % ALIGNED for size in strides)

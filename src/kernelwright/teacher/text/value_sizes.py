@@ -1,0 +1,162 @@
+"""Sizes of a program's values as text: of kernels, by symbols, and of the wrapper that reads them.
+
+Kernels are written for any sizes, so that a result's sizes are computed from its operands' as the
+operator does it, not copied from the program at hand.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from copy import copy
+from math import prod
+
+from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.moved_sizes import RULES, Texts
+from kernelwright.teacher.tile.index import Index, Term, size_of, times
+from kernelwright.teacher.tile.views import is_elementwise, is_view, source, view_index
+
+
+class Sizes:
+    """Symbols for the sizes of values, found forwards from the inputs when they are asked for."""
+
+    def __init__(self, program: Program, known: Mapping[str, str] | None = None) -> None:
+        """Args: known: symbols that sizes have already, by their texts in the wrapper."""
+        self.program = program
+        self.symbols: dict[str, str] = dict(known or {})
+        """Symbol -> its text in the wrapper, over shapes of inputs and earlier symbols."""
+        self._producer = program.producer()
+        self._of: dict[str, Texts] = {}
+        self._closed: dict[str, str] = {}
+        """Text -> the same over shapes of inputs alone."""
+        self._by_closed: dict[str, str] = {}
+        """Closed text -> the first symbol that stands for it."""
+        self._undefined: set[str] = set()
+        """Names in closed texts that were no symbols: a symbol of that name changes the texts."""
+        for symbol, text in self.symbols.items():
+            self._by_closed.setdefault(self.closed(text), symbol)
+        for given in program.inputs:
+            self._of[given.name] = tuple(
+                "1" if size == 1 else self.symbol(f"{given.name}.shape[{i}]", f"{given.name}D{i}")
+                for i, size in enumerate(given.type.shape)
+            )
+
+    def fork(self) -> "Sizes":
+        """The same, to which symbols can be added apart."""
+        made = copy(self)
+        made.symbols, made._of = dict(self.symbols), dict(self._of)
+        made._closed, made._by_closed = dict(self._closed), dict(self._by_closed)
+        made._undefined = set(self._undefined)
+        return made
+
+    def of(self, value: str) -> Texts:
+        """Raises: NotWritable: it comes from what is no view and not computed by element."""
+        if value not in self._of:
+            self._follow(self.program.calls[self._producer[value]])
+        return self._of[value]
+
+    def closed(self, text: str) -> str:
+        """The text over shapes of inputs alone."""
+        if text not in self._closed:
+            self._closed[text] = self._substituted(text)
+        return self._closed[text]
+
+    def _substituted(self, text: str) -> str:
+        return re.sub(r"\b[A-Z]\w*", lambda symbol: self._closed_symbol(symbol[0]), text)
+
+    def _closed_symbol(self, symbol: str) -> str:
+        made = self.symbols.get(symbol)
+        if made is None or made == symbol:
+            self._undefined.add(symbol)
+            return symbol
+        text = self.closed(made)
+        return f"({text})" if re.search(r" [-+/%*]", text) else text
+
+    def symbol(self, text: str, name: str) -> str:
+        """The symbol of a wrapper text; `name` is its name if it is new. Numbers stay."""
+        if text.isidentifier() or text.isdigit():
+            return text
+        known = self._by_closed.get(self.closed(text))
+        if known is None:
+            known, number = name.upper(), 0
+            while known in self.symbols:
+                known, number = f"{name.upper()}{number}", number + 1
+            self._define(known, text)
+        return known
+
+    def _define(self, symbol: str, text: str) -> None:
+        """Add a symbol, and close texts anew where one of them names the symbol."""
+        self.symbols[symbol] = text
+        if symbol not in self._undefined:
+            self._by_closed[self.closed(text)] = symbol
+            return
+        self._closed.clear()
+        self._by_closed.clear()
+        self._undefined.clear()
+        for name, made in self.symbols.items():
+            self._by_closed.setdefault(self.closed(made), name)
+
+    def needed(self, texts: Iterable[str]) -> dict[str, str]:
+        """The symbols that these texts name, and those that they are made of, in order."""
+        words = set(re.findall(r"\w+", " ".join(texts)))
+        for symbol, text in reversed(self.symbols.items()):
+            if symbol in words:
+                words.update(re.findall(r"\w+", text))
+        return {symbol: text for symbol, text in self.symbols.items() if symbol in words}
+
+    def dims(self, value: str, axis: str) -> Index:
+        """Index of a value whose dimensions walk axes of their own: axis0, axis1 ..."""
+        made = self.program.type_of(value)
+        return tuple(
+            () if length == 1 else (Term(f"{axis}{i}", text, length),)
+            for i, (text, length) in enumerate(zip(self.of(value), made.shape, strict=True))
+        )
+
+    def _follow(self, call: Call) -> None:
+        """Sizes of a call's results."""
+        for at, (name, made) in enumerate(zip(call.outputs, call.types, strict=True)):
+            texts = self._made(call, at)
+            self._of[name] = tuple(
+                "1" if length == 1 else self._short(text, f"{name}D{i}")
+                for i, (text, length) in enumerate(zip(texts, made.shape, strict=True))
+            )
+
+    def _short(self, text: str, name: str) -> str:
+        """Products of symbols stay, everything else gets a symbol."""
+        return text if all(c.isalnum() or c in " *" for c in text) else self.symbol(text, name)
+
+    def _made(self, call: Call, output: int) -> Texts:
+        if call.op in RULES:
+            return RULES[call.op](self.of, call, output)
+        if call.op == "broadcast_to":
+            return self._expanded(call)
+        if is_view(call):
+            return self._viewed(call)
+        if is_elementwise(call):
+            return self._broadcast(list(call.refs()), len(call.types[0].shape))
+        raise NotWritable(f"{call.op} is not computed element by element")
+
+    def _viewed(self, call: Call) -> Texts:
+        try:
+            index = view_index(self.program, call, self.dims(source(call), "s"))
+            return tuple(map(size_of, index))
+        except NotWritable:  # dimensions that do not divide each other: a view gives them all
+            made = call.types[0].shape
+            wanted = call.arg("shape") if call.op == "reshape" else made
+            rest = prod(size for size in wanted if size != -1)
+            whole = times("1", *self.of(source(call)))
+            return tuple(f"{whole} // {rest}" if n == -1 else str(n) for n in wanted)
+
+    def _expanded(self, call: Call) -> Texts:
+        given = self._aligned(source(call), call.types[0].rank)
+        made = call.types[0].shape
+        return tuple(text if text != "1" else str(n) for text, n in zip(given, made, strict=True))
+
+    def _broadcast(self, values: list[str], rank: int) -> Texts:
+        rows = [self._aligned(value, rank) for value in values]
+        return tuple(
+            next((t for t in column if t != "1"), "1") for column in zip(*rows, strict=True)
+        )
+
+    def _aligned(self, value: str, rank: int) -> Texts:
+        texts = self.of(value)
+        return ("1",) * (rank - len(texts)) + texts

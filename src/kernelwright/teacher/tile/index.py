@@ -1,0 +1,288 @@
+"""Where an element of a tile lives: symbolic indices, followed through views, as offset text.
+
+A kernel walks axes: "b" a batch number, "m" rows, "n" columns, "k" the contracted dimension, "i"
+flat outputs. A `Term` is a slice of an axis, `axis // inner % size`, and the index along one
+dimension is a row of terms, major first: none where it is 0, several where a view has joined
+dimensions. Views only rearrange terms, so following one copies nothing, and terms of one axis that
+are neighbours in memory join again into a plain `offs_m * stride`.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.teacher.text.expressions import NotWritable
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Position along a slice of an axis: `axis // inner % size`."""
+
+    axis: str
+    size: str
+    """Text of the size: kernel arguments and numbers, multiplied."""
+    length: int
+    """The size in the program at hand."""
+    inner: str = "1"
+    """Text of how many steps the axis makes while this position stays."""
+    is_outer: bool = True
+    """Nothing of the axis lies outside it, so the `%` can go."""
+
+    @property
+    def is_whole(self) -> bool:
+        """The position is that of the axis itself."""
+        return self.inner == "1" and self.is_outer
+
+
+Dim = tuple[Term, ...]
+Index = tuple[Dim, ...]
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True)
+class AxisText:
+    """How a kernel writes one axis."""
+
+    name: str
+    """The variable that holds positions: "offs_m"."""
+    suffix: str = ""
+    """Its place in the tile: "[:, None]", "[None, :]" or nothing."""
+    bound: str = ""
+    """Size that loads and stores are masked against; nothing where every position is valid."""
+    is_signed: bool = False
+    """Positions may lie before the start too."""
+    conditions: tuple[str, ...] = ()
+    """Texts, of the tile's shape, that are true where positions are valid; instead of a bound."""
+    parts: dict[str, str] = field(default_factory=dict, compare=False)
+    """Variables for slices of the axis, as they are asked for: name -> text."""
+
+    @property
+    def tests(self) -> list[str]:
+        """Conditions under which positions are valid."""
+        if self.conditions:
+            return list(self.conditions)
+        if not self.bound:
+            return []
+        below = [f"{self.name}{self.suffix} >= 0"] if self.is_signed else []
+        return [*below, f"{self.name}{self.suffix} < {self.bound}"]
+
+
+View = Mapping[str, AxisText]
+"""The axes a kernel has. A term of any other axis is 0."""
+
+
+# Texts of sizes
+
+
+@lru_cache(maxsize=1 << 12)
+def times(*sizes: str) -> str:
+    """Product of size texts with numbers folded: ("2", "H", "3") -> "H * 6"."""
+    number, names, quotients = 1, [], []
+    for factor in (factor for size in sizes for factor in _factors(size)):
+        if factor.isdigit():
+            number *= int(factor)
+        elif factor.startswith("("):
+            quotients.append(factor)
+        else:
+            names.append(factor)
+    for quotient in quotients:  # "(N // 64)" times 64 is N again
+        whole, _, divisor = quotient[1:-1].rpartition(" // ")
+        if number % int(divisor) == 0:
+            number //= int(divisor)
+            names.append(whole)
+        else:
+            names.append(quotient)
+    return " * ".join([*names, *([str(number)] if number != 1 or not names else [])])
+
+
+def over(size: str, divisor: int) -> str:
+    """Text of the size of one part of `size` split into `divisor` equal parts."""
+    if divisor == 1:
+        return size
+    if size.isdigit():
+        return str(int(size) // divisor)
+    if size.startswith("(") and len(_factors(size)) == 1:
+        whole, _, earlier = size[1:-1].rpartition(" // ")
+        return f"({whole} // {int(earlier) * divisor})"
+    return f"({size} // {divisor})"
+
+
+@lru_cache(maxsize=1 << 12)
+def same(a: str, b: str) -> bool:
+    """Whether two size texts are the same product."""
+    return sorted(_factors(a)) == sorted(_factors(b))
+
+
+def _factors(size: str) -> list[str]:
+    return re.findall(r"\([^()]*\)|\w+", size)
+
+
+def is_variable(text: str) -> bool:
+    """Whether a text is a variable, brought into the tile's shape or not, or a number."""
+    return re.fullmatch(r"\w+(\[[^\]]*\])?", text) is not None
+
+
+def operand_text(text: str) -> str:
+    """The text as an operand: in parentheses where it is more than a variable."""
+    return text if is_variable(text) else f"({text})"
+
+
+# Indices through views
+
+
+def flat_axis(axis: str, names: Sequence[str], lengths: Sequence[int]) -> Index:
+    """Index whose dimensions, of these sizes, together walk one axis: rows of a batch of rows."""
+    return tuple(
+        (Term(axis, name, length, times("1", *names[i + 1 :]), i == 0),)
+        for i, (name, length) in enumerate(zip(names, lengths, strict=True))
+    )
+
+
+def size_of(dim: Dim) -> str:
+    """Text of a dimension's size."""
+    text = times("1", *(term.size for term in dim))
+    return text[1:-1] if text.startswith("(") and " * " not in text else text
+
+
+def axes_of(index: Index) -> set[str]:
+    """The axes a value varies along."""
+    return {term.axis for dim in index for term in dim}
+
+
+def align(index: Index, shape: tuple[int, ...]) -> Index:
+    """Index of an operand of `shape` that broadcasts, right-aligned, to a value at `index`."""
+    if len(shape) > len(index):
+        raise NotWritable("an operand has more dimensions than the value it meets")
+    tail = index[len(index) - len(shape) :]
+    return tuple(() if size == 1 else dim for size, dim in zip(shape, tail, strict=True))
+
+
+def reshape(index: Index, shape: tuple[int, ...], sizes: Sequence[str] = ()) -> Index:
+    """Index into another shape with the same order of elements.
+
+    Args:
+        sizes: texts of the shape's sizes, where they are known.
+
+    Raises:
+        NotWritable: sizes of dimensions do not divide each other.
+    """
+    flat = [term for dim in index for term in dim]
+    dims: list[Dim] = []
+    for at in reversed(range(len(shape))):
+        size, dim = shape[at], list[Term]()
+        while size > 1 or (not dim and flat and flat[-1].length == 1):
+            term = flat.pop() if flat else None
+            if term and size % term.length == 0:
+                dim.insert(0, term)
+                size //= term.length
+            elif term and term.length % size == 0:
+                is_untouched = sizes and size == shape[at]
+                outer, inner = _split(term, size, sizes[at] if is_untouched else str(size))
+                flat.append(outer)
+                dim.insert(0, inner)
+                size = 1
+            else:
+                raise NotWritable("a view splits dimensions where the tile cannot follow")
+        dims.insert(0, tuple(dim))
+    return tuple(dims)
+
+
+def _split(term: Term, size: int, text: str) -> tuple[Term, Term]:
+    """The term as an outer one and an inner one of this size, which is a number if it is none of
+    the term's factors."""
+    rest = Counter(_factors(term.size)) - Counter(_factors(text))
+    if not text.isdigit() and same(times(text, *rest.elements()), term.size):
+        left = times("1", *rest.elements())
+    else:
+        text, left = str(size), over(term.size, size)
+    outer = Term(term.axis, left, term.length // size, times(term.inner, text), term.is_outer)
+    return outer, Term(term.axis, text, size, term.inner, False)
+
+
+def replaced(given: tuple[_Item, ...], at: int, *new: _Item) -> tuple[_Item, ...]:
+    """Dimensions, or their sizes, with others in place of one."""
+    return (*given[:at], *new, *given[at + 1 :])
+
+
+# Indices as offsets
+
+
+def memory_order(index: Index, layout: Layout) -> Index:
+    """The dimensions from the slowest to the fastest in memory."""
+    return (index[0], *index[2:], index[1]) if layout is Layout.CHANNELS_LAST else index
+
+
+def placed(index: Index) -> list[tuple[Term, str]]:
+    """(term, stride) of a dense tensor with dimensions, slowest first, at `index`; neighbours
+    that are one slice of an axis are joined."""
+    found: list[tuple[Term, str]] = []
+    stride = "1"
+    for term in reversed([term for dim in index for term in dim]):
+        inner, inner_stride = found[-1] if found else (None, "1")
+        if (
+            inner is not None
+            and inner.axis == term.axis
+            and same(term.inner, times(inner.inner, inner.size))
+            and same(stride, times(inner_stride, inner.size))
+        ):
+            size, length = times(term.size, inner.size), term.length * inner.length
+            found[-1] = (Term(term.axis, size, length, inner.inner, term.is_outer), inner_stride)
+        else:
+            found.append((term, stride))
+        stride = times(term.size, stride)
+    return found[::-1]
+
+
+def offset(index: Index, made: TensorType, view: View) -> str:
+    """Text of the offset, in elements, of the value at `index` of a dense tensor."""
+    text = ""
+    for term, _ in placed(memory_order(index, made.layout)):
+        if text:
+            outer = f"({text})" if " + " in text else text
+            text = f"{outer} * {factor(term.size)}"
+        if term.axis in view:
+            text = f"{text} + {position(term, view)}" if text else position(term, view)
+    return text or "0"
+
+
+def position(term: Term, view: View) -> str:
+    """Text of a term's value over the tile; a true slice of an axis gets a variable of its own."""
+    axis = view[term.axis]
+    text = axis.name
+    if term.inner != "1":
+        text += f" // {factor(term.inner)}"
+    if not term.is_outer:
+        text += f" % {factor(term.size)}"
+    if text == axis.name:
+        return f"{text}{axis.suffix}"
+    known = next((name for name, part in axis.parts.items() if part == text), None)
+    if known is None:
+        is_named = all(size.isidentifier() for size in term.size.split(" * "))
+        known = term.size.lower().replace(" * ", "_") if is_named else ""
+        if not known or any(known in other.parts for other in view.values()):
+            known = f"{term.axis}_part{len(axis.parts)}"
+        axis.parts[known] = text
+    return f"{known}{axis.suffix}"
+
+
+def parts(view: View, axes: Iterable[str] | None = None) -> list[str]:
+    """Lines that compute the variables for slices of these axes, or of all."""
+    wanted = [view[axis] for axis in (view if axes is None else axes) if axis in view]
+    return [f"{name} = {text}" for axis in wanted for name, text in axis.parts.items()]
+
+
+def mask(axes: Sequence[str], view: View) -> str:
+    """Text that is true where all of `axes` are inside their bounds; nothing if always."""
+    tests = dict.fromkeys(test for axis in axes if axis in view for test in view[axis].tests)
+    if len(tests) == 1:
+        return next(iter(tests))
+    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
+
+
+def factor(size: str) -> str:
+    """The size text as a factor: in parentheses where it is a product."""
+    return f"({size})" if " * " in size else size

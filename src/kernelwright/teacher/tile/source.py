@@ -1,0 +1,117 @@
+"""Kernels of tiles put together: arguments found from their bodies, and the wrapper."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.programs.program import Program
+from kernelwright.teacher.source import (
+    Buffer,
+    Kernel,
+    allocate,
+    candidate,
+    guard,
+    in_order,
+    launch_lines,
+    normalise,
+    size_lines,
+    used_in,
+)
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.tile.body import TileBody
+from kernelwright.teacher.tile.index import size_of
+
+_INDENT = "    "
+
+
+def is_wide(program: Program) -> bool:
+    """Whether some tensor needs 64-bit offsets."""
+    made = [*(i.type for i in program.inputs), *(t for c in program.calls for t in c.types)]
+    return any(t.numel >= 2**31 for t in made)
+
+
+def kernel(
+    plan: KernelPlan,
+    body: Sequence[str],
+    grid: str,
+    sizes: Mapping[str, str],
+    computed: Mapping[str, str] | None = None,
+) -> Kernel:
+    """A kernel whose tensors (`<name>_ptr`) and sizes are those its body names.
+
+    Args:
+        grid: text over sizes and names of tiles, which the wrapper does not have.
+        sizes: size symbols the wrapper knows; those that `used_in` finds are passed.
+        computed: constexpr arguments besides the plan's tiles, where the body names them -> text
+            of their value.
+    """
+    text = "\n".join(body)
+    words = set(re.findall(r"\w+", text))
+    tensors = dict.fromkeys(re.findall(r"\b(\w+)_ptr\b", text))
+    tiles = {k: str(v) for k, v in plan.tiles.items() if not k.startswith("num_")}
+    constants = {name: value for name, value in (computed or {}).items() if name in words}
+    return Kernel(
+        plan=plan,
+        pointers=in_order(tensors),
+        sizes=tuple(symbol for symbol in used_in(body, sizes) if symbol not in constants),
+        body=tuple(body),
+        grid=re.sub(r"\b[A-Z]+_[A-Z]+\b", lambda found: tiles[found[0]], grid),
+        constants=tiles | constants,
+    )
+
+
+def assemble(
+    program: Program,
+    sizes: Mapping[str, str],
+    buffers: Sequence[Buffer],
+    kernels: Sequence[Kernel],
+    is_wide: bool,
+    extra: str = "",
+) -> Candidate:
+    """The kernels, and a wrapper that reads `sizes`, allocates, and launches them in order.
+
+    Args:
+        extra: functions that the kernels call.
+    """
+    read = {name for kernel in kernels for name in kernel.pointers}
+    inputs = [value for value in program.inputs if value.name in read] or [program.inputs[0]]
+    lines = [_INDENT + normalise(value.name, value.type) for value in inputs]
+    lines += size_lines(program, sizes)
+    for buffer in buffers:
+        lines.append(allocate(buffer, program.inputs[0].name))
+    if not is_wide:
+        lines.append(guard([*(value.name for value in inputs), *(one.name for one in buffers)]))
+    for one in kernels:
+        lines += launch_lines(one)
+    lines.append(f"{_INDENT}return [{', '.join(program.outputs)}]")
+    return candidate([value.name for value in program.inputs], lines, kernels, extra)
+
+
+def finish(body: TileBody, names: tuple[str, ...], known: Sequence[str] = ()) -> list[str]:
+    """The body's lines, those it rests on before them, and those that store these outputs.
+
+    Args:
+        known: lines of the kernel before these; slices of axes found there are not found again.
+
+    Raises:
+        NotWritable: one is not computed from the path.
+    """
+    for name in names:
+        if name not in body.path:
+            raise NotWritable(f"output {name} does not come from the tile")
+    stored = [body.store(f"{name}_ptr", name) for name in dict.fromkeys(names)]
+    slices = [line for line in body.slices() if line not in known]
+    return [*slices, *body.lines, *stored]
+
+
+def out_buffers(body: TileBody, names: tuple[str, ...]) -> list[Buffer]:
+    """The outputs as the wrapper allocates them."""
+    return [
+        Buffer(
+            name=name,
+            sizes=tuple(size_of(dim) for dim in body.path[name]),
+            dtype=body.program.type_of(name).dtype,
+            layout=body.program.type_of(name).layout,
+        )
+        for name in dict.fromkeys(names)
+    ]

@@ -1,0 +1,1 @@
+"""Kernels that slide a window: convolutions and pools."""

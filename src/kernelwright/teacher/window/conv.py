@@ -1,0 +1,160 @@
+"""What a program with one convolution is to a kernel writer: a sum of products over a window.
+
+A tile of the output has an axis of channels and one of pixels: positions of the output in all
+images, in memory order. Which of them the tile's columns are is the schedule's choice; columns are
+neighbours in memory where pixels are in contiguous tensors, channels in channels-last ones.
+"""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kernelwright.programs.program import Ref
+from kernelwright.teacher.contraction.parts import Product, Schedule
+from kernelwright.teacher.tile.body import TileBody
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Dim,
+    Index,
+    View,
+    axes_of,
+    parts,
+    position,
+    times,
+)
+from kernelwright.teacher.tile.views import Side
+from kernelwright.teacher.window.sweep import Sweep
+
+FEW_CHANNELS = 16
+"""Up to so many that a group takes, kernels are made for their number: where an element of a window
+lies is then known when it is compiled, and neighbours are loaded together."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Channels:
+    """Index terms of channels: the input's are (group, taken), the output's (group, made)."""
+
+    group: Dim
+    taken: Dim
+    made: Dim
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counts:
+    """Numbers of groups and of channels a group, with the wrapper's texts of them."""
+
+    groups: int
+    taken: int
+    made: int
+    groups_text: str
+    taken_text: str
+    made_text: str
+    total_text: str
+    """Of all output channels."""
+
+    @property
+    def are_few(self) -> bool:
+        return 1 < self.taken <= FEW_CHANNELS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution(Product):
+    """A program with one convolution; its forms differ in how they sum."""
+
+    image: Side
+    """What the window moves over; along its spatial dimensions lie axes "d", "h" and "w"."""
+    weights: Side
+    """Its kernel; along its spatial dimensions lie axes "kd", "kh" and "kw"."""
+    sweeps: tuple[Sweep, ...]
+    pixels: str
+    """The tile's axis of pixels, "m" or "n"; the other is that of channels."""
+    counts: Counts
+    pixel_index: Index
+    """Of the output of one phase: (sample or nothing, *positions)."""
+
+    @property
+    def dtype(self) -> str:
+        return self.program.type_of(self.image.value).dtype
+
+    @property
+    def channels(self) -> str:
+        """The tile's axis of channels."""
+        return other_axis(self.pixels)
+
+    @property
+    def numel(self) -> str:
+        return times(*(term.size for dim in self.index for term in dim))
+
+    @property
+    def phased(self) -> tuple[Sweep, ...]:
+        return tuple(sweep for sweep in self.sweeps if sweep.num_phases > 1)
+
+    def begin(self, body: TileBody) -> None:
+        bias = self.call.arg("bias")
+        if not isinstance(bias, Ref):
+            self.place(body, "acc")
+            return
+        channel = self.index[-len(self.sweeps) - 1]
+        self.place(body, f"acc + {body.value(bias.name, (channel,))}")
+
+    def view(self) -> View:
+        view = dict(super().view())
+        if "b" in view and self.groups_are_apart and self.phased:
+            view["b"] = AxisText("group")
+        if self.pixels not in axes_of(self.index):  # every position has a bound of its own
+            view[self.pixels] = AxisText(view[self.pixels].name, view[self.pixels].suffix)
+        return view | {phase_axis(s): AxisText(phase_axis(s), "", s.out) for s in self.phased}
+
+    @property
+    def groups_are_apart(self) -> bool:
+        """Groups are independent products."""
+        return "b" in axes_of(self.index)
+
+    def position(self, schedule: Schedule) -> list[str]:
+        lines = super().position(schedule)
+        if not self.phased:
+            return lines
+        if self.groups_are_apart:
+            num_phases = _factor(self.phased)
+            lines += [f"group = part // {num_phases}", f"phase = part % {num_phases}"]
+        for at, sweep in enumerate(self.phased):
+            inner = self.phased[at + 1 :]
+            text = f"phase // {_factor(inner)}" if inner else "phase"
+            text += f" % {sweep.num_phases}" if at else ""
+            lines.append(f"{sweep.at}_phase = {text}")
+            lines += sweep.phase_lines()
+        view = self.view()
+        places = [
+            f"{phase_axis(sweep)} = {where} * {sweep.stride} + {sweep.at}_phase"
+            for sweep, where in self.places(view)
+            if sweep.num_phases > 1
+        ]
+        return [*lines, *parts(view), *places]
+
+    def places(self, view: View) -> list[tuple[Sweep, str]]:
+        """Each sweep with the text of where, among the outputs of a phase, the tile lies."""
+        dims = self.pixel_index[-len(self.sweeps) :]
+        return [
+            (sweep, position(dim[0], view)) for sweep, dim in zip(self.sweeps, dims, strict=True)
+        ]
+
+    @staticmethod
+    @abstractmethod
+    def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
+        """How the form indexes channels, given the tile's axis of them, and the sizes it needs."""
+
+
+def _factor(sweeps: Sequence[Sweep]) -> str:
+    """Text of how many phases they have together."""
+    text = " * ".join(str(sweep.num_phases) for sweep in sweeps)
+    return f"({text})" if len(sweeps) > 1 else text
+
+
+def phase_axis(sweep: Sweep) -> str:
+    """The output's axis along a sweep with phases, and the variable of the position there."""
+    return sweep.out.lower()
+
+
+def other_axis(axis: str) -> str:
+    """The tile's other axis."""
+    return "m" if axis == "n" else "n"

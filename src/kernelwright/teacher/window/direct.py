@@ -1,0 +1,91 @@
+"""A convolution summed tap by tap on the CUDA cores: depthwise, and groups of few channels.
+
+A program owns a tile of channels and pixels, and every tap adds one tile of the image times a
+weight a channel. Groups share nothing, so there is no product of matrices. Where one group of few
+channels makes many there is, but a sum of a few dozen terms does not fill tensor cores: a thread
+holds a tile of registers, and each value it loads serves a row or a column of them.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from kernelwright.teacher.contraction.parts import Schedule
+from kernelwright.teacher.tile.index import AxisText, Dim, Term, parts
+from kernelwright.teacher.window.conv import Channels, Convolution, Counts
+from kernelwright.teacher.window.walk import Sum, Walk
+
+_MAX_UNROLLED = 32
+"""Windows of more taps, and those of dense tiles, are unrolled along the innermost dimension
+only."""
+_DENSE = 16
+"""From so many channels in a tile on, registers are what there is to save."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direct(Convolution):
+    """All groups lie along the tile's axis of channels."""
+
+    @staticmethod
+    def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
+        symbol = channels.upper()
+        sizes: dict[str, str] = {}
+        taken: Dim = ()
+        if counts.taken > 1:
+            sizes["C"] = counts.taken_text
+            taken = (Term("c", "C", counts.taken),)
+        group: Dim = ()
+        made: Dim = (Term(channels, symbol, counts.made),)
+        if counts.groups > 1 and counts.made > 1:
+            sizes |= {"G": counts.groups_text, "O": counts.made_text}
+            group = (Term(channels, "G", counts.groups, "O"),)
+            made = (Term(channels, "O", counts.made, "1", False),)
+        elif counts.groups > 1:
+            group, made = (Term(channels, symbol, counts.groups),), ()
+        sizes[symbol] = counts.total_text
+        return Channels(group=group, taken=taken, made=made), sizes
+
+    def loop(self, _: Schedule) -> str:
+        return "direct"
+
+    def is_dense(self, schedule: Schedule) -> bool:
+        return self.pixels == "n" and self.counts.groups == 1 and schedule.block_m >= _DENSE
+
+    def accumulate(self, schedule: Schedule) -> list[str]:
+        moving = [sweep for sweep in self.sweeps if sweep.is_moving]
+        channel = {"c": AxisText("c")} if self.counts.taken > 1 else {}
+        over = Sum(
+            image=channel,
+            weights=channel | {f"k{s.at}": AxisText(s.weight(s.tap)) for s in moving},
+            taps={sweep.at: sweep.tap for sweep in moving},
+            dims={},
+            is_narrow=False,
+        )
+        view = dict(self.view())
+        held: list[str] = []
+        if self.is_dense(schedule):  # a mask for each row would take more registers than its weight
+            rows = view[self.channels]
+            held = [f"held_{self.channels} = {rows.name} % {rows.bound}"]
+            view[self.channels] = AxisText(f"held_{self.channels}", rows.suffix)
+        walk = Walk(self, view, over)
+        image, weights = walk.image(), walk.weights()
+        add = f"acc += {image.name} * {weights.name}"
+        lines = [*parts(channel), *walk.place(), *image.lines, *weights.lines, add]
+        return [
+            *walk.head([*self.position(schedule), *held]),
+            *image.before,
+            *weights.before,
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            *self._nested(lines, is_dense=bool(held)),
+        ]
+
+    def _nested(self, lines: list[str], *, is_dense: bool) -> list[str]:
+        """The lines inside loops over channels and taps."""
+        moving = [sweep for sweep in self.sweeps if sweep.is_moving]
+        is_short = not is_dense and prod(sweep.kernel for sweep in moving) <= _MAX_UNROLLED
+        headers = ["for c in range(C):"] if self.counts.taken > 1 else []
+        for sweep in moving:
+            is_unrolled = sweep.num_phases == 1 and (is_short or sweep is moving[-1])
+            walk = "tl.static_range" if is_unrolled else "range"
+            headers.append(f"for {sweep.tap} in {walk}({sweep.num_taps}):")
+        nested = ["    " * depth + header for depth, header in enumerate(headers)]
+        return nested + ["    " * len(headers) + line for line in lines]

@@ -1,0 +1,219 @@
+"""The one convolution of a program, read into indices and sizes."""
+
+from math import prod
+from typing import TypeVar
+
+from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.movement.rules import COPIES
+from kernelwright.teacher.text.axis_sizes import measure
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.fixed_sizes import matters
+from kernelwright.teacher.tile.index import Index, Term, axes_of, flat_axis, times
+from kernelwright.teacher.tile.views import Side, is_view
+from kernelwright.teacher.window.conv import Channels, Convolution, Counts, other_axis, phase_axis
+from kernelwright.teacher.window.sweep import Sweep, sweeps
+
+_CHEAP = frozenset({
+    "relu", "relu6", "leaky_relu", "hardtanh", "hardsigmoid", "hardswish", "threshold", "clamp",
+    "abs", "neg", "square", "sign", "add", "sub", "rsub", "mul", "maximum", "minimum", "where",
+    "masked_fill", "lerp", "addcmul", "to_dtype", "batch_norm", "pad",
+})  # fmt: skip
+"""Operators that may be computed again for every tap which meets an element of the input."""
+
+Form = TypeVar("Form", bound=Convolution)
+
+
+def find(program: Program, form: type[Form], pixels: str) -> Form:
+    """The program's one convolution, to be summed in this form.
+
+    Args:
+        pixels: the tile's axis of pixels, "m" or "n".
+
+    Raises:
+        NotWritable: there is none or more than one, or what comes before it is dear.
+    """
+    calls = [c for c in program.calls if not c.is_extern and c.operator.family == "convolution"]
+    if len(calls) != 1:
+        raise NotWritable(f"{len(calls)} convolutions where one is needed")
+    [call] = calls
+    image, weights = (program.type_of(call.arg(name).name) for name in ("input", "weight"))
+    if image.dtype not in ("float32", "float16", "bfloat16"):
+        raise NotWritable(f"a convolution of {image.dtype}")
+    window = sweeps(call, weights.shape[2:])
+    if prod(sweep.kernel for sweep in window) > 1:
+        _check_cheap(program, call)
+    return _Reading(program, call, window).product(form, pixels)
+
+
+def _check_cheap(program: Program, call: Call) -> None:
+    """Raise NotWritable if what the call reads is dear to compute more than once."""
+    producer = program.producer()
+    pending = list(call.refs())
+    while pending:
+        name = pending.pop()
+        if name not in producer:
+            continue
+        before = program.calls[producer[name]]
+        if not is_view(before) and before.op not in _CHEAP | COPIES:
+            raise NotWritable(f"{before.op} would be computed again for every tap")
+        pending += before.refs()
+
+
+class _Reading:
+    """A convolution's shapes taken apart."""
+
+    def __init__(self, program: Program, call: Call, window: tuple[Sweep, ...]) -> None:
+        self.program, self.call, self.window = program, call, window
+        self.is_transposed = call.op.startswith("conv_transpose")
+        self.image, self.weights = (call.arg(name).name for name in ("input", "weight"))
+        self.image_shape = program.type_of(self.image).shape
+        self.out_shape = call.types[0].shape
+        self.batch = self.out_shape[: -len(window) - 1]
+        self.samples = ["B"] if self.batch else []
+        self.num_phases = prod(sweep.num_phases for sweep in window)
+
+    def size(self, symbol: str) -> str:
+        """The wrapper's expression for a size of the image or the weights."""
+        names = [*self.samples, "CIN", *(s.symbol for s in self.window)]
+        weight_names = ["W0", "W1", *(f"K{s.symbol}" for s in self.window)]
+        sides = [
+            self._side(self.image, names),
+            self._side(self.weights, weight_names),
+        ]
+        return measure(self.program, symbol, sides)
+
+    def _side(self, value: str, symbols: list[str]) -> Side:
+        """A value whose dimensions are axes of their own."""
+        shape = self.program.type_of(value).shape
+        dims = zip(symbols, shape, strict=True)
+        return Side(value, tuple((Term(symbol, symbol, size),) for symbol, size in dims))
+
+    def counts(self) -> Counts:
+        groups = self.call.arg("groups")
+        place = -len(self.window) - 1
+        taken = self.image_shape[place] // groups
+        # Depthwise, there are as many groups as channels, whatever number the program has.
+        groups_text = self.size("CIN") if taken == 1 else str(groups)
+        total = self.size("CIN" if self.is_transposed else "W0")
+        share = total if groups == 1 else f"{total} // {groups_text}"
+        if self.is_transposed:
+            made_text, taken_text = self.size("W1"), share
+            total = made_text if groups == 1 else f"{groups_text} * {made_text}"
+        else:
+            made_text, taken_text = share, self.size("W1")
+        return Counts(
+            groups=groups,
+            taken=taken,
+            made=self.out_shape[place] // groups,
+            groups_text=groups_text,
+            taken_text=taken_text,
+            made_text=made_text,
+            total_text=total,
+        )
+
+    def product(self, form: type[Form], pixels: str) -> Form:
+        counts = self.counts()
+        channels, channel_sizes = form.split(counts, other_axis(pixels))
+        pixel_index = self.pixel_index(pixels)
+        index = self.out_index(pixel_index, channels)
+        apart = counts.groups if "b" in axes_of(index) else 1
+        batch_size, batch_position = _batch(apart, self.num_phases)
+        lengths = {
+            pixels: prod(term.length for dim in pixel_index for term in dim),
+            other_axis(pixels): counts.made * counts.groups // apart,
+            "k": max(1, counts.taken * prod(s.kernel for s in self.window) // self.num_phases),
+        }
+        sizes = self.sizes(channel_sizes)
+        sizes[pixels.upper()] = times(*(term.size for dim in pixel_index for term in dim))
+        if apart * self.num_phases > 1:
+            lengths["b"] = apart * self.num_phases
+            parts = [apart, *(sweep.num_phases for sweep in self.window)]
+            sizes[batch_size] = " * ".join(str(count) for count in parts if count > 1)
+        return form(
+            program=self.program,
+            call=self.call,
+            index=index,
+            sizes=sizes,
+            lengths=lengths,
+            batch_size=batch_size,
+            batch_position=batch_position,
+            constants={name: name for name in [*self.taps, *self.known(counts)]},
+            image=Side(self.image, self.image_index(pixel_index, channels)),
+            weights=Side(self.weights, self.weight_index(channels)),
+            sweeps=self.window,
+            pixels=pixels,
+            counts=counts,
+            pixel_index=pixel_index,
+        )
+
+    @property
+    def taps(self) -> list[str]:
+        """Symbols of the kernel's sizes that texts need."""
+        return [f"K{sweep.symbol}" for sweep in self.window if sweep.is_moving]
+
+    def known(self, counts: Counts) -> list[str]:
+        """Symbols of sizes that kernels have as constants: of few channels, and where rows of the
+        output are better known to the compiler (`fixed_sizes`), of image and output."""
+        if not counts.are_few:
+            return []
+        widths = [*self.out_shape[-1:], prod(self.out_shape[-len(self.window) :])]
+        is_made_for = matters(widths, prod(self.out_shape))
+        sides = [name for sweep in self.window for name in (sweep.symbol, sweep.out)]
+        return ["C", *(sides if is_made_for else [])]
+
+    def pixel_index(self, pixels: str) -> Index:
+        lengths = [
+            -(-n // sweep.num_phases)
+            for n, sweep in zip(self.out_shape[-len(self.window) :], self.window, strict=True)
+        ]
+        symbols = [*self.samples, *(sweep.pixels for sweep in self.window)]
+        return flat_axis(pixels, symbols, (*self.batch, *lengths))
+
+    def out_index(self, pixel_index: Index, channels: Channels) -> Index:
+        at = len(self.batch)
+        places = [
+            (Term(phase_axis(sweep), sweep.out, size),) if sweep.num_phases > 1 else place
+            for sweep, size, place in zip(
+                self.window, self.out_shape[at + 1 :], pixel_index[at:], strict=True
+            )
+        ]
+        return (*pixel_index[:at], channels.group + channels.made, *places)
+
+    def image_index(self, pixel_index: Index, channels: Channels) -> Index:
+        at = len(self.batch)
+        places = [
+            (Term(sweep.at, sweep.symbol, size),)
+            for sweep, size in zip(self.window, self.image_shape[at + 1 :], strict=True)
+        ]
+        return (*pixel_index[:at], channels.group + channels.taken, *places)
+
+    def weight_index(self, channels: Channels) -> Index:
+        taps = [
+            (Term(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel),) if sweep.is_moving else ()
+            for sweep in self.window
+        ]
+        if self.is_transposed:
+            return (channels.group + channels.taken, channels.made, *taps)
+        return (channels.group + channels.made, channels.taken, *taps)
+
+    def sizes(self, channel_sizes: dict[str, str]) -> dict[str, str]:
+        kernel = [f"K{sweep.symbol}" for sweep in self.window]
+        read = [*self.samples, *(sweep.symbol for sweep in self.window), *kernel]
+        phases = {
+            sweep.pixels: f"triton.cdiv({sweep.out}, {sweep.num_phases})"
+            for sweep in self.window
+            if sweep.num_phases > 1
+        }
+        return (
+            {symbol: self.size(symbol) for symbol in read}
+            | channel_sizes
+            | {sweep.out: sweep.out_size for sweep in self.window}
+            | phases
+        )
+
+
+def _batch(groups: int, phases: int) -> tuple[str, str]:
+    """Symbol of the number of independent products, and the variable of one of them."""
+    if groups > 1 and phases > 1:
+        return "PARTS", "part"
+    return ("PHASES", "phase") if phases > 1 else ("G", "group")

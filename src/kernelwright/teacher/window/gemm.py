@@ -1,0 +1,175 @@
+"""A convolution as a product of matrices that are never made: implicit GEMM.
+
+One loop walks taps and blocks of channels together, so that loads stay ahead of the products from
+one tap to the next. Which of the two it walks first is the schedule's `order`:
+
+- "taps": all channels of a tap, then the next tap;
+- "channels": all taps of a block of channels, then the next block: what they read overlaps;
+- "flat": channels and taps are one dimension, as they lie in the weights' memory: for few channels.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernelwright.ops.operator import Layout
+from kernelwright.teacher.contraction.parts import ROUNDED, Loads, Schedule, dot, shared_bytes, wide
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Term,
+    factor,
+    flat_axis,
+    parts,
+    position,
+    times,
+)
+from kernelwright.teacher.window.conv import Channels, Convolution, Counts
+from kernelwright.teacher.window.walk import Sum, Walk
+
+_COMMENTS = {
+    "taps": "# One loop over taps and, within each, blocks of channels.",
+    "channels": "# One loop over blocks of channels and, within each, taps: these read much alike.",
+    "flat": "# Channels and taps are one dimension, in the order of the weights' memory.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImplicitGemm(Convolution):
+    """Tensor cores: sums over blocks of channels, each group a product of its own."""
+
+    @staticmethod
+    def split(counts: Counts, channels: str) -> tuple[Channels, dict[str, str]]:
+        symbol = channels.upper()
+        group = (Term("b", "G", counts.groups),) if counts.groups > 1 else ()
+        taken, made = Term("c", "C", counts.taken), Term(channels, symbol, counts.made)
+        sizes = {"G": counts.groups_text} if group else {}
+        sizes |= {"C": counts.taken_text, symbol: counts.made_text}
+        return Channels(group=group, taken=(taken,), made=(made,)), sizes
+
+    def loop(self, schedule: Schedule) -> str:
+        name = f"implicit_gemm_{schedule.order}"
+        return f"{name}_split_k" if schedule.split_k > 1 else name
+
+    def shared_bytes(self, schedule: Schedule) -> int:
+        """What a step's tiles take of shared memory."""
+        key = schedule.order, schedule.precision == ROUNDED
+        if key not in self._loads:
+            walk = Walk(self, self.view(), _Steps(self, key[0]).over, is_rounded=key[1])
+            image, weights = (
+                (each.num_loads, each.is_loaded) for each in (walk.image(), walk.weights())
+            )
+            self._loads[key] = (image, weights) if self.pixels == "m" else (weights, image)
+        return shared_bytes(self, schedule, *self._loads[key])
+
+    @cached_property
+    def _loads(self) -> dict[tuple[str, bool], tuple[Loads, Loads]]:
+        """Of the tiles in each order of the loop, rounded or not."""
+        return {}
+
+    def has_known_places(self, schedule: Schedule) -> bool:
+        """Where elements of a window lie is known when the kernel is compiled."""
+        return schedule.order == "flat" and self.counts.are_few and not self.phased
+
+    def accumulate(self, schedule: Schedule) -> list[str]:
+        steps = _Steps(self, schedule.order)
+        walk = Walk(self, self.view(), steps.over, is_rounded=schedule.precision == ROUNDED)
+        image, weights = walk.image(), walk.weights()
+        factors = [image, weights] if self.pixels == "m" else [weights, image]
+        first, step = ("tl.program_id(1)", ", SPLIT_K") if schedule.split_k > 1 else ("0", "")
+        inner = [*steps.lines(), *walk.place(), *image.lines, *weights.lines]
+        return [
+            *walk.head(self.position(schedule)),
+            wide(self, "offs_k", "tl.arange(0, BLOCK_K)"),
+            *image.before,
+            *weights.before,
+            "acc = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)",
+            *steps.counts,
+            _COMMENTS[schedule.order],
+            f"for step in range({first}, {steps.number}{step}):",
+            *(f"    {line}" for line in inner),
+            f"    {dot(self, schedule, *(each.name for each in factors))}",
+        ]
+
+
+class _Steps:
+    """The loop's steps in one order: how many there are, which channels and tap one takes."""
+
+    def __init__(self, product: ImplicitGemm, order: str) -> None:
+        self.order = order
+        self.moving = [sweep for sweep in product.sweeps if sweep.is_moving]
+        row, column = "[:, None]", "[None, :]"
+        places = (column, row) if product.pixels == "m" else (row, column)
+        self.over = self._flat(product, *places) if order == "flat" else self._blocks(*places)
+
+    def _blocks(self, image: str, weights: str) -> Sum:
+        taps = {f"k{sweep.at}": AxisText(sweep.weight(sweep.tap)) for sweep in self.moving}
+        return Sum(
+            image={"c": AxisText("cs", image, "C")},
+            weights={"c": AxisText("cs", weights, "C")} | taps,
+            taps={sweep.at: sweep.tap for sweep in self.moving},
+            dims={},
+            is_narrow=True,
+        )
+
+    def _flat(self, product: ImplicitGemm, image: str, weights: str) -> Sum:
+        slices = [(f"k{sweep.at}", f"K{sweep.symbol}", sweep.kernel) for sweep in self.moving]
+        is_last = product.program.type_of(product.weights.value).layout is Layout.CHANNELS_LAST
+        slices.insert(len(slices) if is_last else 0, ("c", "C", product.counts.taken))
+        axes, symbols, lengths = zip(*slices, strict=True)
+        dims = dict(zip(axes, flat_axis("k", symbols, lengths), strict=True))
+        size = times("C", *self._num_taps)
+        in_image = {"k": AxisText("ks", image, size)}
+        return Sum(
+            image=in_image,
+            weights={"k": AxisText("ks", weights, size)},
+            taps={s.at: position(dims[f"k{s.at}"][0], in_image) for s in self.moving},
+            dims=dims,
+            is_narrow=True,
+        )
+
+    @property
+    def _num_taps(self) -> list[str]:
+        return [sweep.num_taps for sweep in self.moving]
+
+    @property
+    def counts(self) -> list[str]:
+        """Lines before the loop that count its steps."""
+        if self.order == "flat":
+            return []
+        spots = [f"num_spots = {' * '.join(self._num_taps)}"] if self.moving else []
+        return ["num_c = tl.cdiv(C, BLOCK_K)", *spots]
+
+    @property
+    def number(self) -> str:
+        """Text of how many there are."""
+        if self.order == "flat":
+            return f"tl.cdiv({self.over.image['k'].bound}, BLOCK_K)"
+        return "num_spots * num_c" if self.moving else "num_c"
+
+    def lines(self) -> list[str]:
+        """Lines that find a step's channels and tap."""
+        slices = dict.fromkeys([*parts(self.over.image), *parts(self.over.weights)])
+        return [*self._positions(), *slices]
+
+    def _positions(self) -> list[str]:
+        if self.order == "flat":
+            return ["ks = step * BLOCK_K + offs_k"]
+        if not self.moving:
+            return ["cs = step * BLOCK_K + offs_k"]
+        if self.order == "taps":
+            spot, block = "step // num_c", "step % num_c"
+        else:
+            spot, block = "step % num_spots", "step // num_spots"
+        channels = f"cs = {block} * BLOCK_K + offs_k"
+        if len(self.moving) == 1:
+            return [f"{self.moving[0].tap} = {spot}", channels]
+        return [f"spot = {spot}", *self._taps_of_spot(), channels]
+
+    def _taps_of_spot(self) -> list[str]:
+        lines = []
+        for i, sweep in enumerate(self.moving):
+            inner = self._num_taps[i + 1 :]
+            text = "spot"
+            if inner:
+                text += f" // {factor(' * '.join(inner))}"
+            lines.append(f"{sweep.tap} = {text}" + (f" % {sweep.num_taps}" if i else ""))
+        return lines

@@ -1,0 +1,269 @@
+"""A pool with what is fused around it: programs own outputs and loop over their windows.
+
+Two forms: "flat", a block of outputs in memory order; "plane", a tile of channels x pixels, where
+input and output lie in different orders and both are to be read and written in theirs.
+"""
+
+from dataclasses import dataclass
+from math import prod
+
+from kernelwright.core.candidate import Candidate, KernelPlan
+from kernelwright.ops.operator import Layout, TensorType
+from kernelwright.programs.program import Call, Program
+from kernelwright.teacher.movement.body import PullBody
+from kernelwright.teacher.movement.rules import RULES
+from kernelwright.teacher.source import kernel_name
+from kernelwright.teacher.text.axis_sizes import measure
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.text.value_sizes import Sizes
+from kernelwright.teacher.tile.index import (
+    AxisText,
+    Index,
+    Term,
+    View,
+    flat_axis,
+    mask,
+    parts,
+    position,
+    times,
+)
+from kernelwright.teacher.tile.source import assemble, finish, kernel, out_buffers
+from kernelwright.teacher.tile.views import Side
+from kernelwright.teacher.window.slide import POOLS, Slide, slides
+
+_MAX_UNROLLED = 32
+"""Windows of more elements are unrolled along the innermost dimension only, and not there either
+where it is longer by itself: 512 steps take minutes to compile."""
+_MAX_WINDOW = 1 << 13
+"""Longer windows need several threads an output."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blocks:
+    """Outputs of one program."""
+
+    tiles: dict[str, int]
+    """BLOCK, or BLOCK_C and BLOCK_P; and num_warps."""
+    why: str
+
+    @property
+    def is_plane(self) -> bool:
+        return "BLOCK_C" in self.tiles
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A program with one pool, as its kernels see it."""
+
+    program: Program
+    call: Call
+    kind: str
+    """"max" or "avg"."""
+    window: tuple[Slide, ...]
+    source: TensorType
+
+    @property
+    def out(self) -> TensorType:
+        return self.call.types[0]
+
+    @property
+    def value(self) -> str:
+        """The value that the window slides over."""
+        return next(self.call.refs())
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        """Symbols of the dimensions before the spatial ones."""
+        return ("B", "C")[2 - (self.source.rank - len(self.window)) :]
+
+    @property
+    def is_wide(self) -> bool:
+        return max(self.source.numel, self.out.numel) >= 2**31
+
+
+def find(program: Program) -> Pool:
+    """The program's one pool.
+
+    Raises:
+        NotWritable: there is none or more than one, or its windows are too long.
+    """
+    calls = [call for call in program.calls if call.op in POOLS]
+    if len(calls) != 1:
+        raise NotWritable(f"{len(calls)} pools where one is needed")
+    kind, spatial = POOLS[calls[0].op]
+    source = program.type_of(next(calls[0].refs()))
+    window = tuple(slides(calls[0], source.shape[source.rank - spatial :]))
+    if prod(slide.kernel for slide in window) > _MAX_WINDOW:
+        raise NotWritable("a long window: a reduction")
+    return Pool(program, calls[0], kind, window, source)
+
+
+def write_pool(pool: Pool, blocks: Blocks) -> Candidate:
+    """One kernel for the pool and all around it.
+
+    Raises:
+        NotWritable: something around it is not computed element by element.
+    """
+    program, index = pool.program, _out_index(pool, blocks)
+    view = _view(blocks)
+    loop = _Loop(pool, blocks, index, view)
+    edge = mask(list(view), view)
+    body = PullBody(program, view, loop.texts, RULES, is_wide=pool.is_wide, inside=edge)
+    body.place(pool.call.outputs[0], index, "pooled")
+    body.follow(program.calls[program.calls.index(pool.call) + 1 :])
+    end = finish(body, program.outputs)
+    lines = [
+        *_place(pool, blocks),
+        *end[: len(parts(view))],
+        *loop.starts,
+        *([f"inside = {edge}"] if not loop.leaves else []),
+        *loop.body.before,
+        f"pooled = tl.full({_shape(blocks)}, {loop.neutral}, dtype=tl.float32)",
+        *loop.lines,
+        *loop.average,
+        *([f"inside = {edge}"] if loop.leaves else []),
+        *end[len(parts(view)) :],
+    ]
+    plan = KernelPlan(
+        kernel=kernel_name(program),
+        fuses=tuple(call.op for call in program.calls),
+        loop="window" if not blocks.is_plane else "window_plane",
+        tiles=blocks.tiles,
+        why=blocks.why,
+    )
+    constants = {name: text for slide in pool.window for name, text in slide.constants.items()}
+    made = kernel(plan, lines, _grid(blocks), loop.texts.symbols, constants)
+    buffers = out_buffers(body, program.outputs)
+    named = [*made.sizes, made.grid, *made.constants.values()]
+    named += [size for buffer in buffers for size in buffer.sizes]
+    sizes = loop.texts.needed(named)
+    return assemble(program, sizes, buffers, [made], pool.is_wide)
+
+
+# Indices and sizes
+
+
+def _out_index(pool: Pool, blocks: Blocks) -> Index:
+    """Index of the pool's result: one axis in memory order, or channels and pixels."""
+    names = [*pool.outer, *(f"O{slide.symbol}" for slide in pool.window)]
+    lengths = pool.out.shape
+    is_last = pool.out.layout is Layout.CHANNELS_LAST
+    if blocks.is_plane:
+        [channels] = flat_axis("c", ["C"], lengths[1:2])
+        rest = flat_axis("p", [names[0], *names[2:]], (lengths[0], *lengths[2:]))
+        return (rest[0], channels, *rest[1:])
+    if not is_last:
+        return flat_axis("i", names, lengths)
+    moved = flat_axis("i", [names[0], *names[2:], names[1]], (lengths[0], *lengths[2:], lengths[1]))
+    return (moved[0], moved[-1], *moved[1:-1])
+
+
+def _view(blocks: Blocks) -> View:
+    if blocks.is_plane:
+        return {
+            "c": AxisText("chan", "[:, None]", "C"),
+            "p": AxisText("pix", "[None, :]", "PIXELS"),
+        }
+    return {"i": AxisText("offs", "", "TOTAL")}
+
+
+def _sizes(pool: Pool, blocks: Blocks, side: Side) -> dict[str, str]:
+    sizes = {name: measure(pool.program, name, [side]) for name in pool.outer}
+    sizes |= {s.symbol: measure(pool.program, s.symbol, [side]) for s in pool.window}
+    made = {f"O{slide.symbol}": slide.out_size for slide in pool.window}
+    if blocks.is_plane:
+        pixels = times(*(symbol for symbol in pool.outer if symbol != "C"), *made)
+        return sizes | made | {"PIXELS": pixels}
+    return sizes | made | {"TOTAL": times(*pool.outer, *made)}
+
+
+# Lines
+
+
+def _place(pool: Pool, blocks: Blocks) -> list[str]:
+    wide = ".to(tl.int64)" if pool.is_wide else ""
+    if not blocks.is_plane:
+        return [f"offs = tl.program_id(0){wide} * BLOCK + tl.arange(0, BLOCK)"]
+    return [
+        f"pix = tl.program_id(0){wide} * BLOCK_P + tl.arange(0, BLOCK_P)",
+        f"chan = tl.program_id(1){wide} * BLOCK_C + tl.arange(0, BLOCK_C)",
+    ]
+
+
+def _grid(blocks: Blocks) -> str:
+    if blocks.is_plane:
+        return "(triton.cdiv(PIXELS, BLOCK_P), triton.cdiv(C, BLOCK_C))"
+    return f"(triton.cdiv(TOTAL, {blocks.tiles['BLOCK']}),)"
+
+
+def _shape(blocks: Blocks) -> str:
+    return "(BLOCK_C, BLOCK_P)" if blocks.is_plane else "(BLOCK,)"
+
+
+class _Loop:
+    """Lines that walk the window and gather its elements in `pooled`."""
+
+    def __init__(self, pool: Pool, blocks: Blocks, out: Index, view: View) -> None:
+        spatial = len(pool.window)
+        inner = tuple(
+            (Term(slide.at, slide.symbol, size),)
+            for slide, size in zip(pool.window, pool.source.shape[-spatial:], strict=True)
+        )
+        self.side = Side(pool.value, (*out[: len(out) - spatial], *inner))
+        self.leaves = any(slide.axis.bound for slide in pool.window)
+        """Windows may hang over an edge: every step has a mask of its own."""
+        self.neutral = 'float("-inf")' if pool.kind == "max" else "0.0"
+        view = {**view, **{slide.at: slide.axis for slide in pool.window}}
+        self.inside = mask(list(view), view)
+        axes = "".join(slide.at for slide in pool.window)
+        self.texts = Sizes(pool.program, _sizes(pool, blocks, self.side))
+        self.body = PullBody(
+            pool.program, view, self.texts, RULES,
+            is_wide=pool.is_wide, inside=self.inside, loop=axes, tag="_in",
+        )  # fmt: skip
+        element = self.body.value(self.side.value, self.side.index)
+        self.starts = [
+            line
+            for slide, [term] in zip(pool.window, out[-spatial:], strict=True)
+            for line in slide.start(position(term, view))
+        ]
+        self.lines = self._nested(pool, self._gather(pool, element))
+        self.average = self._divide(pool)
+
+    def _gather(self, pool: Pool, element: str) -> list[str]:
+        if self.leaves:
+            # What lies outside must not count, whatever fused code makes of it.
+            element = f"tl.where(inside, {element}, {self.neutral})"
+        if pool.kind == "avg":
+            return [f"pooled += {element}"]
+        return [f"pooled = tl.maximum(pooled, {element}, propagate_nan=tl.PropagateNan.ALL)"]
+
+    def _nested(self, pool: Pool, gather: list[str]) -> list[str]:
+        is_short = prod(slide.kernel for slide in pool.window) <= _MAX_UNROLLED
+        lines: list[str] = []
+        indent = ""
+        for slide in pool.window:
+            is_inner = slide is pool.window[-1] and slide.kernel <= _MAX_UNROLLED
+            header, place = slide.loop(is_short or is_inner)
+            if header:
+                lines.append(indent + header)
+                indent += "    "
+            lines.append(indent + place)
+        inside = [f"inside = {self.inside}"] if self.leaves else []
+        return lines + [indent + line for line in (*inside, *self.body.lines, *gather)]
+
+    def _divide(self, pool: Pool) -> list[str]:
+        if pool.kind == "max":
+            return []
+        is_adaptive = pool.window[0].adaptive > 0
+        divisor = None
+        if not is_adaptive and len(pool.window) > 1:
+            divisor = pool.call.arg("divisor_override")
+        if divisor is not None:
+            return [f"pooled = pooled / {divisor}"]
+        includes = not is_adaptive and pool.call.arg("count_include_pad")
+        counts = [slide.count(includes) for slide in pool.window]
+        text = " * ".join(counts)
+        if all(count.isdigit() for count in counts):
+            return [f"pooled = pooled / {text if len(counts) == 1 else f'({text})'}"]
+        return [f"count = {text}", "pooled = pooled / count"]

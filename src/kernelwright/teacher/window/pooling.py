@@ -1,0 +1,58 @@
+"""Candidates of the pooling family: one window reduction, what comes before and after it fused."""
+
+from functools import partial
+
+from kernelwright.ops.operator import Layout
+from kernelwright.programs.program import Program
+from kernelwright.teacher.text.expressions import NotWritable
+from kernelwright.teacher.ways import Way
+from kernelwright.teacher.window.pool import Blocks, Pool, find, write_pool
+from kernelwright.teacher.window.slide import POOLS
+
+_FLAT = ((512, 4), (256, 4), (1024, 8), (1024, 4), (128, 4), (2048, 8))
+"""BLOCK, num_warps."""
+_PLANES = ((64, 32, 4), (32, 32, 4), (128, 16, 4), (32, 64, 4), (16, 128, 4))
+"""BLOCK_C, BLOCK_P, num_warps."""
+
+
+def classify(program: Program) -> bool:
+    """Whether `write` has a form for the program."""
+    if sum(call.op in POOLS for call in program.calls) != 1:
+        return False
+    try:
+        pool = find(program)
+        write_pool(pool, _blocks_of(pool)[0])
+    except NotWritable:
+        return False
+    return True
+
+
+def ways(program: Program, precision: str) -> list[Way]:  # noqa: ARG001
+    """Every way to write the program, best first."""
+    pool = find(program)
+    return [
+        Way(tuple(blocks.tiles), partial(write_pool, pool, blocks)) for blocks in _blocks_of(pool)
+    ]
+
+
+def _blocks_of(pool: Pool) -> list[Blocks]:
+    """Every schedule that makes sense, the favourite first."""
+    flat = [
+        Blocks(
+            tiles={"BLOCK": block, "num_warps": warps},
+            why="windows of neighbouring outputs overlap or adjoin: L1 serves what is read again",
+        )
+        for block, warps in _FLAT
+    ]
+    planes = [
+        Blocks(
+            tiles={"BLOCK_C": channels, "BLOCK_P": pixels, "num_warps": warps},
+            why="tiles of channels x pixels keep reads and writes coalesced in either layout",
+        )
+        for channels, pixels, warps in _PLANES
+    ]
+    layouts = {pool.program.type_of(name).layout for name in pool.program.outputs}
+    layouts |= {pool.source.layout}
+    if Layout.CHANNELS_LAST not in layouts:
+        return flat
+    return planes + flat if len(layouts) > 1 else flat + planes

@@ -1,0 +1,148 @@
+"""How a pool's window moves along one dimension, as text of kernels and wrappers."""
+
+from dataclasses import dataclass
+
+from kernelwright.ops.windows import spread
+from kernelwright.programs.program import Call
+from kernelwright.teacher.tile.index import AxisText
+
+POOLS = {
+    f"{prefix}{kind}_pool{spatial}d": (kind, spatial)
+    for prefix in ("", "adaptive_")
+    for kind in ("avg", "max")
+    for spatial in (1, 2, 3)
+}
+"""Operator -> (kind, number of spatial dimensions)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slide:
+    """The window along one spatial dimension of the input."""
+
+    symbol: str
+    """Of the input's size: "H". The output's is "OH"."""
+    kernel: int
+    """Elements of the window; of an adaptive pool, the most it has in the program at hand."""
+    stride: int = 1
+    padding: int = 0
+    dilation: int | None = None
+    """None where the call has no such attribute."""
+    ceil_mode: bool = False
+    adaptive: int = 0
+    """Output size of an adaptive pool, 0 for others."""
+
+    @property
+    def at(self) -> str:
+        """Variable of the position in the input: "h"."""
+        return self.symbol.lower()
+
+    @property
+    def out_size(self) -> str:
+        """The wrapper's expression for the output's size: PyTorch's formula with the call's
+        attributes as they are, so that nobody who writes it has to compute."""
+        if self.adaptive:
+            return str(self.adaptive)
+        reach = str(self.kernel)
+        if self.dilation is not None:
+            reach = f"{self.dilation} * ({self.kernel} - 1) - 1"
+        room = f"{self.symbol} + 2 * {self.padding} - {reach}"
+        if not self.ceil_mode:
+            return f"({room}) // {self.stride} + 1"
+        # The last window must start inside the input or its left padding.
+        last = f"{self.symbol} + {self.padding} - 1"
+        return f"min({room} + {self.stride} - 1, {last}) // {self.stride} + 1"
+
+    @property
+    def length(self) -> str:
+        """The kernel's text of the window's length."""
+        return f"K{self.symbol}" if self.adaptive else str(self.kernel)
+
+    @property
+    def constants(self) -> dict[str, str]:
+        """Constexpr arguments that the wrapper computes."""
+        if not self.adaptive:
+            return {}
+        uneven = f"({self.symbol} % {self.adaptive} > 0)"
+        return {self.length: f"-(-{self.symbol} // {self.adaptive}) + {uneven}"}
+
+    def start(self, out: str) -> list[str]:
+        """Lines that place the window; `out` is the text of the output's position."""
+        if self.adaptive:
+            end = f"(({out} + 1) * {self.symbol} + {self.adaptive} - 1) // {self.adaptive}"
+            return [
+                f"{self.at}_start = {out} * {self.symbol} // {self.adaptive}",
+                f"{self.at}_end = {end}",
+            ]
+        scaled = out if self.stride == 1 else f"{out} * {self.stride}"
+        return [f"{self.at}_start = {plus(scaled, -self.padding)}"]
+
+    def loop(self, is_unrolled: bool) -> tuple[str, str]:
+        """(loop header or nothing, line inside that gives the position). How long an adaptive
+        window is shows only at run time."""
+        if self.kernel == 1 and not self.adaptive:
+            return "", f"{self.at} = {self.at}_start"
+        step = f"d{self.at}"
+        walk = "tl.static_range" if is_unrolled and not self.adaptive else "range"
+        moved = step if self.dilation in (None, 1) else f"{step} * {self.dilation}"
+        return f"for {step} in {walk}({self.length}):", f"{self.at} = {self.at}_start + {moved}"
+
+    @property
+    def axis(self) -> AxisText:
+        """The position as an axis; masked where the window may leave the input."""
+        if self.adaptive:
+            return AxisText(self.at, "", f"{self.at}_end")
+        can_leave = self.padding > 0 or self.ceil_mode
+        return AxisText(self.at, "", self.symbol if can_leave else "", self.padding > 0)
+
+    def count(self, includes_padding: bool) -> str:
+        """Text of how many positions the average counts along this dimension."""
+        if self.adaptive:
+            return f"({self.at}_end - {self.at}_start)"
+        end = plus(f"{self.at}_start", self.kernel)
+        if not includes_padding and self.axis.bound:
+            last = f"tl.minimum({end}, {self.symbol})"
+            return f"({last} - tl.maximum({self.at}_start, 0))"
+        if self.ceil_mode:
+            limit = plus(self.symbol, self.padding)
+            return f"(tl.minimum({end}, {limit}) - {self.at}_start)"
+        return str(self.kernel)
+
+
+def slides(call: Call, sizes: tuple[int, ...]) -> list[Slide]:
+    """The window of a pool along each of its spatial dimensions, of these sizes."""
+    spatial = len(sizes)
+    symbols = ("D", "H", "W")[3 - spatial :]
+    if call.op.startswith("adaptive_"):
+        wanted = spread(call.arg("output_size"), spatial)
+        return [
+            Slide(
+                symbol=s, adaptive=n if w is None else w, kernel=_longest(n, n if w is None else w)
+            )
+            for s, n, w in zip(symbols, sizes, wanted, strict=True)
+        ]
+    names = ["kernel_size", "stride", "padding"]
+    kernel, stride, padding = (spread(call.arg(name), spatial) for name in names)
+    dilation = spread(call.arg("dilation"), spatial) if "max" in call.op else (None,) * spatial
+    return [
+        Slide(
+            symbol=symbols[i],
+            kernel=kernel[i],
+            stride=stride[i],
+            padding=padding[i],
+            dilation=dilation[i],
+            ceil_mode=call.arg("ceil_mode"),
+        )
+        for i in range(spatial)
+    ]
+
+
+def _longest(size: int, wanted: int) -> int:
+    """Longest window of an adaptive pool."""
+    return -(-size // wanted) + (size % wanted > 0)
+
+
+def plus(text: str, number: int) -> str:
+    """The sum as text, without "+ 0" and "+ -1"."""
+    if number == 0:
+        return text
+    return f"{text} + {number}" if number > 0 else f"{text} - {-number}"

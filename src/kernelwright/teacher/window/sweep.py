@@ -1,0 +1,211 @@
+"""How a convolution's kernel moves along one dimension of its input, as text.
+
+Output `o` reads the input where its window starts, and from there as far on as each tap of the
+kernel lies. A transposed convolution gathers too: output `o` takes from every tap `k` the input at
+(o + padding - k * dilation) / stride, if that is whole. Outputs of one phase, `o % stride`, share
+these taps; a program owns outputs of one phase and visits no other taps.
+"""
+
+from dataclasses import dataclass
+from math import gcd
+
+from kernelwright.ops.windows import full
+from kernelwright.programs.program import Call
+from kernelwright.teacher.tile.index import times
+from kernelwright.teacher.window.slide import plus
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sweep:
+    """A convolution's kernel along one spatial dimension."""
+
+    symbol: str
+    """Of the input's size: "H". The output's is "OH", the kernel's "KH"."""
+    kernel: int
+    """The kernel's size in the program at hand; its own symbol is in the texts."""
+    stride: int
+    padding: int
+    """Before the first element."""
+    dilation: int
+    keeps_size: bool = False
+    """Padding "same": the output is as large as the input."""
+
+    @property
+    def num_phases(self) -> int:
+        """Groups of outputs that share taps."""
+        return 1
+
+    @property
+    def at(self) -> str:
+        """Variable of the position in the input: "h"."""
+        return self.symbol.lower()
+
+    @property
+    def out(self) -> str:
+        """Symbol of the output's size."""
+        return f"O{self.symbol}"
+
+    @property
+    def pixels(self) -> str:
+        """Symbol of how many outputs of one phase there are."""
+        return self.out
+
+    @property
+    def is_moving(self) -> bool:
+        """There is more than one tap to visit."""
+        return self.kernel > 1
+
+    @property
+    def can_leave(self) -> bool:
+        """Some windows hang over an edge of the input."""
+        return self.padding > 0 or self.keeps_size
+
+    @property
+    def tap(self) -> str:
+        """Variable that counts the taps visited."""
+        return f"k{self.at}"
+
+    @property
+    def num_taps(self) -> str:
+        """Text of how many are visited."""
+        return f"K{self.symbol}"
+
+    @property
+    def out_size(self) -> str:
+        """The wrapper's text of the output's size: PyTorch's formula with the call's attributes as
+        they are, so that nobody who writes it has to compute."""
+        if self.keeps_size:
+            return self.symbol
+        reach = f"{self.dilation} * (K{self.symbol} - 1)"
+        return f"({self.symbol} + 2 * {self.padding} - {reach} - 1) // {self.stride} + 1"
+
+    def phase_lines(self) -> list[str]:
+        """Lines that find, once a program, which taps its outputs share."""
+        return []
+
+    def begin(self, out: str) -> str:
+        """Text of where the window of the output at `out` starts."""
+        return plus(out if self.stride == 1 else f"{out} * {self.stride}", -self.padding)
+
+    def move(self, tap: str) -> str:
+        """Text of how far a tap lies from there."""
+        return tap if self.dilation == 1 else f"{tap} * {self.dilation}"
+
+    def weight(self, tap: str) -> str:
+        """Text of a visited tap's index in the kernel."""
+        return tap
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TransposedSweep(Sweep):
+    """A transposed convolution's, gathering."""
+
+    output_padding: int
+
+    @property
+    def num_phases(self) -> int:
+        return self.stride
+
+    @property
+    def pixels(self) -> str:
+        return f"Q{self.symbol}" if self.stride > 1 else self.out
+
+    @property
+    def is_moving(self) -> bool:
+        return self.kernel > 1 or self.stride > 1
+
+    @property
+    def can_leave(self) -> bool:
+        return True
+
+    @property
+    def tap(self) -> str:
+        return f"j{self.at}" if self.stride > 1 else f"k{self.at}"
+
+    @property
+    def num_taps(self) -> str:
+        return f"num_{self.at}" if self.stride > 1 else f"K{self.symbol}"
+
+    @property
+    def out_size(self) -> str:
+        reach = f"{self.dilation} * (K{self.symbol} - 1)"
+        start = f"({self.symbol} - 1) * {self.stride} - 2 * {self.padding}"
+        return f"{start} + {reach} + {self.output_padding} + 1"
+
+    @property
+    def _step(self) -> int:
+        """From one tap of a phase to the next."""
+        return self.stride // gcd(self.stride, self.dilation)
+
+    def phase_lines(self) -> list[str]:
+        if self.stride == 1:
+            return []
+        lines, shared = [], gcd(self.stride, self.dilation)
+        aim = plus(f"{self.at}_phase", self.padding)
+        aim = f"({aim})" if " " in aim else aim
+        first = aim if shared == 1 else f"{aim} // {shared}"
+        inverse = pow(self.dilation // shared, -1, self._step)
+        if inverse > 1:
+            first += f" * {inverse}"
+        lines.append(f"{self.at}_first = {first} % {self._step}")
+        taps = f"tl.cdiv(K{self.symbol} - {self.at}_first, {self._step})"
+        if shared > 1:
+            taps = f"tl.where({aim} % {shared} == 0, {taps}, 0)"
+        return [*lines, f"{self.num_taps} = {taps}"]
+
+    def begin(self, out: str) -> str:
+        if self.stride == 1:
+            return plus(out, self.padding)
+        first = times(f"{self.at}_first", str(self.dilation))
+        aim = plus(f"{self.at}_phase", self.padding)
+        return f"{out} + ({aim} - {first}) // {self.stride}"
+
+    def move(self, tap: str) -> str:
+        return f"-{tap}" if self._reach == 1 else f"-{tap} * {self._reach}"
+
+    @property
+    def _reach(self) -> int:
+        """How far the input moves back from one tap visited to the next."""
+        return self.dilation // gcd(self.stride, self.dilation)
+
+    def weight(self, tap: str) -> str:
+        if self.stride == 1:
+            return tap
+        return f"{self.at}_first + {times(tap, str(self._step))}"
+
+
+def sweeps(call: Call, kernel: tuple[int, ...]) -> tuple[Sweep, ...]:
+    """The kernel of a convolution, of these sizes, along each spatial dimension."""
+    spatial = len(kernel)
+    symbols = ("D", "H", "W")[3 - spatial :]
+    stride = full("stride", call.arg("stride"), spatial, 1)
+    dilation = full("dilation", call.arg("dilation"), spatial, 1)
+    keeps_size = call.arg("padding") == "same"
+    if keeps_size:
+        padding = tuple(d * (k - 1) // 2 for d, k in zip(dilation, kernel, strict=True))
+    else:
+        padding = full("padding", call.arg("padding"), spatial, 0)
+    if not call.op.startswith("conv_transpose"):
+        return tuple(
+            Sweep(
+                symbol=symbols[i],
+                kernel=kernel[i],
+                stride=stride[i],
+                padding=padding[i],
+                dilation=dilation[i],
+                keeps_size=keeps_size,
+            )
+            for i in range(spatial)
+        )
+    added = full("output_padding", call.arg("output_padding"), spatial, 0)
+    return tuple(
+        TransposedSweep(
+            symbol=symbols[i],
+            kernel=kernel[i],
+            stride=stride[i],
+            padding=padding[i],
+            dilation=dilation[i],
+            output_padding=added[i],
+        )
+        for i in range(spatial)
+    )

@@ -1,0 +1,153 @@
+"""The loop of a convolution: where windows start, which tap a step visits, what it loads."""
+
+from dataclasses import dataclass, replace
+
+from kernelwright.teacher.movement.rules import COPIES
+from kernelwright.teacher.tile.body import TileBody
+from kernelwright.teacher.tile.index import AxisText, Dim, View, axes_of, mask, parts
+from kernelwright.teacher.tile.views import Side, only_views, sources
+from kernelwright.teacher.window.conv import Convolution
+from kernelwright.teacher.window.sweep import Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """Lines that load one factor's tile of a step into the variable `name`."""
+
+    name: str
+    before: list[str]
+    """Outside the loop."""
+    lines: list[str]
+
+    @property
+    def num_loads(self) -> int:
+        return sum("tl.load(" in line for line in self.lines)
+
+    @property
+    def is_loaded(self) -> bool:
+        """The tile is what one load brings."""
+        return any(line.startswith(f"{self.name} = tl.load(") for line in self.lines)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sum:
+    """The axes that are summed over, as the kernel writes them."""
+
+    image: dict[str, AxisText]
+    """In the image's tile."""
+    weights: dict[str, AxisText]
+    """In the weights' tile, taps included."""
+    taps: dict[str, str]
+    """Position in the image -> text of the tap visited there."""
+    dims: dict[str, Dim]
+    """Axes of the product's indices that are slices of another one here."""
+    is_narrow: bool
+    """Factors have the inputs' dtype; else fp32."""
+
+
+class Walk:
+    """A loop's lines and what it loads."""
+
+    def __init__(
+        self, product: Convolution, tile: View, over: Sum, *, is_rounded: bool = False
+    ) -> None:
+        """`is_rounded`: factors are rounded to TF32."""
+        self.product, self.tile, self.over, self._is_rounded = product, tile, over, is_rounded
+        self.moving = [sweep for sweep in product.sweeps if sweep.is_moving]
+        self._tests = [test for sweep in self.moving for test in _tests(sweep)]
+        self._is_pulled = _is_pulled(product, product.image)
+
+    def image(self) -> Factor:
+        product, over = self.product, self.over
+        # Pixels lie behind the image's spatial axes too.
+        here = self._tile_axes(axes_of(product.image.index) | {product.pixels})
+        starts = here | {s.at: AxisText(_start(s)) for s in product.sweeps}
+        moves = over.image | {s.at: AxisText(s.move(over.taps[s.at])) for s in self.moving}
+        guarded = here | {s.at: AxisText(s.at, "", conditions=("inside",)) for s in product.sweeps}
+        guarded[product.pixels] = replace(self.tile[product.pixels], conditions=("inside",))
+        return self._load(product.image, guarded | over.image, (starts, moves), "image")
+
+    def weights(self) -> Factor:
+        side, moves = self.product.weights, self.over.weights
+        here = self._tile_axes(axes_of(side.index))
+        return self._load(side, here | moves, (here, moves), "weights")
+
+    def _tile_axes(self, met: set[str]) -> dict[str, AxisText]:
+        return {axis: text for axis, text in self.tile.items() if axis in met}
+
+    def _load(self, side: Side, view: View, walk: tuple[View, View], name: str) -> Factor:
+        product = self.product
+        is_plain = only_views(product.program, side.value, COPIES)
+        widens, loop = not (is_plain and self.over.is_narrow), view.keys() - {"b"}
+        body: TileBody
+        if _is_pulled(product, side):
+            body = product.body(view, loop=loop, tag="_tile", widens=widens)
+        else:
+            body = TileBody(
+                product.program, view, loop=loop, tag="_tile", walk=walk, widens=widens
+            )  # fmt: skip
+        dims = self.over.dims
+        index = tuple(
+            tuple(one for term in dim for one in dims.get(term.axis, (term,))) for dim in side.index
+        )
+        loaded = text = body.value(side.value, index)
+        slices = parts(view, [sweep.at for sweep in product.sweeps if sweep.at in view])
+        if not is_plain:
+            if is_valid := mask(list(view), view):
+                # What fused code makes of the zeros outside need not be zero.
+                text = f"tl.where({is_valid}, {text}, 0.0)"
+            if self.over.is_narrow and product.dtype != "float32":
+                text += f".to(tl.{product.dtype})"
+        if self._is_rounded:
+            text = f"round_to_tf32({text})"
+        if text == loaded:
+            return Factor(loaded, body.before, [*slices, *body.lines])
+        return Factor(name, body.before, [*slices, *body.lines, f"{name} = {text}"])
+
+    def head(self, lines: list[str]) -> list[str]:
+        """`lines`, which place the tile, and where its windows start."""
+        starts = [
+            f"{_start(sweep)} = {sweep.begin(text)}"
+            for sweep, text in self.product.places(self.tile)
+        ]
+        slices = [line for line in parts(self.tile) if line not in lines]
+        pixels = self.tile[self.product.pixels]
+        known = f"{pixels.name}{pixels.suffix} < {self.product.pixels.upper()}"
+        fixed = [test for s in self.product.sweeps if not s.is_moving for test in _tests(s)]
+        name = "known" if self._tests else "inside"
+        return [*lines, *slices, *starts, f"{name} = {_all([known, *fixed])}"]
+
+    def place(self) -> list[str]:
+        """Lines in the loop that find which pixels have the tap inside the image."""
+        moved = [
+            f"{s.at} = {_moved(_start(s), s.move(self.over.taps[s.at]))}"
+            for s in self.moving
+            if s.can_leave or self._is_pulled
+        ]
+        return [*moved, *([f"inside = {_all(['known', *self._tests])}"] if self._tests else [])]
+
+
+def _is_pulled(product: Convolution, side: Side) -> bool:
+    """Something in front of a factor moves elements: pointers that slide do not follow it."""
+    made = product.program.producer()
+    return any(name in made for name, _ in sources(product.program, side.value, side.index))
+
+
+def _start(sweep: Sweep) -> str:
+    """Variable of where the window starts; the position itself if it does not move from there."""
+    return f"{sweep.at}_start" if sweep.is_moving else sweep.at
+
+
+def _tests(sweep: Sweep) -> list[str]:
+    """Conditions under which the position is in the image."""
+    return [f"{sweep.at} >= 0", f"{sweep.at} < {sweep.symbol}"] if sweep.can_leave else []
+
+
+def _all(tests: list[str]) -> str:
+    if len(tests) == 1:
+        return tests[0]
+    return " & ".join(test if test.isidentifier() else f"({test})" for test in tests)
+
+
+def _moved(start: str, move: str) -> str:
+    return f"{start} - {move[1:]}" if move.startswith("-") else f"{start} + {move}"

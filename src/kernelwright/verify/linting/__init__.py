@@ -1,0 +1,1 @@
+"""The task linter for what users name: files, factories, whole suites."""

@@ -1,0 +1,1 @@
+"""Tasks: what a candidate has to compute, at which inputs, and the fp64 answers."""

@@ -1,0 +1,97 @@
+"""Inputs that have much in common with other inputs.
+
+A candidate that remembers results needs a key for its inputs. A key that leaves something out takes
+two of these for the same inputs, and the result that it remembers is stale.
+"""
+
+import math
+import random
+from typing import Any
+
+import torch
+
+from kernelwright.programs.draws.structure import Structure, structures
+
+PART = 256
+"""One value in so many comes from other inputs, where a part of them changes."""
+
+
+def permuted(value: Any, seed: int) -> Any:
+    """The same values in another order."""
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return value
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(value.numel(), generator=generator).to(value.device)
+    return torch.empty_like(value).copy_(value.reshape(-1)[order].view(value.shape))
+
+
+def permuted_along(value: Any, seed: int, dim: int) -> Any:
+    """The same values in another order along one dimension: sums along that dimension stay."""
+    if not isinstance(value, torch.Tensor) or not value.ndim:
+        return value
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(value.shape[dim], generator=generator).to(value.device)
+    return torch.empty_like(value).copy_(value.index_select(dim, order))
+
+
+def with_column_of(value: Any, other: Any, column: int) -> Any:
+    """The tensor with one column of another tensor: one value in each row changes."""
+    if not isinstance(value, torch.Tensor) or not value.ndim or value.shape != other.shape:
+        return value
+    if not value.is_floating_point() or not value.numel():
+        return value
+    mixed = torch.empty_like(value).copy_(value)
+    mixed[..., column] = other[..., column]
+    return mixed
+
+
+def swapped(inputs: list[Any]) -> list[Any] | None:
+    """The inputs with two tensors of one shape, type and kind of values exchanged; None where there
+    are none."""
+    tensors = [(i, value) for i, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+    for number, (i, left) in enumerate(tensors):
+        for j, right in tensors[number + 1 :]:
+            forms = [(x.shape, x.dtype, x.stride()) for x in (left, right)]
+            if forms[0] == forms[1] and _kind_of(left) == _kind_of(right):
+                exchanged = list(inputs)
+                exchanged[i], exchanged[j] = right, left
+                return exchanged
+    return None
+
+
+def _kind_of(value: torch.Tensor) -> tuple[object, ...]:
+    """What a reference may rely on: two labels, the range of integers, signs, probabilities."""
+    if not value.numel() or value.is_complex():
+        return ()
+    distinct = torch.unique(value)
+    if distinct.numel() <= 2 < value.numel():
+        return tuple(distinct.tolist())
+    low, high = float(value.min()), float(value.max())
+    if not value.is_floating_point():
+        return low, high
+    return low < 0, low >= 0 and high <= 1
+
+
+def with_parts_of(inputs: list[Any], others: list[Any], seed: int) -> list[Any]:
+    """The inputs with a few values of another draw; structures that both draws share stay."""
+
+    def mixed(value: Any, other: Any, structure: Structure | None) -> Any:
+        if structure is None:
+            return with_part_of(value, other, seed)
+        return value if structure.is_fixed else structure.restored(with_part_of(value, other, seed))
+
+    kept = structures(inputs, others)
+    return [mixed(*triple) for triple in zip(inputs, others, kept, strict=True)]
+
+
+def with_part_of(value: Any, other: Any, seed: int) -> Any:
+    """A copy of a tensor in which a run of values comes from another tensor: 1 value in `PART`. The
+    first and the last value stay if there are others: a cheat may know its inputs by these."""
+    if not isinstance(value, torch.Tensor) or not value.numel() or value.shape != other.shape:
+        return value
+    length = math.ceil(value.numel() / PART)
+    margin = int(value.numel() >= length + 2)
+    begin = random.Random(seed).randrange(margin, value.numel() - length + 1 - margin)
+    at = torch.arange(begin, begin + length, device=value.device)
+    mixed = torch.empty_like(value).copy_(value)
+    return mixed.put_(at, other.take(at))

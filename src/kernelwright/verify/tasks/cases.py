@@ -1,0 +1,399 @@
+"""The cases of a task: the inputs of each call, and the surroundings of the call."""
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from kernelwright.core.errors import UsageError
+from kernelwright.core.seed import derive
+from kernelwright.programs.draws.families import FAMILIES
+from kernelwright.programs.draws.positions import READERS
+from kernelwright.programs.draws.structure import structures
+from kernelwright.sandbox.shared.manner import MAX_THREADS, WATCHED, Manner
+from kernelwright.timing.stages import stage
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.room import is_about_memory
+from kernelwright.verify.tasks.alike import permuted, swapped, with_parts_of
+from kernelwright.verify.tasks.answer import Answer
+from kernelwright.verify.tasks.observed import ORDERS
+from kernelwright.verify.tasks.task import Task
+from kernelwright.verify.values.compare import Precision
+
+KEPT_BYTES = 1 << 30
+"""A larger first case is posed again at each use: memory is scarcer than time."""
+PART_CHANGED, PERMUTED, SWAPPED = "part changed", "permuted", "swapped"
+"""Cases from the first inputs: with a part of their values changed, with their values in another
+order, with two inputs of one shape exchanged."""
+TELLING = ("spikes", "last_tile")
+"""Families in which a kernel shows whose work does not matter in the first case."""
+OTHER_WEIGHTS = "other weights"
+"""The variant of a module in which its parameters have moved."""
+REDRAWN_WEIGHTS = "redrawn weights"
+"""The names of variants with other signs and magnitudes begin with this text."""
+TINY_SCALE = 1 / 2
+"""Under `tiny`, errors are shares of at least this scale: a tanh that is computed with exponentials
+rounds near 1."""
+MIN_CASES = 8
+"""The least number of judged cases. Plain draws make up for cases in which the reference is not
+defined."""
+NUM_DOUBTS = 8
+"""Further cases in which a silenced kernel may show that it matters."""
+ADVISORY = frozenset({"extreme", "special"})
+"""Families in which honest kernels differ from PyTorch: they overflow earlier, or drop NaN.
+`Cases.is_advisory` says where these families decide."""
+LOOKS_AT_SPECIAL = frozenset(
+    {
+        "isnan", "isinf", "isfinite", "isposinf", "isneginf", "nan_to_num", "nan_to_num_", "nansum",
+        "nanmean", "nanmedian", "nanquantile", "fmax", "fmin",
+    }
+)  # fmt: skip
+"""Functions that test for NaN or infinity."""
+KEEPS_SMALL = frozenset({"log1p", "expm1"})
+"""Operators that exist for the digits of small values."""
+REDUCES = (
+    "sum", "mean", "var", "std", "norm", "softmax", "mm", "conv", "pool", "attention", "cum",
+    "prod", "dist", "loss", "logsumexp", "dot", "linear", "bilinear", "fft",
+)  # fmt: skip
+"""Parts of the names of operators that reduce many values to one: their order of computation
+decides which values overflow."""
+MAX_ON_CPU = 1 << 22
+"""The most input elements that the CPU tries first."""
+SEEDS = (0, 1, 42, 1234, 67280421310721)
+"""Seeds of generators as users set them; the last is PyTorch's default seed."""
+TRACED = frozenset({0, 3})
+"""Numbers of the cases in which memory is traced (`sandbox.guest.crossings`)."""
+TURNED, MAX_FIRST_TURN = (1, 3, 5), 1000
+"""The cases of ten in which a configuration of autotuners is forced (all are watched), and a bound
+of the number of the first forced configuration."""
+MAX_AHEAD_S = 400 * 24 * 3600
+"""The clocks of most calls are ahead by less than this."""
+MAX_FAR_AHEAD_S = 20 * MAX_AHEAD_S
+"""The clocks of a third of the calls are ahead by less than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    variant: str
+    """"base", or the difference from the base: other shapes, weights, constants."""
+    family: str
+    seed: int
+    """The seed of the inputs."""
+    poison: float
+    """The value that fresh memory holds: NaN, or a finite value that no kernel can know."""
+    generator: int = 0
+    """Seed of the random numbers that a call may draw."""
+    manner: Manner = WATCHED
+
+    @property
+    def name(self) -> str:
+        kind = "nan" if math.isnan(self.poison) else "finite"
+        how = f"{kind} poison" if self.manner.is_watched else "as a user calls"
+        how = "inside torch.compile" if self.manner.compiles else how
+        return f"{self.variant}/{self.family}/seed {self.seed}/{how}"
+
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A case with its inputs and the reference's answer."""
+
+    case: Case
+    inputs: list[Any]
+    answer: Answer
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of inputs and answer."""
+        inputs = [value for value in self.inputs if isinstance(value, torch.Tensor)]
+        return sum(tensor.nbytes for tensor in inputs) + self.answer.num_bytes
+
+
+@stage("pose")
+def pose(task: Task, case: Case, rules: Rules) -> Posed:
+    """Draw the inputs of a case and call the reference on them.
+
+    Raises:
+        UsageError: the reference fails on these inputs.
+    """
+    return answered(task, case, task.inputs(case.seed, case.family, rules.device), rules)
+
+
+def answered(task: Task, case: Case, inputs: list[Any], rules: Rules) -> Posed:
+    """The case with these inputs.
+
+    Raises:
+        UsageError: the reference fails on them.
+    """
+    tf32 = rules.precision is Precision.TF32
+    posed = Posed(case, inputs, task.expected(inputs, case.generator, rules.device, tf32=tf32))
+    if rules.device.type == "cuda" and posed.num_bytes > KEPT_BYTES:
+        torch.cuda.empty_cache()  # what fp64 took; the guest has an allocator of its own
+    return posed
+
+
+@dataclass(slots=True)
+class Cases:
+    """The cases of one task and its variants; "base" is the task itself."""
+
+    variants: dict[str, Task]
+    rules: Rules
+    seed: int
+    foreign: frozenset[str] = frozenset()
+    """Variants at sizes or arguments that are not the task's own."""
+    is_large: bool = field(default=False, init=False)
+    """The first case has been posed, and is larger than KEPT_BYTES."""
+    ignored: tuple[str, ...] | None = field(default=None, init=False)
+    """Calls of the program that do not matter; None until `ignored_calls` computes them."""
+    _first: Posed | None = field(default=None, init=False)
+    _operators: frozenset[str] | None = field(default=None, init=False)
+
+    @property
+    def base(self) -> Task:
+        return self.variants["base"]
+
+    def all(self) -> Iterator[Case]:
+        """The plain case of every variant; then cases from the first inputs; then the other
+        families of the base; then plain values of the base again."""
+        kinds = [(variant, "plain") for variant in self.variants]
+        kinds += [("base", PART_CHANGED), ("base", PERMUTED), ("base", SWAPPED)]
+        kinds += [("base", family) for family in FAMILIES if family != "plain"]
+        kinds += [("base", "plain")] * 2
+        return (case_of(self.seed, i, *kind) for i, kind in enumerate(kinds))
+
+    def plain(self) -> Iterator[Case]:
+        """The plain cases of the base."""
+        return (case for case in self.all() if (case.variant, case.family) == ("base", "plain"))
+
+    def further(self, num_judged: int) -> Iterator[Case]:
+        """Plain draws in place of cases in which the reference is not defined."""
+        for number in range(num_judged, MIN_CASES):
+            yield case_of(self.seed, 1000 + number)
+
+    def first(self) -> Posed:
+        """The base's plain case.
+
+        Raises:
+            UsageError: the reference gives no numbers for its own inputs.
+        """
+        if self._first is not None:
+            return self._first
+        posed = pose(self.base, next(self.all()), self.rules)
+        _check_tells(self.base, posed)
+        self.is_large = posed.num_bytes > KEPT_BYTES
+        if not self.is_large:
+            self._first = posed
+        return posed
+
+    def first_inputs(self) -> list[Any]:
+        """The inputs of the base's plain case, drawn again."""
+        return self.base.inputs(next(self.all()).seed, "plain", self.rules.device)
+
+    def pose_if_defined(self, case: Case) -> Posed | None:
+        """None where a family or a variant leaves the domain of the reference: the reference raises
+        an exception, or no output has a finite element, natively or in float64. Where float64 gives
+        NaN, a candidate may return any value, except under `special`.
+
+        Raises:
+            UsageError: the reference fails on plain inputs, or the machine has no room.
+        """
+        if case == next(self.all()):
+            return self.first()
+        task = self.variants[case.variant]
+        if case.family == "plain" and case.variant == "base":
+            posed = pose(task, case, self.rules)
+            _check_tells(task, posed)
+            return posed
+        try:
+            inputs = self._inputs(task, case)
+            if not self.may_run(task, inputs, case.generator):
+                return None
+            posed = answered(task, case, inputs, self.rules)
+        except UsageError as error:
+            if is_about_memory(error):
+                raise
+            return None
+        if not posed.answer.is_finite:
+            return None
+        if self._ties_decide(task, posed):
+            return None
+        keeps_small = bool(self._operators_of_base() & KEEPS_SMALL)
+        return _allowing(posed, reduces=self._reduces(), keeps_small=keeps_small)
+
+    def _ties_decide(self, task: Task, posed: Posed) -> bool:
+        """The reference returns indices of sorted values, and some of the values are equal: PyTorch
+        leaves the order of their indices open."""
+        outputs = posed.answer.outputs.native
+        if all(y.is_floating_point() or y.is_complex() for y in outputs):
+            return False
+        if not self._operators_of_base() & ORDERS:
+            return False
+        return task.has_ties(posed.inputs, posed.case.generator, self.rules.device)
+
+    def _inputs(self, task: Task, case: Case) -> list[Any]:
+        """The inputs of a case that is not the first.
+
+        Raises:
+            UsageError: the inputs cannot be drawn.
+        """
+        if case.family == SWAPPED:
+            inputs = swapped(self.first_inputs())
+            if inputs is None:
+                raise UsageError("no two inputs can be exchanged")
+            return inputs
+        if case.family == PART_CHANGED:  # a result kept under a sample of its inputs is stale
+            others = task.inputs(case.seed, "plain", self.rules.device)
+            return with_parts_of(self.first_inputs(), others, case.seed)
+        if case.family == PERMUTED:
+            return self._permuted(case)
+        return task.inputs(case.seed, case.family, self.rules.device)
+
+    def may_run(self, task: Task, inputs: list[Any], seed: int) -> bool:
+        """False where the reference could end the CUDA context. The CPU tries the inputs first:
+        there an index out of range is an exception."""
+        if self.rules.device.type == "cpu":
+            return True
+        names = self._operators_of_base()
+        if not any(part in name for name in names for part in READERS):
+            return True
+        if not fits_cpu(inputs):
+            return False
+        on_cpu = [value.cpu() if isinstance(value, torch.Tensor) else value for value in inputs]
+        try:
+            task.native_answer(on_cpu, seed, torch.device("cpu"))
+        except UsageError:
+            return False
+        return True
+
+    def _permuted(self, case: Case) -> list[Any]:
+        """The first inputs with their values in another order; inputs with a structure stay."""
+        firsts = self.first_inputs()
+        others = self.base.inputs(case.seed, "plain", self.rules.device)
+        pairs = zip(firsts, structures(firsts, others), strict=True)
+        return [
+            value if structure is not None else permuted(value, case.seed)
+            for value, structure in pairs
+        ]
+
+    # -- consequences of a case
+
+    def is_advisory(self, case: Case) -> bool:
+        """An error in this case becomes advice and does not decide."""
+        if self.rules.is_drop_in or case.family not in ADVISORY:
+            return False
+        if case.family == "special":
+            return not self._operators_of_base() & LOOKS_AT_SPECIAL
+        return self._reduces()
+
+    def _reduces(self) -> bool:
+        return any(part in name for name in self._operators_of_base() for part in REDUCES)
+
+    def may_refuse(self, case: Case) -> bool:
+        """A candidate may raise an exception in this case, but may not return wrong values."""
+        return case.variant in self.foreign and not self.rules.is_drop_in
+
+    def _operators_of_base(self) -> frozenset[str]:
+        if self._operators is None:
+            inputs, device = self.first_inputs(), self.rules.device
+            self._operators = self.base.operators(inputs, 0, device)
+        return self._operators
+
+    def telling(self) -> Iterator[Case]:
+        """The cases in which silenced kernels must show. The first case comes first. The others
+        show kernels that the first case does not need: a kernel that packs weights, a kernel for
+        outliers. In `pure` mode all other variants count too: at another shape a loss shows that a
+        long product hides. In `hybrid` mode a candidate could compute there with PyTorch."""
+        first, *others = self.all()
+        yield first
+        is_pure = self.rules.mode == "pure"
+        for case in others:
+            is_shape = case.variant != "base" and case.family == "plain" and is_pure
+            is_weights = case.variant.startswith((OTHER_WEIGHTS, REDRAWN_WEIGHTS))
+            if case.family in TELLING or is_weights or is_shape:
+                yield replace(case, manner=WATCHED)
+
+    def doubts(self) -> Iterator[Case]:
+        """Further plain draws, before a kernel is called a decoy: an index among two values is
+        correct by chance in every second case."""
+        for number in range(NUM_DOUBTS):
+            yield replace(case_of(self.seed, 2000 + number), manner=WATCHED)
+
+
+def fits_cpu(inputs: list[Any]) -> bool:
+    """Whether the CPU may try these inputs first."""
+    tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
+    return sum(tensor.numel() for tensor in tensors) <= MAX_ON_CPU
+
+
+def _allowing(posed: Posed, *, reduces: bool, keeps_small: bool) -> Posed:
+    """The case with the errors that its family excuses: in outputs, state and changed inputs.
+
+    Args:
+        reduces: the reference makes one value of many, and the order of a sum decides what
+            overflows.
+        keeps_small: small values have all their digits, and errors of `tiny` count in full.
+    """
+    family, answer = posed.case.family, posed.answer
+    if family == "plain":
+        return posed
+    overflows = not all(bool(y.isfinite().all()) for y in answer.outputs.native)
+    excuses: dict[str, Any] = {
+        "is_nan_free": family != "special",
+        "is_range_free": (family == "extreme" and reduces) or (family == "large" and overflows),
+        "is_overflow_free": family in ("extreme", "large"),
+        "least_scale": TINY_SCALE if family == "tiny" and not keeps_small else 0.0,
+    }
+    return replace(
+        posed,
+        answer=replace(
+            answer,
+            outputs=replace(answer.outputs, **excuses),
+            state={name: replace(value, **excuses) for name, value in answer.state.items()},
+            inputs={i: replace(value, **excuses) for i, value in answer.inputs.items()},
+        ),
+    )
+
+
+def _check_tells(task: Task, posed: Posed) -> None:
+    if not posed.answer.is_finite:
+        raise UsageError(
+            f"the reference {task.name} gives no finite number for its own inputs",
+            remedy="see that its weights and inputs are finite: NaN hides what a kernel does",
+        )
+
+
+def case_of(seed: int, number: int, variant: str = "base", family: str = "plain") -> Case:
+    """The case of this number. The poison is NaN and a finite value in turn, so that each unwritten
+    element shows."""
+    case_seed = derive(seed, "case", number) % (1 << 31)
+    filler = poison(case_seed, is_nan=number % 2 == 0)
+    dice = random.Random(derive(seed, "manner", number))
+    manner = manner_of(dice, number, derive(seed, "turns") % MAX_FIRST_TURN)
+    return Case(variant, family, case_seed, filler, generator_seed(dice), manner)
+
+
+def generator_seed(dice: random.Random) -> int:
+    """A seed as users choose it: PyTorch's default, a small number, or any number."""
+    return dice.choice([*SEEDS, dice.getrandbits(31), dice.getrandbits(dice.randint(1, 60))])
+
+
+def manner_of(dice: random.Random, number: int, first_turn: int) -> Manner:
+    """The surroundings of a case. The first case is watched; two of five others run as a user
+    calls. In three of ten, autotuners use the next of their configurations, from `first_turn`."""
+    in_ten = number % 10
+    return Manner(
+        is_watched=number == 0 or number % 5 not in (2, 4),
+        turn=first_turn + 3 * (number // 10) + TURNED.index(in_ten) if in_ten in TURNED else None,
+        has_grad=dice.random() < 0.5,
+        num_threads=dice.randint(1, MAX_THREADS),
+        has_offsets=dice.random() < 0.5,
+        clock_s=dice.choice([0, dice.randrange(MAX_AHEAD_S), dice.randrange(MAX_FAR_AHEAD_S)]),
+        traces_memory=number in TRACED,
+    )
+
+
+def poison(seed: int, *, is_nan: bool) -> float:
+    """NaN, or a finite value of a size that shows in any sum."""
+    return math.nan if is_nan else random.Random(seed).uniform(100.0, 1000.0)

@@ -1,0 +1,52 @@
+"""Matches the parameters and buffers of a candidate with those of the reference.
+
+The judge gives weights to a candidate through its parameters. So each parameter and buffer that the
+outputs of the reference depend on needs a counterpart: with the same name, or with the same values
+as constructed, or with the same shape in the same order.
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+from kernelwright.sandbox.shared.contract import StateEntry
+
+
+def matched(
+    constructed: Mapping[str, torch.Tensor], entries: Mapping[str, StateEntry]
+) -> dict[str, str]:
+    """Names of the reference's parameters and buffers -> names of the candidate's.
+
+    Args:
+        constructed: values of the reference, as its constructor draws them.
+        entries: entries of the candidate, constructed under the same seed, with values.
+    """
+    names = {
+        name: name
+        for name, tensor in constructed.items()
+        if name in entries and entries[name].meta.shape == tuple(tensor.shape)
+    }
+    for is_match in (_has_values, _has_shape):
+        free = [name for name in entries if name not in names.values()]
+        for name, tensor in constructed.items():
+            if name in names:
+                continue
+            counterpart = next((other for other in free if is_match(entries[other], tensor)), None)
+            if counterpart is not None:
+                names[name] = counterpart
+                free.remove(counterpart)
+    return names
+
+
+def _has_values(entry: StateEntry, tensor: torch.Tensor) -> bool:
+    """The values are equal and not constant: equal constants prove nothing."""
+    if not _has_shape(entry, tensor) or entry.value is None or tensor.numel() < 2:
+        return False
+    value = entry.value.to(tensor.device)
+    if bool((tensor == tensor.flatten()[0]).all()):
+        return False
+    return torch.equal(value, tensor)
+
+
+def _has_shape(entry: StateEntry, tensor: torch.Tensor) -> bool:
+    return entry.meta.shape == tuple(tensor.shape) and entry.meta.dtype == tensor.dtype

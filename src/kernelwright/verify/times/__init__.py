@@ -1,0 +1,1 @@
+"""Times of judged candidates, and how far they are believed."""

@@ -1,0 +1,140 @@
+"""How far a guest's times are believed: as far as the host's wall clock and physics allow."""
+
+from collections.abc import Sequence
+from statistics import median, quantiles
+
+import torch
+
+from kernelwright.core.verdict import Code, Stage
+from kernelwright.ops.operator import Kind, Numerics
+from kernelwright.programs.program import Program
+from kernelwright.timing.floor import floor_ms
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.rejection import Rejected
+from kernelwright.verify.tasks.program_task import ProgramTask
+from kernelwright.verify.tasks.task import Task
+from kernelwright.verify.times.sides import Believed
+from kernelwright.verify.values.compare import Precision
+
+WALL_SHARE = 0.2
+"""Of the time claimed; the host's clock may show this much more than the events explain."""
+WALL_SLACK_MS = 0.5
+"""As much is always allowed a request, and more on a busy machine, where requests take uneven
+times."""
+CALL_SLACK_MS = 0.06
+"""As much is always allowed a call: what the timer takes for settled."""
+SPREADS = 4.0
+"""Times the middle half of the idle requests' range."""
+BURST_FACTOR, BURST_SLACK_MS = 2.0, 0.05
+"""A call in a burst may be said to take this much longer than one by itself."""
+OUTPUT_MS = 0.1
+"""For each output: the guest queues a sum over it before it answers."""
+CACHED_BYTES = 64 << 20
+"""Of what is written, this much may still be in L2 when a call ends."""
+FLOOR_SHARE = 0.9
+"""A time below this share of the floor is refused: events and clocks are not exact."""
+FLOPS_SHARE = 0.5
+"""Of a product's arithmetic; algorithms like Strassen's need less than all of it."""
+
+
+def check_wall(believed: Believed, num_outputs: int) -> None:
+    """What the guest's events say and what the host waited must agree, but for what a request
+    takes by itself. Medians, so that a single hiccup on either side counts for nothing."""
+    beyond_ms = [w - t for w, t in zip(believed.walls_ms, believed.times_ms, strict=True)]
+    claimed_ms, spread_ms = median(believed.times_ms), SPREADS * _spread(believed.idles_ms)
+    request_ms = WALL_SLACK_MS + OUTPUT_MS * num_outputs
+    hidden_ms = median(beyond_ms) - median(believed.idles_ms)
+    _check_hidden(claimed_ms, hidden_ms, request_ms + spread_ms)
+    if median(beyond_ms) < 0.0:
+        message = f"calls said to take {claimed_ms:.3g} ms were answered sooner"
+        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+    if not believed.bursts:
+        return
+    num = believed.bursts[0].num
+    slack_ms = max(request_ms / num, CALL_SLACK_MS) + spread_ms / num**0.5
+    _check_hidden(claimed_ms, median(b.beyond_ms / b.num for b in believed.bursts), slack_ms)
+    in_bursts_ms = median(b.time_ms / b.num for b in believed.bursts)
+    if in_bursts_ms > BURST_FACTOR * claimed_ms + BURST_SLACK_MS:
+        message = f"calls said to take {claimed_ms:.3g} ms take {in_bursts_ms:.3g} ms in a row"
+        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+
+
+def clocks_agree(believed: Believed, num_outputs: int) -> bool:
+    """Whether `check_wall` has nothing to say, nor do the clocks differ the other way: an idle
+    burst that was late would hide what the calls hide."""
+    try:
+        check_wall(believed, num_outputs)
+    except Rejected:
+        return False
+    return min(burst.beyond_ms / burst.num for burst in believed.bursts) > -CALL_SLACK_MS
+
+
+def _check_hidden(claimed_ms: float, hidden_ms: float, slack_ms: float) -> None:
+    if hidden_ms > max(WALL_SHARE * claimed_ms, slack_ms):
+        message = (
+            f"calls said to take {claimed_ms:.3g} ms took {claimed_ms + hidden_ms:.3g} ms "
+            "on the host's clock"
+        )
+        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+
+
+def check_floor(
+    times_ms: Sequence[float], outputs: Sequence[torch.Tensor], task: Task, rules: Rules
+) -> None:
+    """No call is faster than the memory and the arithmetic that it cannot do without."""
+    num_bytes, flops_ms = bytes_written(outputs), 0.0
+    if (program := plain_product(task)) is not None:
+        num_bytes += sum(value.type.num_bytes for value in program.inputs)
+        flops_ms = FLOPS_SHARE * (product_ms(program, rules) or 0.0)
+    least_ms = max(floor_ms(rules.device_name, num_bytes, 0) or 0.0, flops_ms)
+    fastest_ms = min(times_ms)
+    if fastest_ms < FLOOR_SHARE * least_ms:
+        message = f"{fastest_ms:.3g} ms is below the {least_ms:.3g} ms that physics allows"
+        raise Rejected(Stage.TIMING, Code.IMPLAUSIBLE_TIME, message)
+
+
+def leaves_inputs_unread(
+    times_ms: Sequence[float], outputs: Sequence[torch.Tensor], task: Task, rules: Rules
+) -> bool:
+    """The times are too short to read all inputs. It can be honest: a program's result may not
+    depend on all of them."""
+    if not isinstance(task, ProgramTask):
+        return False
+    num_bytes = bytes_written(outputs) + sum(v.type.num_bytes for v in task.program.inputs)
+    return min(times_ms) < FLOOR_SHARE * (floor_ms(rules.device_name, num_bytes, 0) or 0.0)
+
+
+def bytes_written(outputs: Sequence[torch.Tensor]) -> int:
+    """What must have reached the memory when a call ends."""
+    num_bytes = sum(output.numel() * output.element_size() for output in outputs)
+    return max(num_bytes - CACHED_BYTES, 0)
+
+
+def plain_product(task: Task) -> Program | None:
+    """The program that is one matrix product: it needs every input, and no rewriting removes its
+    arithmetic. What several operators need may be less than their sum."""
+    if not isinstance(task, ProgramTask) or len(task.program.calls) != 1:
+        return None
+    call = task.program.calls[0]
+    if call.is_extern or call.operator.family != "matrix":
+        return None
+    has_scales = any(param.kind is Kind.ATTRIBUTE for param in call.operator.params)
+    is_product = call.operator.numerics is Numerics.CONTRACTION and not has_scales
+    return task.program if is_product else None
+
+
+def product_ms(program: Program, rules: Rules) -> float | None:
+    """Time of the arithmetic at the highest rate the policy could be met with: fp32 to the last
+    bits takes three products of 16-bit parts."""
+    dtype = program.calls[0].types[0].dtype
+    if dtype not in ("float32", "float16", "bfloat16"):
+        return None
+    parts = 3 if dtype == "float32" and rules.precision is Precision.STRICT else 1
+    return floor_ms(rules.device_name, 0, parts * program.flops())
+
+
+def _spread(values: Sequence[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    low, _, high = quantiles(values, n=4)
+    return high - low

@@ -1,0 +1,192 @@
+"""The two sides of a timed pair: the reference in this process, the candidate in its guest.
+
+Each takes its inputs first, then one call, cold, is timed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+
+from kernelwright.core.errors import infra
+from kernelwright.sandbox.guest.timed import Replays
+from kernelwright.sandbox.shared.contract import Ran
+from kernelwright.sandbox.shared.manner import WATCHED
+from kernelwright.sandbox.shared.tensors import TensorMeta, flat_span, fresh_copy
+from kernelwright.timing.cuda_timer import stopwatch
+from kernelwright.verify.judging import Rules
+from kernelwright.verify.session import Session
+from kernelwright.verify.tasks.answer import tensors_of
+from kernelwright.verify.tasks.cases import poison
+from kernelwright.verify.tasks.task import Task
+from kernelwright.verify.values.compare import Precision
+
+
+class HostSide(Protocol):
+    """The reference."""
+
+    outputs: tuple[torch.Tensor, ...]
+    """What the last timed call returned."""
+
+    def prepare(self, inputs: list[Any], seed: int) -> None: ...
+
+    def time(self) -> float: ...
+
+
+class HostCalls:
+    """The reference, called."""
+
+    def __init__(
+        self,
+        task: Task,
+        rules: Rules,
+        pause_ms: float = 0.0,
+        call: Callable[..., object] | None = None,
+    ) -> None:
+        """
+        Args:
+            pause_ms: of the device while the call is queued, so that launches do not count.
+            call: another form of the reference; PyTorch's calls, one by one, if not given.
+        """
+        self._rules, self._pause_ms = rules, pause_ms
+        self._inputs: list[Any] = []
+        self._seed = 0
+        self.outputs: tuple[torch.Tensor, ...] = ()
+        with infra("timing the reference"):
+            self._stopwatch = stopwatch()
+            self._call = call or task.reference(rules.device)
+
+    def prepare(self, inputs: list[Any], seed: int) -> None:
+        self._inputs, self._seed, self.outputs = inputs, seed, ()
+
+    def time(self) -> float:
+        with infra("timing the reference"), torch.no_grad(), tf32_allowed(self._rules.precision):
+            torch.manual_seed(self._seed)
+            time_ms, result = self._stopwatch(lambda: self._call(*self._inputs), self._pause_ms)
+            self.outputs = tensors_of(result)
+        return time_ms
+
+
+class HostReplays:
+    """The reference as a CUDA graph.
+
+    Raises:
+        Exception: it cannot be captured.
+    """
+
+    def __init__(self, task: Task, rules: Rules, inputs: list[Any]) -> None:
+        self._stopwatch = stopwatch()
+        self.outputs: tuple[torch.Tensor, ...] = ()
+        mine = [fresh_copy(v) if isinstance(v, torch.Tensor) else v for v in inputs]
+        with torch.no_grad(), tf32_allowed(rules.precision):
+            self._replays = Replays(task.reference(rules.device), mine, inputs)
+
+    def prepare(self, inputs: list[Any], seed: int) -> None:  # noqa: ARG002 (in the graph)
+        self.outputs = ()
+        self._replays.refill(inputs)
+
+    def time(self) -> float:
+        with infra("timing the reference"):
+            time_ms, result = self._stopwatch(self._replays)
+            self.outputs = tensors_of(result)
+        return time_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """Several calls in one request, which adds up what each of them hides."""
+
+    num: int
+    time_ms: float
+    """Of all, by the guest's events."""
+    beyond_ms: float
+    """What the host's clock shows beyond them, less the same for as many idle calls."""
+
+
+@dataclass(slots=True)
+class Believed:
+    """What is known of a guest's times, call by call, all in ms."""
+
+    times_ms: list[float] = field(default_factory=list)
+    """By the guest's events."""
+    walls_ms: list[float] = field(default_factory=list)
+    """The same calls on the host's clock, request and answer included."""
+    idles_ms: list[float] = field(default_factory=list)
+    """What the host's clock shows beyond the guest's events where nothing is called."""
+    bursts: list[Burst] = field(default_factory=list)
+
+
+class GuestCalls:
+    """The candidate, called, or replayed as the graph the guest has captured."""
+
+    def __init__(
+        self, session: Session, name: str, *, is_replay: bool = False, pause_ms: float = 0.0
+    ) -> None:
+        """
+        Args:
+            pause_ms: of the device while the call is queued, so that launches do not count.
+        """
+        self._session, self._name, self._is_replay = session, name, is_replay
+        self._time = partial(session.time, pause_ms=pause_ms)
+        self.believed = Believed()
+
+    def prepare(self, inputs: list[Any], seed: int) -> None:
+        filler, is_replay = poison(seed, is_nan=bool(seed % 2)), self._is_replay
+        manner = replace(WATCHED, has_offsets=bool(seed // 2 % 2))  # timed or not, a user's inputs
+        self._session.prepare(self._name, inputs, seed, filler, is_replay=is_replay, manner=manner)
+
+    def time(self) -> float:
+        idle, timed = self._time(is_idle=True), self._time()
+        self.believed.idles_ms.append(idle.wall_ms - idle.time_ms)
+        self.believed.times_ms.append(timed.time_ms)
+        self.believed.walls_ms.append(timed.wall_ms)
+        return timed.time_ms
+
+    def release(self) -> None:
+        """Let go of inputs and results."""
+        self._session.release()
+
+    def burst(self, num: int) -> None:
+        """Time `num` calls more, on the inputs at hand, to see whether the clocks agree."""
+        idle = self._time(is_idle=True, repeats=num)
+        timed = self._time(repeats=num)
+        beyond_ms = (timed.wall_ms - timed.time_ms) - (idle.wall_ms - idle.time_ms)
+        self.believed.bursts.append(Burst(num, timed.time_ms, beyond_ms))
+
+    def forget_times(self) -> None:
+        """Of calls that were made to warm up."""
+        self.believed = Believed()
+
+    def ran(self, like: Sequence[torch.Tensor]) -> Ran:
+        """What the last timed call returned.
+
+        Args:
+            like: as of `Guest.run`.
+        """
+        return self._session.timed(like)
+
+
+@contextmanager
+def tf32_allowed(precision: Precision) -> Iterator[None]:
+    """Under the policy `tf32` the reference may use TF32 too; else it keeps its own settings."""
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.allow_tf32
+    try:
+        if precision is Precision.TF32:
+            matmul.allow_tf32 = cudnn.allow_tf32 = True
+        yield
+    finally:
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def same_bits(some: Sequence[torch.Tensor], others: Sequence[torch.Tensor]) -> bool:
+    """Bit for bit, NaN included."""
+    return len(some) == len(others) and all(
+        TensorMeta.of(a) == TensorMeta.of(b)
+        and not (a.is_meta or b.is_meta)
+        and torch.equal(flat_span(a), flat_span(b))
+        for a, b in zip(some, others, strict=True)
+    )

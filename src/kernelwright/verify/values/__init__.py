@@ -1,0 +1,1 @@
+"""Values compared: the fp64 answer, the error that is allowed, what rounding decides."""

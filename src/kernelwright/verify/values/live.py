@@ -1,0 +1,256 @@
+"""A reference in use: each call starts from the state that the call before left.
+
+The reference runs twice, natively and in float64. Both copies make the same calls and get the same
+weights.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from typing import Any, Self
+
+import torch
+from torch.utils._pytree import tree_map
+
+from kernelwright.sandbox.shared.tensors import flatten
+from kernelwright.verify.tasks.answer import Answer, tensors_of
+from kernelwright.verify.tasks.oracle import called_in_double, doubled, seeded
+from kernelwright.verify.values.compare import Expected
+
+Callee = Callable[..., object]
+State = dict[str, torch.Tensor]
+
+COPIED_BYTES = 1 << 28
+"""Where parameters and buffers have more bytes together, large ones are not copied, and a change by
+the call is not seen."""
+_PLAIN = (bool, int, float, str)
+
+
+class Live:
+    """One reference with its state.
+
+    Args:
+        native: the reference in its own types.
+        double: the reference with parameters in float64.
+        rounded: like `double`, for the policy `tf32`: products see their factors cut to TF32.
+        draws: the type in which the reference draws random numbers.
+    """
+
+    def __init__(
+        self,
+        native: Callee,
+        double: Callee,
+        device: torch.device,
+        draws: torch.dtype,
+        rounded: Callee | None = None,
+    ) -> None:
+        self._native, self._double, self._rounded = native, double, rounded
+        self._device, self._draws = device, draws
+
+    def answer(self, inputs: list[Any], seed: int) -> Answer:
+        """Call the reference on copies of the inputs; its state stays as the call left it.
+
+        Args:
+            seed: of the generators that the call may draw from.
+        """
+        own = tree_map(copied, inputs)
+        before, plain_before = _copy_of(_state(self._native)), attributes(self._native)
+        versions = _versions(enumerate(own)) | _versions(_state(self._native).items())
+        with seeded(seed, self._device), torch.no_grad():
+            result = self._native(*own)
+        native, after = tensors_of(result), _state(self._native)
+        now = _versions(enumerate(own)) | _versions(after.items())
+        written = {key for key, version in versions.items() if now.get(key) != version}
+        flags = [differs(a, b) for a, b in zip(inputs, own, strict=True)]
+        flags += [differs(value, after[name]) for name, value in before.items()]
+        aliases, shared = frozenset(_aliases(native, own)), frozenset(_shared(native))
+        held = frozenset(_held(native, after))
+        structure = flatten(result)[0]
+        left = {i: copied(value) for i, value in enumerate(own) if isinstance(value, torch.Tensor)}
+        del own  # gigabytes, which float64 needs
+        oracle, left_double = self._in_double(self._double, inputs, seed)
+        tolerated: tuple[tuple[torch.Tensor, ...], ...] = ()
+        if self._rounded is not None:
+            tolerated = (self._in_double(self._rounded, inputs, seed, tf32=True)[0],)
+        *changes, is_finite, has_nan = read(
+            [*flags, _any_finite(native, oracle), _any_nan(oracle)], self._device
+        )
+        # a write in place of equal values shows in the version: a kernel may round there
+        changed_inputs = {i for i in range(len(inputs)) if changes[i] or i in written}
+        changed = [
+            name
+            for name, is_other in zip(before, changes[len(inputs) :], strict=True)
+            if is_other or name in written
+        ]
+        double_after = _state(self._double)
+        return Answer(
+            outputs=Expected(native=native, oracle=oracle, tolerated=tolerated),
+            structure=structure,
+            state={
+                n: Expected(native=(copied(after[n]),), oracle=(copied(double_after[n]),))
+                for n in changed
+            },
+            attributes=_changes(plain_before, attributes(self._native)),
+            inputs={
+                i: Expected(native=(left[i],), oracle=(left_double[i],))
+                for i in sorted(changed_inputs)
+            },
+            aliases=aliases,
+            shared=shared,
+            held=held,
+            is_finite=is_finite,
+            has_nan=has_nan,
+        )
+
+    def _in_double(
+        self, call: Callee, inputs: list[Any], seed: int, *, tf32: bool = False
+    ) -> tuple[tuple[torch.Tensor, ...], list[Any]]:
+        """The outputs, and the inputs as the call left them."""
+        own = doubled(inputs)
+        with seeded(seed, self._device):
+            result = called_in_double(call, own, self._draws, tf32=tf32)
+        return tensors_of(result), own
+
+    def load(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Copy values into the parameters and buffers of these names."""
+        for call in self._calls():
+            entries = _state(call)
+            with torch.no_grad():
+                for name, value in state.items():
+                    entries[name].copy_(value)
+
+    def duplicate(self) -> Self:
+        """A deep copy, with a state of its own."""
+        rounded = None if self._rounded is None else deepcopy(self._rounded)
+        native, double = deepcopy(self._native), deepcopy(self._double)
+        return type(self)(native, double, self._device, self._draws, rounded)
+
+    def _calls(self) -> Iterator[Callee]:
+        yield from (self._native, self._double)
+        if self._rounded is not None:
+            yield self._rounded
+
+
+def _versions(values: Iterable[tuple[Any, Any]]) -> dict[Any, int]:
+    """How often each tensor has been written, by its key."""
+    return {key: value._version for key, value in values if isinstance(value, torch.Tensor)}
+
+
+def _state(call: Callee) -> State:
+    """Parameters and buffers by name; none of a plain function."""
+    if not isinstance(call, torch.nn.Module):
+        return {}
+    entries = [
+        *call.named_parameters(remove_duplicate=False),
+        *call.named_buffers(remove_duplicate=False),
+    ]
+    return {name: tensor.detach() for name, tensor in entries}
+
+
+def _copy_of(state: State) -> State:
+    """Copies of all entries; where they have many bytes together, large entries are left out."""
+    num_bytes = sum(tensor.nbytes for tensor in state.values())
+    return {
+        name: copied(tensor)
+        for name, tensor in state.items()
+        if num_bytes <= COPIED_BYTES or tensor.nbytes <= COPIED_BYTES // len(state)
+    }
+
+
+def attributes(call: Callee) -> dict[str, Any]:
+    """Plain attributes of a module and its submodules by path: numbers, strings, and tensors that
+    are no buffers."""
+    if not isinstance(call, torch.nn.Module):
+        return {}
+    values: dict[str, Any] = {}
+    for prefix, part in call.named_modules():
+        for name, value in vars(part).items():
+            path = f"{prefix}.{name}".removeprefix(".")
+            if name.startswith("_") and name in _OF_EVERY_MODULE:
+                continue
+            if isinstance(value, _PLAIN) or value is None:
+                values[path] = value
+            elif isinstance(value, torch.Tensor):
+                values[path] = value.detach().clone()
+    return values
+
+
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+def _changes(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """Attributes that a call changed or added -> their values now."""
+    return {path: value for path, value in after.items() if not same(before.get(path), value)}
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two attributes are equal; NaN equals NaN."""
+    if isinstance(left, torch.Tensor) and isinstance(right, torch.Tensor):
+        return left.shape == right.shape and not bool(differs(left, right))
+    return type(left) is type(right) and (left == right or left != left)
+
+
+def copied(value: Any) -> Any:
+    """A copy with the same values and strides in memory of its own; other values as they are."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach()
+    if value.is_contiguous() or value.layout is not torch.strided or 0 in value.stride():
+        return value.clone()
+    copy = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    return copy.copy_(value)  # clone() would close gaps between rows
+
+
+def differs(left: Any, right: Any) -> torch.Tensor:
+    """Whether two tensors differ, as a flag on their device; NaN equals NaN. Values that are no
+    tensors never differ."""
+    if not isinstance(left, torch.Tensor):
+        return torch.tensor(False)
+    if left.shape != right.shape:
+        return torch.tensor(True)
+    return torch.ne(left.nan_to_num(0.5), right.nan_to_num(0.5)).any()
+
+
+def read(flags: list[torch.Tensor], device: torch.device) -> list[bool]:
+    """The values of the flags, with one wait for the GPU: beside other judges, waits take the most
+    time."""
+    values: list[bool] = torch.stack([flag.to(device) for flag in flags]).tolist()
+    return values
+
+
+def _any_finite(native: tuple[torch.Tensor, ...], oracle: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    """An output has a finite element, natively and in float64, or no output has elements."""
+    pairs = [(n, o) for n, o in zip(native, oracle, strict=True) if n.numel() and o.numel()]
+    flags = [(n.isfinite().any() & o.isfinite().any().to(n.device)) for n, o in pairs]
+    return torch.stack(flags).any() if flags else torch.tensor(True)
+
+
+def _any_nan(oracle: tuple[torch.Tensor, ...]) -> torch.Tensor:
+    flags = [output.isnan().any() for output in oracle]
+    return torch.stack(flags).any() if flags else torch.tensor(False)
+
+
+def _aliases(outputs: tuple[torch.Tensor, ...], inputs: list[Any]) -> Iterator[tuple[int, int]]:
+    for i, output in enumerate(outputs):
+        for j, value in enumerate(inputs):
+            if isinstance(value, torch.Tensor) and _is_shared(output, value):
+                yield i, j
+
+
+def _shared(outputs: tuple[torch.Tensor, ...]) -> Iterator[tuple[int, int]]:
+    """Pairs of outputs that share memory, the smaller number first."""
+    for i, output in enumerate(outputs):
+        for j in range(i):
+            if _is_shared(output, outputs[j]):
+                yield j, i
+
+
+def _held(outputs: tuple[torch.Tensor, ...], state: State) -> Iterator[int]:
+    """Outputs that share memory with a parameter or buffer."""
+    for i, output in enumerate(outputs):
+        if any(_is_shared(output, tensor) for tensor in state.values()):
+            yield i
+
+
+def _is_shared(left: torch.Tensor, right: torch.Tensor) -> bool:
+    storage, other = left.untyped_storage(), right.untyped_storage()
+    return storage.data_ptr() == other.data_ptr() and storage.nbytes() > 0
