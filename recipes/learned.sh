@@ -17,6 +17,7 @@ LEVELS=${LEVELS:-20:80 5:400 2:400 1:100} # programs of a pool
 MINUTES=${MINUTES:-16.0} # of the training on today's operators
 SEEDS="0 1"
 STAGES="[{levels={1=1},max_steps=8},{levels={1=1,2=3},max_steps=16},{levels={1=1,2=3,5=3},max_steps=16},{levels={1=1,2=3,5=3,20=2}}]"
+WIDE='model.attention="varlen" data.max_tokens=10240 data.levels={1=0.3} batch.step_tokens=20480 batch.micro_tokens=20480' # for a GPU
 MODULES="torch.nn.modules transformers.models.llama transformers.models.bert transformers.models.vit
     transformers.models.convnext transformers.models.t5"
 cd "$OUT" || exit
@@ -41,16 +42,19 @@ pairs() { # best answers by the cost model, and drawn answers to the same progra
     cp "$ROOT/recipes/data/best.toml" . && step pairs $KW data build best.toml --out pairs
 }
 
-supervise() { # name, seed, settings: the shipped model continues on best answers
+train() { # name, recipe, model, seed, settings
     local setting options=()
-    for setting in "${@:3}"; do options+=(--set "$setting"); done
-    step "$1" $KW train sft "$ROOT/recipes/sft/warm.toml" --out "$1" $(resumed "$1") --set "seed=$2" "${options[@]}"
+    for setting in "${@:5}"; do options+=(--set "$setting"); done
+    step "$1" $KW train sft "$2" --out "$1" $(resumed "$1") --set "model.path=\"$3\"" --set "seed=$4" "${options[@]}"
 }
 
-supervised() {
+supervised() { # the shipped model learns the plans of best answers, then whole answers
     local seed
     pairs || return
-    for seed in $SEEDS; do supervise "warm-$seed" "$seed" || return; done
+    for seed in $SEEDS; do
+        train "plans-$seed" "$ROOT/recipes/sft/plans.toml" embedded "$seed" $WIDE &&
+            train "warm-$seed" "$ROOT/recipes/sft/warm.toml" "plans-$seed/last" "$seed" $WIDE || return
+    done
 }
 
 taught() { # the shipped model continues on today's operators, any numbers, several results, real modules
@@ -133,10 +137,10 @@ hacking() { # the same answers, rewarded by a comparison of values alone; the fi
     done
 }
 
-plans() { # the same training on code alone
+plans() { # the second half alone, on answers without plans
     local seed
     for seed in $SEEDS; do
-        supervise "code-$seed" "$seed" data.plans=false data.plans_alone=[] &&
+        train "code-$seed" "$ROOT/recipes/sft/warm.toml" embedded "$seed" $WIDE data.plans=false &&
             figures "code-$seed" "hf:code-$seed/last"
     done
 }

@@ -30,7 +30,7 @@ def run(folder, seconds=600, step="", **more):
 def test_every_step_is_done_once(tmp_path):
     calls = run(tmp_path)
     names = [" ".join(call.split()[:2]) for call in calls]
-    supervised = ["data build", "train sft", "train sft"]
+    supervised = ["data build", *["train sft"] * 4]
     assert names[: len(supervised)] == supervised
     assert names.count("data pool") == 3, "two writers, and values alone"
     assert names.count("train rl") == 18, "eight objectives, values alone; two seeds"
