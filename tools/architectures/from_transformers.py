@@ -27,7 +27,7 @@ SMALL: Options = {
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
-"""Of a language model, as most configurations name them."""
+"""Sizes of a language model, as most configurations name them."""
 SMALL_PAIR: Options = {
     "vocab_size": VOCABULARY,
     "d_model": 64,
@@ -48,7 +48,7 @@ SMALL_PAIR: Options = {
     "eos_token_id": 2,
     "decoder_start_token_id": 1,
 }
-"""Of an encoder with a decoder."""
+"""Sizes of an encoder with a decoder."""
 
 
 def architectures() -> Iterator[Architecture]:

@@ -28,7 +28,8 @@ from kernelwright.teacher.writer import family
 from tools.architectures.architecture import Architecture, Example
 
 TOLERANCE = 1e-4
-"""Of a result, on the scale of its largest element: eager may fuse what the program spells out."""
+"""The tolerance of a result, on the scale of its largest element: eager may fuse what the program
+spells out."""
 MAX_MESSAGE = 300
 PROPOSING_S = 4.0
 """Seconds on the clock for the proposals of a case: a search stops looking after a share of its

@@ -9,7 +9,7 @@ import torch
 
 Made = tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]
 Inputs = Callable[[Any], dict[str, Any]]
-"""Of a configuration, the keyword arguments of a call."""
+"""From a configuration, the keyword arguments of a call."""
 TOKENS, LAYERS, BATCH = 512, 4, 8
 
 

@@ -44,7 +44,8 @@ class Asking:
 
     @property
     def name(self) -> str:
-        """Of the policy as it is asked: figures of greedy and of drawn answers are kept apart."""
+        """The policy's name and how it is asked: figures of greedy and of drawn answers are kept
+        apart."""
         temperature = self.sampling.temperature
         return f"{self.label} T={temperature:g}" if temperature else self.label
 

@@ -37,7 +37,7 @@ from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import ModuleTask
 
 SEARCH_SHARE = 0.55
-"""Of a case's time on the clock: when its search ends. torch.compile and times take the rest."""
+"""The share of a case's time after which its search ends. torch.compile and times take the rest."""
 
 Say = Callable[[str], None]
 
@@ -213,10 +213,10 @@ def _timed(job: Record, kernel: Path | None, precision: str) -> Record:
 
 
 def _apart(found: Record, timed: Record) -> Record:
-    """Of a kernel that a model wrote, which is not ours to run in this process: the times of its
-    verdict beside those of the baselines. Without turns taken, a ratio is as wide as both allow.
-    Without a right kernel there is the time of PyTorch all the same: the user keeps it. Where
-    torch.compile is delivered, the verdict is on a kernel that the user does not get."""
+    """The times of a model's kernel from its verdict, beside those of the baselines. This process
+    does not run such kernels. Without turns taken, a ratio is as wide as both allow. Without a
+    right kernel there is the time of PyTorch all the same: the user keeps it. Where torch.compile
+    is delivered, the verdict is on a kernel that the user does not get."""
     baselines = {name: timed[name] for name in COMPILE_MODES.keys() & timed.keys()}
     if found.get("form") in (COMPILED, COMPILED_KERNELS):
         untimed = {"eager": timed["eager"], "optimized": None, "speedup_intervals": {}}

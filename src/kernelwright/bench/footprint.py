@@ -12,10 +12,11 @@ from kernelwright.verify.tasks.load import load_task
 from kernelwright.verify.tasks.task import META, ModuleTask
 
 KEPT_FACTOR = 4
-"""Of inputs, parameters and outputs: the native answer's, the guest's own, a timed call's, and what
-lies between host and guest."""
+"""Copies of inputs, parameters and outputs: the native answer's, the guest's own, a timed call's,
+and what lies between host and guest."""
 CALL_FACTOR = 2.5
-"""Of what is alive at once in one call: it runs in float64, and what comparing needs."""
+"""The memory of one call in multiples of its live tensors: it runs in float64, and comparing needs
+some."""
 FIXED_BYTES = 2 << 30
 """Workspaces of libraries, and slices that are compared in float64."""
 

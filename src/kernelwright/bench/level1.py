@@ -17,11 +17,11 @@ from kernelwright.teacher.writer import family
 
 DTYPES = ("float32", "bfloat16")
 MIN_LOG2, MAX_LOG2 = 16, 22
-"""Of the elements of the largest tensor."""
+"""The number of elements of the largest tensor, as a power of two."""
 TRIES = 120
 """Draws for one operator and dtype before it is left out."""
 WIDTHS = (64, 128, 256)
-"""Of a second matrix."""
+"""The widths of a second matrix."""
 
 
 def level1_programs(count: int, seed: int) -> list[Program]:
@@ -67,7 +67,7 @@ class _Drawing:
     rng: random.Random
     builder: Builder = field(default_factory=Builder)
     shape: tuple[int, ...] = ()
-    """Of the first tensor."""
+    """The shape of the first tensor."""
     width: int = 0
     """A further size, of matrices."""
 

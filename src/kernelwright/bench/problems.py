@@ -56,8 +56,8 @@ class Selection:
     levels: Collection[str] = ()
     """None of them: all."""
     limit: int | None = None
-    """Of each suite and level, at most: a draw that is the same for every run, and that a larger
-    limit only adds to."""
+    """The most problems of each suite and level: a draw that is the same for every run, and that a
+    larger limit only adds to."""
 
 
 def problems_of(

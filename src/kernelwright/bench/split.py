@@ -69,7 +69,7 @@ class Row:
     views: int
     """Calls that only rename elements."""
     families: tuple[str, ...]
-    """Of the parts, in program order."""
+    """The families of the parts, in program order."""
     kernels: int
     left: tuple[str, ...]
     """Operators, other than views, that stay in PyTorch."""

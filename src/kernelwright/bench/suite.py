@@ -78,7 +78,7 @@ class Run:
     out: Path
     """Folder: records.jsonl, whose cases are not run again, and each case's files under work/."""
     options: dict[str, Any]
-    """Of `optimize_target`."""
+    """The options of `optimize_target`."""
     max_autotune: bool = False
     """Time that mode of torch.compile too."""
     dtype: str | None = None
@@ -90,7 +90,7 @@ class Run:
     deadline_s: float
     """On the monotonic clock; cases not begun by then are left for the next run."""
     timeout_s: float
-    """Of one case, whose search ends before; one that takes longer is recorded as `infra`."""
+    """The time limit of one case. The search ends before; a longer case is recorded as `infra`."""
 
     @property
     def records(self) -> Path:

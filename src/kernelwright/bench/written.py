@@ -158,7 +158,7 @@ class Schedules:
 
 
 def schedules() -> Iterator[Schedules]:
-    """Of a typical call of each family of kernels."""
+    """The schedules of a typical call of each family of kernels."""
     for op, shapes, attributes in _TYPICAL:
         b = Builder()
         tensors = [p.name for p in operators()[op].params if p.kind is Kind.TENSOR]

@@ -64,10 +64,11 @@ class GraphProgram:
     places: tuple[Place, ...]
     """One for each tensor that the program's graph returns."""
     num_outputs: int
-    """Of the graph itself. Its program may return tensors more, which outputs are views of."""
+    """The outputs of the graph itself. Its program may return further tensors: outputs are views of
+    them."""
     autocast: "Autocast"
     device: torch.device
-    """Of all inputs."""
+    """The device of all inputs."""
     sized: SizedGraph | None = None
     """The program at several sizes, where sizes vary."""
     floats: Floats = NO_FLOATS
@@ -376,7 +377,7 @@ def are_wanted_gradients(inputs: Sequence[Any]) -> bool:
 
 
 def _device(inputs: Sequence[Any]) -> torch.device:
-    """Of the tensors among the inputs of a graph."""
+    """The device of the tensors among the inputs of a graph."""
     tensors = [value for value in inputs if isinstance(value, torch.Tensor)]
     return min(tensors, key=may_be_float).device
 

@@ -20,7 +20,7 @@ NUM_DRAWS = 400
 """Draws of sizes, of which those count that Dynamo's guards allow."""
 
 Expression = Any
-"""Of sympy, or an int."""
+"""An expression of sympy, or an int."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class GraphSizes:
     """At the call for which Dynamo compiles, by the names of Dynamo's symbols."""
     ranges: Mapping[str, Range]
     inputs: tuple[Expression | tuple[Expression, ...], ...]
-    """Of each input of the graph: the shape of a tensor, or the value of an integer."""
+    """For each input of the graph: the shape of a tensor, or the value of an integer."""
     conditions: tuple[Expression, ...]
     """What Dynamo checks of the symbols before each call."""
 

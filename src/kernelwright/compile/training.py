@@ -16,10 +16,10 @@ from kernelwright.compile.memory import Layout, Place
 from kernelwright.compile.served import Call
 
 Strides = tuple[tuple[int, ...] | None, ...]
-"""Of the outputs of a graph; None for what is no tensor."""
+"""The strides of a graph's outputs; None for an output that is no tensor."""
 Part = Callable[[torch.fx.GraphModule, Sequence[Any], Call, bool], Call]
-"""Of a forward or backward graph: (graph, example inputs, Inductor's code, whether it is backward)
--> what is called in the place of that code."""
+"""A forward or backward graph: (graph, example inputs, Inductor's code, whether it is backward) ->
+what is called in the place of that code."""
 
 
 def compile_training(graph: torch.fx.GraphModule, inputs: Sequence[Any], part: Part) -> Call:

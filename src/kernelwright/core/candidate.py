@@ -7,7 +7,7 @@ from typing import Any, Self
 from kernelwright.core.syntax import syntax_tree
 
 PRECISION = "ieee"
-"""Of tl.dot, unless a plan says another; of kernels without one."""
+"""The precision of tl.dot, unless a plan says another, and of kernels without tl.dot."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,7 @@ class KernelPlan:
     """Tile sizes in elements, e.g. {"BLOCK_M": 128}, as the code has them; none that it works out
     from the inputs' sizes. With num_warps and num_stages."""
     precision: str = PRECISION
-    """Of tl.dot: "ieee", "tf32", "tf32x3", "bf16x3"."""
+    """The precision of tl.dot: "ieee", "tf32", "tf32x3", "bf16x3"."""
     why: str = ""
 
 

@@ -97,7 +97,7 @@ def version_of(package: str) -> str | None:
 
 
 def code_digest(packages: Iterable[str]) -> str:
-    """Of the source of packages of ours: results of two digests are not to be mixed."""
+    """A digest of the source of our packages: results of two digests are not to be mixed."""
     digest = hashlib.sha256()
     for package in packages:
         for path in sorted((_PACKAGE / package).rglob("*.py")):

@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 def fingerprints(paths: Sequence[Path], *, timeout_s: float, say: Say) -> Record:
-    """Of every task in these files and folders, each read in a process of its own.
+    """The fingerprints of every task in these files and folders, each read in a process of its own.
 
     Returns a record: "fingerprints" of programs of two calls and more, "one_call" of the others,
     and "sources": a path's name, its files, how many gave tasks, why the others did not.

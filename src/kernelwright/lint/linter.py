@@ -23,7 +23,8 @@ from kernelwright.programs.reference import make_inputs, run
 from kernelwright.programs.resizing.variants import largest, scaled_down
 
 MAX_ELEMENTS = 1 << 16
-"""Of one value; larger programs are linted scaled down, unless more is allowed."""
+"""The most elements of one value; larger programs are linted scaled down, unless more is
+allowed."""
 BUDGET_S = 10.0
 """For probing the operators of one program."""
 

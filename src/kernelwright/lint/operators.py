@@ -54,7 +54,7 @@ class Operators:
 class _Probe:
     id: str
     index: int
-    """Of the call, or of the program's input."""
+    """The index of the call, or of the program's input."""
     replace: Replace
     gap: Gap | None = None
 

@@ -10,7 +10,7 @@ from kernelwright.programs.program import Call, Program
 
 _LARGEST = {"argmax": True, "argmin": False, "max": True, "min": False}
 MIN_SHARE = 1e-3
-"""Of tied rows: a rare one is rounding's doing in any large draw."""
+"""The least share of tied rows: rounding makes a rare tie in any large draw."""
 
 
 def check_ties(program: Program, tensors: Sequence[torch.Tensor]) -> Iterator[Finding]:

@@ -17,7 +17,7 @@ from kernelwright.lint.gaps import LOOSEST, Allowed, Answer, Gap, gap, sample_of
 NUM_DRAWS = 5
 SATURATED_SHARE = 0.99
 _MIN_FIT_ELEMENTS = 8
-"""Of an output, for a line through them to mean anything."""
+"""The least elements of an output through which a line means anything."""
 
 Outputs = tuple[torch.Tensor, ...]
 
@@ -45,7 +45,7 @@ class Values:
 
     findings: list[Finding] = field(default_factory=list)
     allowed: list[Allowed] = field(default_factory=list)
-    """Of each output under `strict`."""
+    """The error that `strict` allows for each output."""
     num_draws: int = NUM_DRAWS
     not_checked: list[str] = field(default_factory=list)
     constant: frozenset[str] = frozenset()

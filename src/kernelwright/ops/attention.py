@@ -39,7 +39,8 @@ def _shared(b: Bound) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def _flops(b: Bound, outputs: tuple[TensorType, ...]) -> int:
-    """Of both products; a causal mask saves none of them, as torch.utils.flop_counter has it."""
+    """The FLOPs of both products; a causal mask saves none of them, as torch.utils.flop_counter has
+    it."""
     out, query, key = outputs[0], b["query"], b["key"]
     scores: int = out.numel // out.shape[-1] * key.shape[-2]
     return 2 * scores * int(query.shape[-1] + out.shape[-1])

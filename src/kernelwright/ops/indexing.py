@@ -33,7 +33,7 @@ def _require_index(index: TensorType, *dtypes: str) -> None:
 
 
 def _size(b: Bound) -> int:
-    """Of the indexed dimension; a scalar has one element."""
+    """The size of the indexed dimension; a scalar has one element."""
     x: TensorType = b["input"]
     return x.shape[dim_index(b["dim"], x.rank)] if x.rank else 1
 

@@ -59,7 +59,7 @@ def _floats(b: Bound) -> str:
 
 
 def _fraction(b: Bound) -> str:
-    """Of something and its absolute value."""
+    """The ratio of a value and its absolute value."""
     return floating(_keeps(b))
 
 

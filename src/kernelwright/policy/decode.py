@@ -27,7 +27,7 @@ from kernelwright.timing.stages import worked_s
 MAX_ROWS = {"cuda": 1024, "cpu": 32}
 """At once, where memory is no tighter limit."""
 MEMORY_SHARE = 0.6
-"""Of the free memory of a GPU: for keys and values."""
+"""The share of a GPU's free memory for keys and values."""
 ROW_SIZES = (1, 4, 16, 64, 256, 1024)
 """Rows of a captured step."""
 PACE = {"cuda": 16, "cpu": 1}

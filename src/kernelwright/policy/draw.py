@@ -4,7 +4,8 @@ import numpy as np
 import torch
 
 UNIFORM_BITS = 23
-"""Of a drawn number: so many that it stays below 1 after multiplication in float32."""
+"""The bits of a drawn number: so many that the number stays below 1 after multiplication in
+float32."""
 
 
 def uniforms(seed: int, count: int) -> torch.Tensor:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WEIGHTS = Path(__file__).parent / "weights"
 """What ships with the package."""
 WEIGHTS_LIMIT_BYTES = 32 * 2**20
-"""Of them, as saved."""
+"""The most bytes of the saved weights."""
 NEEDED = ("config.json", "tokenizer.json", "tokenizer_config.json")
 SPARE_TOKENS = 1024
 """A model may have so many more rows of embeddings than its tokenizer has tokens: some are padded
@@ -125,7 +125,7 @@ def _narrow(
 
 
 def folder_of(name: str) -> Path:
-    """Of a model that a recipe names: "embedded" ships with the package."""
+    """The folder of a model that a recipe names: "embedded" ships with the package."""
     return WEIGHTS if name == EMBEDDED else Path(name)
 
 

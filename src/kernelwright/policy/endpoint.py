@@ -56,7 +56,7 @@ class Endpoint:
     key_variable: str = "OPENAI_API_KEY"
     """Environment variable with the key; it may be unset for servers that ask for none."""
     timeout_s: float = 120.0
-    """Of one attempt."""
+    """The time limit of one attempt."""
     max_retries: int = 4
 
     @classmethod

@@ -19,7 +19,7 @@ class Sampling:
     top_p: float = 1.0
     """The likeliest tokens are drawn from, until they hold this share of the probability."""
     max_tokens: int = 8192
-    """Of one answer; a longer one is cut off."""
+    """The most tokens of one answer; a longer answer is cut off."""
     seed: int = 0
     """Equal seeds, equal answers, where the policy can promise that: endpoints may not."""
     for_s: float | None = None
@@ -38,7 +38,7 @@ class Sampling:
 
 
 def num_samples(samples: int, sampling: Sampling) -> int:
-    """Of a model: greedy answers are all alike."""
+    """The number of answers to ask a model for: greedy answers are all alike."""
     return samples if sampling.temperature else min(samples, 1)
 
 

@@ -28,7 +28,7 @@ class Rows:
     token: torch.Tensor
     """The last one, not read by the model yet."""
     position: torch.Tensor
-    """Of `token`."""
+    """The position of `token`."""
     count: torch.Tensor
     """Tokens written."""
     limit: torch.Tensor

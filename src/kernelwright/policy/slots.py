@@ -35,7 +35,7 @@ class _Room:
     rows: int
     length: int
     target: torch.Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
-    """Of prompts: the row of each; of a step: the position of each row."""
+    """The row of each prompt, or the position of each row in a step."""
     bucket: int = 0
     """Slots that a step reads; 0: prompts are read."""
 

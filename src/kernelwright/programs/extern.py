@@ -146,8 +146,8 @@ def result_types(op: str, values: Mapping[str, Any]) -> tuple[TensorType, ...]:
 
 
 def flops(op: str, values: Mapping[str, Any]) -> int:
-    """Of recurrent layers, whose weights each step of each sample meets once; nothing is known of
-    other overloads.
+    """The FLOPs of recurrent layers: each step of each sample meets the weights once. Of other
+    overloads nothing is known: 0.
 
     Args:
         values: with the types of tensors.

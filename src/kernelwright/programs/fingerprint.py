@@ -54,9 +54,9 @@ class _Graph:
     calls: list[Colour] = field(init=False)
     values: dict[str, Colour] = field(init=False)
     reads: list[list[tuple[bytes, str]]] = field(init=False)
-    """Of each call: (slot, name of the value); operands that commute have one slot."""
+    """The readings of each call: (slot, name of the value). Operands that commute have one slot."""
     uses: dict[str, list[tuple[bytes, int]]] = field(init=False)
-    """Of each value: (slot, call)."""
+    """The uses of each value: (slot, call)."""
 
     def __post_init__(self) -> None:
         program = self.program
@@ -105,7 +105,7 @@ class _Graph:
 
 
 def _hash(parts: Iterable[bytes]) -> Colour:
-    """Of parts that are hashes or never begin like one another."""
+    """A hash of parts that are hashes, or that never begin like one another."""
     return hashlib.sha256(b"\0".join(parts)).digest()
 
 
@@ -146,7 +146,7 @@ def _slots(call: Call) -> dict[str, str]:
 
 
 def _arguments(call: Call) -> Iterator[tuple[str, Any]]:
-    """Of an operator all, those at their defaults too."""
+    """All arguments of an operator, those at their defaults too."""
     if call.is_extern:
         yield from call.args
     else:

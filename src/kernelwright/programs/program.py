@@ -159,7 +159,7 @@ class Program:
         return sum(map(self.flops_of, self.calls))
 
     def flops_of(self, call: Call) -> int:
-        """Of one of its calls."""
+        """The FLOPs of one of its calls."""
         if call.is_extern:
             return extern.flops(call.op, self.bound(call))
         return call.operator.flops(self.bound(call), call.types)

@@ -14,7 +14,7 @@ WIDTH, HEIGHT = 380.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 44.0, 10.0, 16.0, 24.0
 NUM_TICKS = 5
 MOST_POINTS = 240
-"""Of a line; of more, neighbours are meant together."""
+"""The most points of a line; beyond that, neighbours are averaged."""
 MOST_DOTS = 40
 """With more points than this a line is drawn without its points."""
 MOST_LAYERS = NUM_COLORS

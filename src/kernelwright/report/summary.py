@@ -42,7 +42,7 @@ class Group:
     files: tuple[str, ...]
     """Records files they come from."""
     commits: tuple[str, ...]
-    """Of the runs that they come from."""
+    """The commits of the runs that the figures come from."""
     device: str
 
 

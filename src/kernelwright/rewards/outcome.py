@@ -61,7 +61,8 @@ class Outcome:
     cheats: bool
     """It was refused with one of CHEATS."""
     speedup: float
-    """Of what is correct, over PyTorch; 1 where nothing was timed, and of what is not correct."""
+    """The speed-up of a correct answer over PyTorch; 1 where nothing was timed, or the answer is
+    not correct."""
     modelled: float | None = None
     """Estimated speed-up of a correct answer over PyTorch, by bytes and launches; never a time."""
 

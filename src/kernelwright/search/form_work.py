@@ -10,7 +10,7 @@ from kernelwright.timing.deadline import Deadline
 MIN_CANDIDATES, MAX_CANDIDATES = 4, 8
 """A fragment: as many as its share of the time for tuning suffices for."""
 CANDIDATE_S = 1.5
-"""Of the time for tuning: compiling, two cases, times."""
+"""Tuning time of one candidate: compiling, two cases, times."""
 MIN_WRITING_S = 5.0
 """With less time left for a form, models are not asked."""
 
@@ -21,11 +21,11 @@ class FormWork:
 
     form: Form
     until: Deadline
-    """Of tuning."""
+    """The end of tuning."""
     latest: Deadline
-    """Of tuning while no kernel is right."""
+    """The end of tuning while no kernel is right."""
     writers: Writers
-    """Of the pass that goes on."""
+    """The writers of the pass that goes on."""
     tuned: list[Tuned] = field(default_factory=list)
     limit: int = MIN_CANDIDATES
     """Candidates of each source for a fragment."""
@@ -36,7 +36,7 @@ class FormWork:
 
     @property
     def deadline(self) -> Deadline:
-        """Of the fragment that is tuned now."""
+        """The deadline of the fragment that is tuned now."""
         has_kernel = any(each.winner is not None for each in self.tuned)
         return self.until if has_kernel else self.latest
 

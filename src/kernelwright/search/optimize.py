@@ -49,7 +49,7 @@ from kernelwright.verify.room import Hold
 from kernelwright.verify.values.compare import Precision
 
 JUDGING_SHARE = 0.2
-"""Of the budget: for the cases of judging the whole."""
+"""The share of the budget for the cases that judge the whole."""
 
 
 def optimize_target(

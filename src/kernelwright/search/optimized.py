@@ -34,7 +34,7 @@ class Delivery:
     source: str | None
     """The text of `fused_operator` and its kernels; None: the original forward runs."""
     signature: Signature
-    """Of the calls that the source computes."""
+    """The signature of the calls that the source computes."""
     is_training: bool
     """The mode in which the source computes what the original does."""
     on_gpu: bool

@@ -51,10 +51,10 @@ from kernelwright.verify.tasks.program_task import ProgramTask, program_task
 from kernelwright.verify.tasks.task import Task
 
 TUNING_SHARE, LAST_SHARE = 0.5, 0.7
-"""Of the time that lowering leaves: until when fragments are tuned, and until when the first right
-kernel is waited for. The rest is for judging the whole and for writing the result."""
+"""Shares of the time after lowering: the end of tuning, and the end of tuning while no kernel is
+right. The rest is for judging the whole and for writing the result."""
 PROPOSING_SHARE = 0.3
-"""Of a form's time for tuning: until when a large program is looked through for fragments."""
+"""The share of a form's tuning time in which fragments of a large program are proposed."""
 ASKED_TOGETHER = 16
 """Fragments that models write for at once: together they take little longer than one."""
 WRITING_SHARE = 0.75

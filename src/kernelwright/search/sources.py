@@ -29,11 +29,11 @@ class Writers(Enum):
 
 
 TEMPERATURE, TOP_P = 1.0, 0.95
-"""Of what models write beside their likeliest answer: the judge sees to it that it is right."""
+"""How models draw answers beside the likeliest answer: the judge refuses wrong ones."""
 MENDS = 2
 """How often a model writes an answer anew from a fault that its text shows."""
 DRAWING_SHARE = 0.6
-"""Of a model's time: until when it draws answers beside the likeliest, without which nothing is."""
+"""The share of a model's time in which the model draws answers beside the likeliest."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

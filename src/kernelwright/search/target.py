@@ -171,7 +171,7 @@ class ModuleTarget:
     target: Target
     lowered: Lowered
     device: torch.device
-    """Of the module and its inputs."""
+    """The device of the module and its inputs."""
     sizes: Requested | None
     """That may vary."""
 

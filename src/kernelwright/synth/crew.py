@@ -20,7 +20,7 @@ AHEAD = 3
 """Batches given out for each process, so that none waits for work."""
 
 _drawer: Drawer
-"""Of a process of the crew."""
+"""The drawer of this process of the crew."""
 
 
 def _begin(make: MakeDrawer) -> None:

@@ -34,7 +34,7 @@ class ProgramFile:
         self.num = 0
         """Programs it holds already."""
         self.fingerprints: set[str] = set()
-        """Of these."""
+        """The fingerprints of these programs."""
         record.cut_torn_line(path)
         lines = record.read(path) if path.exists() else iter(())
         first = next(lines, None)
@@ -80,7 +80,7 @@ def check_header(header: Record, path: str) -> None:
 
 
 def fingerprints(path: Path) -> set[str]:
-    """Of the programs in a JSONL file of any command that writes their records.
+    """The fingerprints of the programs in a JSONL file of any command that writes their records.
 
     Raises:
         UsageError: there is no such file, or no program in it.

@@ -24,10 +24,10 @@ _PRODUCTS = ("prod", "cumprod")
 _TESTS = frozenset({
     "eq", "ne", "logical_and", "logical_or", "logical_xor", "logical_not", "any", "all",
 })  # fmt: skip
-"""Of what is 0, or equal: no normal draw ever is."""
+"""Operators that ask whether values are 0 or equal: no normal draw ever is."""
 _FEW = Init("randint", 0, 3)
 _MODERATE = Init("rand", 0.5, 2.0)
-"""Of exponents."""
+"""The draw of exponents."""
 
 
 def with_inits(program: Program) -> Program:
@@ -47,7 +47,8 @@ def _init(uses: Uses, value: Input) -> Init:
 
 
 def _of_operand(program: Program, found: Sequence[tuple[Call, str]]) -> Init:
-    """Of a floating-point operand that no domain is asked of: (call, parameter) of its uses."""
+    """The draw of a floating-point operand whose uses, (call, parameter) each, ask for no
+    domain."""
     for call, parameter in found:
         if call.op in _TESTS:
             return _FEW

@@ -64,18 +64,18 @@ class Refusal:
     detail: str
     """What was found, in words."""
     finding: str = ""
-    """Of the linter: its kind (`lint_findings.KINDS`)."""
+    """The linter's finding: its kind (`lint_findings.KINDS`)."""
 
 
 LARGEST = {"float16": 3e4, "bfloat16": 1e6, "float32": 1e6, "float64": 1e6, "int64": 1e9}
-"""Of practical ranges of values, by dtype; half of what float16 holds."""
+"""The largest values of practical use, by dtype; half of what float16 holds."""
 SMALLEST_OUTPUT = 1e-4
 """Root mean square."""
 ROUNDING = {"float64": 1e-3, "float32": 1e-3, "float16": 3e-2, "bfloat16": 0.15}
 """Most that rounding may change an output, as a share of its root mean square (of integers and
 bool: share of elements); by the narrowest dtype in the program."""
 MAX_ELEMENTS = 1 << 12
-"""Of a value when programs are run or linted at small sizes."""
+"""The most elements of a value when programs are run or linted at small sizes."""
 ONLY_FOR = {"batch_norm_train": {"running_mean": 3, "running_var": 4}}
 """Operator -> operands that matter for one of its results only, and which."""
 INDEX_OF_LARGEST = {"argmax": True, "max": True, "argmin": False, "min": False}

@@ -24,12 +24,12 @@ class Sizes:
     """What single sizes and tensors may be."""
 
     low: int = 2
-    """Of what is free. 1 occurs where a call says so: an axis that broadcasts, or is kept."""
+    """The least free size. 1 occurs where a call says so: an axis that broadcasts, or is kept."""
     high: int = 1 << 15
     measure: str = "log"
     """Weights of sizes: `uniform`, `log` (1 / size) or `models` (what models use, more often)."""
     elements: Interval = (1, 1 << 24)
-    """Of each tensor."""
+    """The elements of each tensor."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +37,7 @@ class Bounds:
     """What a whole program may be. Inclusive."""
 
     bytes: Interval = (1 << 14, 1 << 29)
-    """Of all tensors together, inputs and results, whether stored or not."""
+    """The bytes of all tensors together: inputs and results, stored or not."""
     flops: Interval = (0, 1 << 37)
     intensity: Interval = (0, 1e6)
     """FLOPs for each byte that one perfect kernel moves."""
@@ -113,7 +113,7 @@ class Recipe:
         )
 
     def weight(self, op: str) -> int:
-        """Of an operator; 0 where it may not occur."""
+        """The weight of an operator; 0 where the operator may not occur."""
         names = (op, operators()[op].family)
         if self.operators and not set(names) & set(self.operators):
             return 0
@@ -125,7 +125,7 @@ class Recipe:
         return asdict(self)
 
     def digest(self) -> str:
-        """Of the resolved recipe, 16 hex digits."""
+        """A digest of the resolved recipe, 16 hex digits."""
         text = json.dumps(self.to_json(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -180,7 +180,7 @@ def within(program: Program, bounds: Bounds) -> bool:
 
 
 def num_bytes(program: Program) -> int:
-    """Of every input and every result, read or not."""
+    """The bytes of every input and every result, read or not."""
     results = (made.num_bytes for call in program.calls for made in call.types)
     return sum(value.type.num_bytes for value in program.inputs) + sum(results)
 

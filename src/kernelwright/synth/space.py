@@ -36,8 +36,8 @@ def space_record(recipe: Recipe) -> Record:
 
 
 def usable_forms(recipe: Recipe) -> list[Form]:
-    """Of the operators that may occur. Where values are to keep in range, these are no operators
-    whose results are one number."""
+    """The forms of the operators that may occur. Where values must keep in range, operators whose
+    results are one number are left out."""
     wanted = (each for each in operators().values() if each.name not in EXCLUDED)
     space = recipe.space()
     found = [forms_of(each, space) for each in wanted if recipe.weight(each.name)]

@@ -70,8 +70,9 @@ def _read(stage: Stage) -> set[str]:
 
 
 def _guard(stage: Stage, made: Sequence[Buffer]) -> str:
-    """Of what is read and made; and of what is pulled as if it were in memory, since its elements
-    are counted too, where they may be more than those it is made of."""
+    """The assertion that no tensor has too many elements: of tensors that are read or made, and of
+    pulled values. The kernel counts the elements of pulled values too, which may be more than those
+    of their sources."""
     program, read = stage.graph.program, _read(stage)
     given = [value.name for value in program.inputs]
     passed = [t.name for t in stage.inputs if t.name in read and t.name not in given]

@@ -13,10 +13,11 @@ _SETTLED_MS = 0.05
 device answers in some 0.01 ms."""
 
 CYCLES_PER_MS = 2_000_000
-"""Of an H200's clock, at most: a pause is no shorter than it should be."""
+"""The most cycles of an H200's clock in a millisecond, so that no pause is too short."""
 PAUSE_MS = 0.6
-"""Of the device while a call is queued, where launches are not to count: holding other streams back
-takes some of it, and a process that was waiting for its next request is slow to launch."""
+"""The pause of the device while a call is queued, where launches must not count. Holding other
+streams back takes a part of the pause, and a process that waited for its next request is slow to
+launch."""
 
 
 class Stopwatch(Protocol):

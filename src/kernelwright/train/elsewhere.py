@@ -17,7 +17,7 @@ from kernelwright.rewards.rewards import MODELLED, REWARDS, Reward
 from kernelwright.verify.many.standing import Finding, StandingJudges
 
 ORIGIN = "policy"
-"""Of candidates, as their verdicts' readers see it."""
+"""The origin of candidates, as readers of their verdicts see it."""
 
 Completion = str | Sequence[Mapping[str, str]]
 """An answer's text, or a conversation's messages that end with it."""

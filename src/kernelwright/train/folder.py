@@ -37,9 +37,9 @@ class Standing:
     optimizer_began: int = 0
     """The step at which the optimiser began without a state."""
     best_loss: float | None = None
-    """Of validation, in supervised training."""
+    """The best validation loss, in supervised training."""
     best_score: float | None = None
-    """Of validation, in reinforcement learning."""
+    """The best validation score, in reinforcement learning."""
     best_step: int | None = None
 
     def write(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ class Ended:
     stopped_by: int | None
     """The signal that ended it before its budget was used."""
     is_main: bool
-    """Of the processes of the run, the one that speaks for all."""
+    """This process speaks for all processes of the run."""
 
 
 def open_folder(recipe: Resolved, folder: Path, *, resume: bool) -> None:

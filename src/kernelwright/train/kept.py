@@ -28,11 +28,11 @@ class KeptTrainer:
     recipe: Any
     """Has `optimizer` and `checkpoints`, as recipes of training do."""
     folder: Path
-    """Of the run."""
+    """The folder of the run."""
     pace: Pace
     standing: Standing
     aside_s: float
-    """Of validation and checkpoints since the last record."""
+    """Seconds of validation and checkpoints since the last record."""
     lr_scheduler: Any
     # of transformers.Trainer
     model: Any
@@ -148,7 +148,7 @@ class KeptTrainer:
 
 
 def arguments(recipe: Any, folder: Path, steps: int) -> dict[str, Any]:
-    """Of `transformers.TrainingArguments`: what all recipes of training say alike.
+    """The `transformers.TrainingArguments` that all recipes of training share.
 
     Args:
         recipe: has seed, optimizer, validation and checkpoints.

@@ -29,7 +29,7 @@ class Pace(TrainerCallback):
         self.save_every_s = 60 * checkpoints.every_minutes
         self.steps = steps
         self.seconds = 0.0
-        """Of training, over all parts of the run, up to the last step."""
+        """Seconds of training over all parts of the run, up to the last step."""
         self.stopped_by: int | None = None
         """The signal that ends this part of the run."""
         self._signal = 0
@@ -92,7 +92,7 @@ def _agree(args: TrainingArguments, *values: float) -> tuple[float, ...]:
 
 
 def rate_factor(optimizer: Optimizer, *, progress: float, since_began: int) -> float:
-    """Of the learning rate.
+    """The factor of the learning rate.
 
     Args:
         progress: share of the budget that is used.

@@ -27,7 +27,7 @@ class Pair:
     source: str
     split: str
     number: int = 0
-    """Of the answer, among those to its program."""
+    """The number of the answer, among those to its program."""
     reasoning: str = ""
     """What a model wrote before its answer; mostly nothing."""
 

@@ -91,7 +91,7 @@ class Model:
     path: str = FRESH
     """Folder of a causal language model in Hugging Face's layout, "embedded" or "fresh"."""
     dtype: Dtype = Dtype.FLOAT32
-    """Of the weights while they are trained; what is computed is in bfloat16 on a GPU."""
+    """The dtype of the weights in training; a GPU computes in bfloat16."""
     compile: bool = False
     gradient_checkpointing: bool = False
     loss_head: LossHead = LossHead.CHUNKED
@@ -107,7 +107,8 @@ class Data:
     tokens: str = ""
     """Folder where tokens are kept, for runs on the same pairs to share; empty: the run's own."""
     max_tokens: int = 2048
-    """Of a row. Longer pairs are left out and counted: cut ones would teach not to end."""
+    """The most tokens of a row. Longer pairs are left out and counted: cut ones would teach not to
+    end."""
     packing: Packing = Packing.DOCUMENTS
     plans: bool = True
     """Without, answers are learnt as code alone."""
@@ -130,9 +131,9 @@ class Data:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
     step_tokens: int = 131_072
-    """Of an optimiser step, padding included, over all processes."""
+    """Tokens of an optimiser step, padding included, over all processes."""
     micro_tokens: int = 32_768
-    """Of a forward pass of one process."""
+    """Tokens of a forward pass of one process."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -142,7 +143,7 @@ class Optimizer:
     learning_rate: float = 1e-3
     decay: Decay = Decay.LINEAR
     final_share: float = 0.0
-    """Of the learning rate that is left at the end."""
+    """The share of the learning rate that is left at the end."""
     warmup_steps: int = 50
     """Also after weights were taken up without the optimiser's state."""
     beta1: float = 0.9
@@ -160,7 +161,7 @@ class Budget:
     """Padding not included."""
     epochs: float | None = None
     minutes: float | None = None
-    """Of training, over all parts of a run that was resumed."""
+    """Minutes of training, over all parts of a run that was resumed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -59,7 +59,7 @@ def select(pairs: "Dataset", data: Data, seed: int) -> Selection:
 
 
 def _factors(setting: str, names: np.ndarray, factors: Mapping[str, float]) -> np.ndarray:
-    """Of each pair, by its name."""
+    """The factor of each pair, by its name."""
     known, place = np.unique(names, return_inverse=True)
     there = [str(name) for name in known]
     if unknown := sorted(factors.keys() - set(there)):

@@ -132,7 +132,7 @@ class PairTokenizer:
         return with_reasoning(asked) if self.reasoning else asked
 
     def digest(self, files: Sequence[Path]) -> str:
-        """Of all that the tokens of files depend on, 16 hex digits."""
+        """A digest of all that the tokens of files depend on, 16 hex digits."""
         found = hashlib.blake2b(digest_size=8)
         for file in files:
             with file.open("rb") as content:

@@ -48,7 +48,8 @@ class PairTrainer(KeptTrainer, SFTTrainer):  # type: ignore[misc]
         self.aside_s = 0.0
         self.validation = validation
         self._new_tokens = torch.zeros(1, dtype=torch.int64, device=config.device)
-        """Of this process since the last record; counted where the batches are, without a sync."""
+        """Tokens of this process since the last record, counted on the device of the batches,
+        without a sync."""
         super().__init__(
             model=model,
             args=config,

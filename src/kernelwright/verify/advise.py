@@ -19,7 +19,7 @@ from kernelwright.verify.tasks.program_task import ProgramTask
 from kernelwright.verify.tasks.task import FunctionTask, ModuleTask, Task
 
 MAX_CHARS = 60_000
-"""Of reference and candidate together; longer ones are not sent."""
+"""The most characters of reference and candidate together; longer texts are not sent."""
 MAX_TOKENS = 2_048
 MAX_REASONS, MAX_REASON_CHARS, MAX_LINE = 5, 300, 1_000
 KEYS = {"replaces", "reasons", "line"}

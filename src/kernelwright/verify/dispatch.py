@@ -19,7 +19,7 @@ MARKS = {"_conj", "_neg_view"}
 
 
 def computing(operators: Iterable[str]) -> list[str]:
-    """Of these overloads ("aten.add.Tensor"), the ones that compute something, in order."""
+    """The overloads ("aten.add.Tensor") among these that compute something, in order."""
     return [name for name in operators if not _is_free(name)]
 
 

@@ -24,7 +24,7 @@ NUM_OTHERS = 2
 """Draws whose results are put in a call's place."""
 
 Results = dict[str, tuple[torch.Tensor, ...]]
-"""Of every call, by the name of its first one."""
+"""The results of every call, by the name of the first result."""
 
 
 def ignored_calls(cases: Cases) -> tuple[str, ...]:

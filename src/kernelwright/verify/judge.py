@@ -58,7 +58,8 @@ SLOWER = {"cpu": 1e5, "cuda": 1e3}
 OWN_S = 1800.0
 """The most seconds of our own part of a judgement: draw inputs, call the reference, compare."""
 TIMING_SHARE, GRAPHS_SHARE = 1 / 12, 1 / 40
-"""Of `budget_s`: for pairs of timed calls beyond the first batch, and as CUDA graphs, at most."""
+"""The largest shares of `budget_s` for pairs of timed calls beyond the first batch, and for CUDA
+graphs."""
 
 
 class Judge:

@@ -30,7 +30,7 @@ class CrossCheck:
     records: Path
     """JSONL; kernels already there are not looked at again."""
     timeout_s: float
-    """Of one kernel."""
+    """The time limit of one kernel."""
 
     def run(self, tasks: Sequence[Case], say: Callable[[str], None]) -> list[Record]:
         """A record for each task with a kernel.

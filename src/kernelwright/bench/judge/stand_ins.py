@@ -46,7 +46,7 @@ from kernelwright.verify.values.compare import Precision, Tensors, compare
 RULES = Rules(CPU, Precision.STRICT, "pure")
 LEVELS = (1, 2, 5, 20)
 MAX_ELEMENTS, MAX_FLOPS = 1 << 20, 1 << 32
-"""Of a value, and of a program: seconds of a core in float64."""
+"""The limits of a value and of a program: seconds of a core in float64."""
 FILLERS = (437.5, 438.5, 0.0)
 """What memory holds that nobody has written, as the judge's silence has it: odd, even and zero."""
 TILE = 64
@@ -230,7 +230,7 @@ def _matters(number: int, posed: Posed, cases: Cases, filler: float) -> bool:
 
 
 def stand_ins(level: int) -> Iterator[Record]:
-    """Of each program of a level that a CPU has the operators for."""
+    """The stand-ins for each program of a level whose operators a CPU has."""
     drawn = [each for each in benchmark_programs() if each["drawn"]["group"] == f"level {level}"]
     for number, each in enumerate(drawn, 1):
         program = scaled_down(parse(each["text"]), MAX_ELEMENTS, max_flops=MAX_FLOPS)

@@ -30,8 +30,8 @@ SHARES = {
     Breakage.ILLEGAL_ADDRESS: 0.015,
     Breakage.HANG: 0.005,
 }
-"""Of all candidates. An illegal address costs a guest with its GPU context, and drivers start only
-3 to 4 of these a second; a hang costs a worker `WALL_S`."""
+"""The share of each kind among all candidates. An illegal address costs a guest with its GPU
+context, and drivers start only 3 to 4 of these a second; a hang costs a worker `WALL_S`."""
 WALL_S = {"cuda": 10.0, "cpu": 60.0}
 """Limit of a request to a guest, by device: the interpreter is slow."""
 GOOD = "good"

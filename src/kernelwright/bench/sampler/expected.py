@@ -42,11 +42,11 @@ class ExpectedPairs:
         self._num_skeletons += 1
 
     def merge(self, other: "ExpectedPairs") -> None:
-        """Of the same operators."""
+        """Add the expectations of a process that drew the same operators."""
         self._readings += other._readings
         self._num_skeletons += other._num_skeletons
 
     def readings(self, pair: tuple[str, str], num: int) -> float:
-        """Of a (producer, consumer), to be expected in `num` skeletons."""
+        """The expected readings of a (producer, consumer) in `num` skeletons."""
         made, read = (self._place[op] for op in pair)
         return float(self._readings[made, read]) * num / self._num_skeletons

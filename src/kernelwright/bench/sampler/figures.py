@@ -138,7 +138,7 @@ def has_pair_alone(recipe: Recipe, pair: tuple[str, str]) -> bool:
 
 
 _TOOLS: dict[str, tuple[Sampler, Record]] = {}
-"""Of this process, by recipe."""
+"""The tools of this process, by recipe."""
 
 
 def _tools(recipe: Recipe) -> tuple[Sampler, Record]:

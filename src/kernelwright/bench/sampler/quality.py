@@ -37,7 +37,7 @@ class _Part:
     checked: Counter[str] = field(default_factory=Counter)
     """Attempts that came to "draw", to "inits" and to each of `CHECKS`."""
     cpu_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Of these, in all."""
+    """Processor seconds of all checks of a name."""
     passed: int = 0
     vocabulary: int = 0
     """Programs that are a benchmark's task of one call, and are kept."""
@@ -52,7 +52,7 @@ class _Part:
 
 
 def quality(recipe: Recipe, level: int, num: int, seed: int, workers: int, say: Say) -> Record:
-    """Of `num` attempts of the sampler, each the first of its stream."""
+    """The quality of `num` attempts of the sampler, each the first of its stream."""
     whole = _Part()
     starts = range(0, num, _IN_PART)
     text = json.dumps(recipe.to_json())

@@ -38,7 +38,7 @@ class Spread:
 
 
 def found_of(whole: Spread, space: Record) -> Record:
-    """Of everything there is in the space, how much was met, and what was not."""
+    """How much of the space was met, and what was not."""
     values = [
         (op, name, repr(value))
         for op, attributes in space["attributes"].items()

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 BATCH, LENGTH, SIDE = 8, 256, 32
-"""Of example inputs: samples, tokens of a sequence, pixels of an image's side."""
+"""Sizes of example inputs: samples, tokens of a sequence, pixels of an image's side."""
 WIDTH, CHANNELS = 256, 64
-"""Of layers: features of a token, channels of an image."""
+"""Sizes of layers: features of a token, channels of an image."""
 
 _IN_AND_OUT: tuple[tuple[str, int], ...] = (
     (r"(in|n|input)_?(ch|chs|chans|channels?|planes?|nc)|inplanes|c_?in|inp", CHANNELS),

@@ -31,9 +31,9 @@ _MAX_CAPTURES = 2
 class Captured:
     program: Program
     arguments: str = ""
-    """Of the constructor, as text."""
+    """The arguments of the constructor, as text."""
     inputs: str = ""
-    """Of the call, as text."""
+    """The inputs of the call, as text."""
 
 
 def capture_source(source: Source) -> Captured:

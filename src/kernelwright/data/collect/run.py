@@ -32,11 +32,11 @@ class Options:
     """What a collection depends on besides its target."""
 
     max_calls: int = 5
-    """Of a program."""
+    """The most calls of a program."""
     levels: tuple[int, ...] = ()
     """Numbers of calls that are kept; all where empty."""
     timeout_s: float = 60.0
-    """Of processor time, for one file's import and for one module."""
+    """Processor time for the import of one file, and for one module."""
 
     def to_json(self) -> Record:
         return {

@@ -12,7 +12,7 @@ from kernelwright.data.collect.guesses import BATCH, CHANNELS, LENGTH, SIDE, WID
 Shape = tuple[int, ...]
 
 _ROWS = 1024
-"""Of a matrix that is no sequence."""
+"""The rows of a matrix that is no sequence."""
 _MAX_HINTS = 6
 """Layers that are asked: the first of them see the input."""
 _LEAST_WIDTH = 4

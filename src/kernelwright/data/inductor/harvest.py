@@ -54,7 +54,7 @@ class Harvest:
     code: str
     """The module that Inductor would compile."""
     inputs: tuple[str | None, ...]
-    """Of each argument of its `call`: the program's input, or None where it is a size."""
+    """For each argument of its `call`: the program's input, or None where it is a size."""
 
 
 def harvest(program: Program) -> Harvest:

@@ -20,7 +20,7 @@ class Rewritten:
     combines: tuple[ast.FunctionDef, ...]
     """Functions that it hands to scans and reductions."""
     helpers: set[str]
-    """Of `triton_helpers`."""
+    """The names of `triton_helpers` that the kernel calls."""
     constants: dict[str, int]
     """Numbers of elements that the kernel holds itself, by its names."""
 

@@ -102,7 +102,7 @@ def _names(target: ast.expr) -> list[str]:
 
 
 def _nodes_above(lines: list[str], number: int) -> tuple[str, ...]:
-    """Of the nearest comment above that names nodes, with no other call between."""
+    """The nodes in the nearest comment above, with no other call between."""
     for line in reversed(lines[: number - 1]):
         if found := _NODES.search(line):
             return tuple(name.strip() for name in found[1].split(",") if name.strip())

@@ -10,7 +10,7 @@ _TILE = {2: (16, 32, 64), 3: (8, 16)}
 _REDUCED = (256, 512, 1024, 2048)
 _ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 _LEAST_ELEMENTS, _MOST_ELEMENTS = 1024, 4096
-"""Of a tile of rows."""
+"""The elements of a tile of rows."""
 _ELEMENTS_A_WARP = 256
 
 

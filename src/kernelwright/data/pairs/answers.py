@@ -43,7 +43,7 @@ class Written:
 
 class AnswerSource(Protocol):
     licence: str
-    """Of what it writes."""
+    """The licence of the answers."""
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
         """At most `limit` answers, different ones; equal seeds, equal answers, where the source

@@ -77,7 +77,7 @@ def _placed(pair: Record, verdicts: Mapping[str, Verdict | None]) -> tuple[str |
 
 
 class _Counts:
-    """Of what is kept, and of what is not."""
+    """Counts of kept pairs, and of dropped ones."""
 
     def __init__(self) -> None:
         self.by: dict[str, Counter[Any]] = {name: Counter() for name in COUNTED}
@@ -120,7 +120,7 @@ class _Counts:
 
 
 def _spread(values: list[int]) -> Record:
-    """Of lengths in characters."""
+    """Quantiles of lengths in characters."""
     cuts = quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
     return {
         "least": min(values),

@@ -69,7 +69,7 @@ class LlmSource:
         return cls(strict.read(Options, options, "options"))
 
     def answers(self, request: Request, *, limit: int, seed: int) -> list[Written]:
-        """Of `limit` questions asked side by side, every answer of every turn."""
+        """Every answer of every turn to `limit` questions, which are asked side by side."""
         begin = conversation(request)
         if self.options.refine:
             compiled = _compiled(request, seed)

@@ -43,14 +43,14 @@ class Pair:
     source: str
     """Who answered: "teacher", "inductor", "llm"."""
     origin: str
-    """Of the program: "synth", or the package or file that it was collected from."""
+    """The origin of the program: "synth", or the package or file that it was collected from."""
     licence: str
     level: int
     """Calls of the program."""
     difficulty: int
     """1 to 4: see `difficulty_of`."""
     operators: tuple[str, ...]
-    """Of the calls, in program order."""
+    """The operators of the calls, in program order."""
     families: tuple[str, ...]
     """Kinds of operators, each once, sorted."""
     kernels: int

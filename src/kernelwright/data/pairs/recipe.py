@@ -44,8 +44,8 @@ class Part:
     share: float = 0.0
     """Among the pairs of all parts that have one: what is too much is left out. 0: all are kept."""
     licence: str = ""
-    """Of the pairs; where empty the project's for what is drawn, and what the file says of
-    programs that were collected."""
+    """The licence of the pairs. Empty: the project's licence for drawn programs, and the file's own
+    for collected programs."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What the source wants to know besides."""
 
@@ -76,8 +76,8 @@ class Verification:
     """Which pairs are judged, and how."""
 
     share: float = 0.0
-    """Of the teacher's pairs, drawn by chance; 1: every one. The others say "unverified". All that
-    other sources write is judged."""
+    """The share of the teacher's pairs that is judged, drawn by chance; 1: every pair. The other
+    pairs say "unverified". All pairs of other sources are judged."""
     device: str = "auto"
     grade: str = "recycled"
 
@@ -92,7 +92,7 @@ class Recipe:
 
     part: tuple[Part, ...]
     title: str = ""
-    """Of the data card."""
+    """The title of the data card."""
     seed: int = 0
     validation: float = 0.02
     """Share of programs, by chance, that nothing is to be trained on."""

@@ -54,7 +54,7 @@ def select(paths: Iterable[Path], recipe: Recipe) -> Selection:
 
 
 def _mixed(ids: dict[str, list[str]], recipe: Recipe) -> dict[str, set[str]]:
-    """Of parts with a share, as many as leave the proportions right, chosen by chance."""
+    """The pairs of each part, chosen by chance: as many as leave the shares right."""
     shares = {part.name: part.share for part in recipe.part if part.share}
     unit = min((len(ids[name]) / share for name, share in shares.items()), default=0.0)
     kept = {}

@@ -54,7 +54,8 @@ class Axis(NamedTuple):
     """An axis along which operands broadcast."""
 
     size: Var
-    """Of the result, and of the operands that hold it; of the others it is 1."""
+    """The size of the result and of the operands that have the axis. In the other operands the size
+    is 1."""
     slots: tuple[int, ...]
     """That have the axis, by their places in the form."""
     menu: str | None

@@ -181,7 +181,7 @@ class Maker:
             )
 
     def _results(self, call: "_Call", menus: Mapping[str, Menu]) -> tuple[Kind, ...]:
-        """Of the first choice the operator accepts; none if it accepts none."""
+        """The results of the first choice that the operator accepts; empty if there is none."""
         choices = product(*(menu.values for menu in menus.values()))
         for values in islice(choices, _TRIED):
             try:

@@ -16,7 +16,7 @@ from kernelwright.ops.pooling import OPERATORS, RANKS_OF_MODES
 
 
 def _pool(maker: Maker) -> Iterator[Form]:
-    """Of 3 elements at least: there are windows around 2 that hold one each."""
+    """Pools over 3 elements at least: windows around 2 may hold one element each."""
     rank = int(maker.operator.name[-2]) + 2
     batch, channels, *more = sizes("s", rank)
     shape = batch, channels, *(size + 2 for size in more)

@@ -44,7 +44,7 @@ from kernelwright.ops.ranges.spread import (
 )
 
 _LARGEST_EXPONENT = 690.0
-"""Of a power of e that a float holds; results beyond are refused anyway."""
+"""The largest power of e that a float holds; larger results are refused anyway."""
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 
@@ -202,7 +202,7 @@ def _threshold(g: Given) -> Spread:
 
 
 def _wave(function: Callable[[float], float]) -> Rule:
-    """Of sin and cos, whose turns are many."""
+    """The rule of sin and cos, which turn often."""
 
     def rule(g: Given) -> Spread:
         v = g.of()

@@ -18,7 +18,7 @@ from kernelwright.ops.ranges.spread import (
 from kernelwright.ops.rules import broadcast, dim_index
 
 _OVERSHOOT = 1.6
-"""Of bicubic interpolation, whose weights are partly negative: the sum of their sizes."""
+"""The sum of the absolute weights of bicubic interpolation: some weights are negative."""
 
 
 def _same(g: Given) -> Spread:
@@ -52,7 +52,7 @@ def _picked(name: str) -> Rule:
 
 
 def _places(g: Given) -> Spread:
-    """Of elements along the dimension that is ordered."""
+    """The positions of elements along the dimension that is ordered."""
     shape = g["input"].shape
     size = shape[g["dim"]] if shape else 1
     return Spread(0.0, size - 1.0, (size - 1) / 2, size / 12**0.5, False, is_whole=True)

@@ -57,7 +57,7 @@ def _one_of(a: Spread, b: Spread) -> Spread:
 
 
 def _bits(a: Spread, b: Spread) -> Spread:
-    """Of integers: no more bits than the larger has."""
+    """The range of bitwise operations on integers: no more bits than the larger has."""
     limit = 1.0
     while limit <= max(a.largest, b.largest):
         limit *= 2
@@ -156,7 +156,7 @@ def _hypotenuse(a: Spread, b: Spread) -> Spread:
 
 
 def _larger(a: Spread, b: Spread) -> Spread:
-    """Of two normal values (Clark, 1961), kept in range."""
+    """The larger of two normal values (Clark, 1961), kept in range."""
     low, high = max(a.low, b.low), max(a.high, b.high)
     is_whole = a.is_whole and b.is_whole
     gap = sqrt(a.std * a.std + b.std * b.std)

@@ -48,7 +48,7 @@ def _extremes(sign: int) -> Rule:
 
 
 def product(v: Spread, count: float) -> Spread:
-    """Of `count` elements; positive ones by the sum of their logarithms."""
+    """The product of `count` elements; of positive ones by the sum of their logarithms."""
     if v.low > 0:
         return image(exp_of, total(image(log, v), count))
     largest = exp_of(count * log(max(v.largest, 1e-30)))

@@ -57,7 +57,8 @@ class Spread(NamedTuple):
 
 
 ANYTHING = Spread(-1e30, 1e30, 0.0, 1e20, False, 0.5)
-"""Of values nothing is known of. The deviation is far inside, so that no norm looks bounded."""
+"""The range of values of which nothing is known. The deviation is far inside, so that no norm looks
+bounded."""
 
 
 def point(value: float) -> Spread:
@@ -83,7 +84,7 @@ _PROBES = (-1.15, -0.32, 0.32, 1.15)
 
 
 def image(function: Callable[[float], float], v: Spread, *turns: float) -> Spread:
-    """Of a function that rises or falls between `turns`, where its extremes may lie."""
+    """The image of a function that rises or falls between `turns`, where its extremes may lie."""
     low, high, std = v.low, v.high, v.std
     mean = min(max(v.mean, low), high)
     left, right = function(max(low, mean - _NODE * std)), function(min(high, mean + _NODE * std))
@@ -192,7 +193,7 @@ def absolute(v: Spread) -> Spread:
 
 
 def share_below(a: Spread, b: Spread) -> float:
-    """Of elements of `a` that are less than those of `b`, both taken as normal."""
+    """The share of elements of `a` that are less than those of `b`; both count as normal."""
     gap = sqrt(a.std * a.std + b.std * b.std)
     if gap == 0:
         return float(a.mean < b.mean)
@@ -200,7 +201,7 @@ def share_below(a: Spread, b: Spread) -> float:
 
 
 def share_equal(a: Spread, b: Spread) -> float:
-    """Of elements that are the same number in both: only whole numbers, or zeros."""
+    """The share of elements that are equal in both: whole numbers or zeros only."""
     if a.is_whole and b.is_whole:
         return subtract(a, b).share_of_zeros
     return a.share_of_zeros * b.share_of_zeros

@@ -23,7 +23,7 @@ def result_spreads(
     spreads: Mapping[str, Spread | tuple[Spread, ...]],
     made: tuple[TensorType, ...],
 ) -> tuple[Spread, ...]:
-    """Of each result of a call.
+    """The range of each result of a call.
 
     Args:
         bound: the call's parameters, types in place of tensors.

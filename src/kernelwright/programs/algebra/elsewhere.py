@@ -14,9 +14,10 @@ from kernelwright.programs.resizing.variants import same_attributes, shape_varia
 
 NUM_SHAPES = 3
 MAX_FLOPS = 1 << 20
-"""Of a program at such sizes: it is run for every rewriting."""
+"""The most FLOPs of a program at such sizes: the program runs for every rewriting."""
 TOLERANCE = 1e-6
-"""Of double results, on the scale of each; a size that does not fit is off by far more."""
+"""The tolerance of double results, on the scale of each. A size that does not fit is off by far
+more."""
 
 Tensors = list[torch.Tensor]
 

@@ -24,9 +24,9 @@ _BY_DOMAIN = {
     Domain.BOOL: Init("randint", 0, 2),
 }
 _POSITIVE = Init("rand", 0.5, 1.5)
-"""Of norm weights and running variances: away from 0, and not 1."""
+"""The draw of norm weights and running variances: away from 0, and not 1."""
 _SMALL = Init("randn", 0.0, 0.1)
-"""Of biases and running means."""
+"""The draw of biases and running means."""
 
 
 def init_for_domain(domain: Domain, made: TensorType, bound: int | None = None) -> Init:
@@ -124,7 +124,8 @@ def choose_init(uses: Uses, value: Input, name: str, example: Any = None) -> Ini
 
 
 def _weight(uses: Uses, value: Input, name: str) -> Init:
-    """Of a floating parameter or buffer: contracted ones keep the scale of what they multiply."""
+    """The draw of a floating parameter or buffer: contracted ones keep the scale of what they
+    multiply."""
     if "bias" in name or "mean" in name:
         return _SMALL
     if any(call.op == "embedding" for call, _ in uses.of(value.name)):

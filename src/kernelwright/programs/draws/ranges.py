@@ -19,7 +19,7 @@ _POSITIVE = Spread(1e-30, 1e30, 1.0, 1e20, False)
 
 
 def drawn(init: Init) -> Spread:
-    """Of an input's elements."""
+    """The range of an input's elements."""
     low, high = float(init.low), float(init.high)
     match init.kind:
         case "randn":
@@ -64,12 +64,12 @@ def _given(call: Call, known: Mapping[str, Spread]) -> dict[str, Any]:
 
 
 def _names(values: tuple[Any, ...]) -> list[str]:
-    """Of the tensors in a sequence, which may hold None too."""
+    """The names of the tensors in a sequence, which may hold None too."""
     return [item.name for item in values if isinstance(item, Ref)]
 
 
 def _check_domains(program: Program, call: Call, bound: Bound, given: Mapping[str, Any]) -> None:
-    """Of operators that have no rule of their own for what they refuse."""
+    """Check the arguments of operators that have no rule for their domain."""
     operator = call.operator
     if operator.family == "pointwise":
         return

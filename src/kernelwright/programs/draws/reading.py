@@ -23,7 +23,7 @@ class Drawn:
     type: TensorType
     kind: str
     bounds: tuple[float, float] = (0, 1)
-    """Of randint."""
+    """The bounds of randint."""
     scale: float = 1.0
     shift: float = 0.0
     span: tuple[float, float] | None = None

@@ -83,7 +83,8 @@ def _lines(
     steps: Sequence[int],
     entries: Sequence[str],
 ) -> list[Line]:
-    """Of the program's steps; `entries` are names of the replacements' wrappers, in their order."""
+    """The lines of the program's steps; `entries` are names of the replacements' wrappers, in their
+    order."""
     like = program.inputs[0].name if program.inputs else ""
     lines: list[Line] = []
     names = iter(entries)
@@ -101,8 +102,8 @@ def _lines(
 def _plans(
     program: Program, replacements: Sequence[Replacement], merged: Merged
 ) -> tuple[KernelPlan, ...]:
-    """Of every kernel under the name that it has in the whole; of one that several fragments share,
-    with the values of all."""
+    """The plan of every kernel under its name in the whole. The plan of a kernel that several
+    fragments share has the values of all."""
     found: dict[str, KernelPlan] = {}
     for r, names in zip(replacements, merged.names, strict=True):
         for plan in r.plans(program):

@@ -12,9 +12,9 @@ from kernelwright.programs.fragments.fragment import (
 from kernelwright.programs.program import Call, Program
 
 MAX_CALLS = 3
-"""Of a part."""
+"""The most calls of a part."""
 MAX_PARTS = 16
-"""Of one fragment."""
+"""The most parts of one fragment."""
 MAX_PARTS_FROM = 32
 """That begin at one call and are looked at: there may be exponentially many."""
 

@@ -57,7 +57,8 @@ class Source:
     """Constants: an expression of `self` that reads the tensor; "" where the module does not hold
     the tensor itself."""
     dtype: str = "float32"
-    """Of the tensor itself. The program takes its carrier (`capture.carriers`)."""
+    """The dtype of the tensor itself. The program takes the tensor's carrier
+    (`capture.carriers`)."""
 
 
 @dataclass(frozen=True, slots=True)

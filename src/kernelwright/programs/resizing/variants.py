@@ -111,7 +111,7 @@ def _has_both_layouts(made: TensorType) -> bool:
 
 
 def _types(program: Program) -> list[TensorType]:
-    """Of every value."""
+    """The types of all values."""
     made = [value.type for value in program.inputs]
     return [*made, *(each for call in program.calls for each in call.types)]
 
@@ -133,7 +133,7 @@ def enlarged(program: Program, min_elements: int) -> Program | None:
 
 
 def num_bytes(program: Program) -> int:
-    """Of all inputs and results."""
+    """The bytes of all inputs and results."""
     return sum(each.num_bytes for each in _types(program))
 
 

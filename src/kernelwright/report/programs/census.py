@@ -30,12 +30,12 @@ class Census:
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Readings of a result: by the operator that made it and the one that reads it."""
     ranks: Counter[int] = field(default_factory=Counter)
-    """Of inputs and results; so with dtypes, sizes (of every axis) and elements."""
+    """Counts over inputs and results, as are dtypes, sizes (of every axis) and elements."""
     dtypes: Counter[str] = field(default_factory=Counter)
     sizes: Counter[Octave] = field(default_factory=Counter)
     elements: Counter[Octave] = field(default_factory=Counter)
     flops: Counter[Octave] = field(default_factory=Counter)
-    """Of programs; so with what follows."""
+    """Counts over programs, as are the fields that follow."""
     bytes: Counter[Octave] = field(default_factory=Counter)
     """That one perfect kernel moves."""
     intensity: Counter[Octave] = field(default_factory=Counter)

@@ -10,7 +10,7 @@ from kernelwright.report.programs.census import Census
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Of what is possible, what was seen."""
+    """How much was seen of all that is possible."""
 
     what: str
     seen: int
@@ -23,7 +23,7 @@ class Space:
     """What the recipes of some files allow."""
 
     families: dict[str, str] = field(default_factory=dict)
-    """Of every operator."""
+    """The family of every operator."""
     values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     """(operator, attribute) -> its values, as JSON."""
     defaults: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Space:
         }
 
     def coverage(self, census: Census) -> list[Share]:
-        """Of operators, attribute values and ordered pairs."""
+        """The shares of operators, attribute values and ordered pairs that were seen."""
         return [
             _share("operators", self.families, census.operators),
             _share(
@@ -73,7 +73,7 @@ class Space:
 
 
 def space_of(headers: Iterable[Record]) -> Space | None:
-    """Of all files together; None where none says."""
+    """The space of all files together; None where no header names a space."""
     space = Space()
     for header in headers:
         space.add(header["space"])

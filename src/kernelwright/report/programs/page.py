@@ -13,7 +13,7 @@ from kernelwright.report.programs.coverage import Space
 from kernelwright.report.rendering import asset, template
 
 MOST_NAMED = 1000
-"""Of what is missing; more would make the page heavy."""
+"""The most missing things that are named; more would make the page heavy."""
 
 
 @dataclass(frozen=True, slots=True)

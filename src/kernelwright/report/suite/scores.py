@@ -114,7 +114,7 @@ def scores_by_level(
 
 
 def scores_of(level: str, cases: Sequence[Record]) -> Scores:
-    """Of some cases, under a name: those of a level, or of all levels together."""
+    """The scores of cases under a name: those of a level, or of all levels together."""
     samples: dict[tuple[str, int], list[Record]] = defaultdict(list)
     for case in cases:
         samples[case["level"], case["id"]].append(case)

@@ -49,7 +49,7 @@ class LevelScores:
     samples: int
     """Answers judged or malformed, over all programs."""
     first: Scores
-    """Of the first sample of each program."""
+    """The scores of the first sample of each program."""
     pass_1: Mean
     """Share of correct samples, meaned over programs."""
     malformed: int
@@ -71,7 +71,7 @@ class OperatorScores:
     among: Mean
     """pass@1 of all programs that it is in."""
     reasons: dict[str, int]
-    """Of the programs of this one call: why samples are not correct."""
+    """Why samples for programs of this one call are not correct."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -260,8 +260,8 @@ def _mix(line: Record) -> dict[str, float]:
 
 
 def refused(line: Record) -> dict[str, float]:
-    """Of a step, the share of its rollouts that ended for each reason: the judge's codes, and why
-    answers hold no candidate."""
+    """The share of a step's rollouts that ended for each reason: the judge's codes, and why answers
+    hold no candidate."""
     judged = {code: n for code, n in line["codes"].items() if code != ACCEPTED}
     unread = {f"answer: {why}": n for why, n in line["answers"].items() if why != CANDIDATE}
     return {reason: n / line["rollouts"] for reason, n in (judged | unread).items()}

@@ -122,7 +122,7 @@ def comparison(runs: Sequence[Training]) -> str:
 
 
 def names_of(runs: Sequence[Training]) -> list[str]:
-    """Of their folders: as short as tells them apart."""
+    """Names from the runs' folders: as short as tells them apart."""
     paths = [run.folder.resolve() for run in runs]
     for length in range(1, max(len(path.parts) for path in paths) + 1):
         names = ["/".join(path.parts[-length:]) for path in paths]

@@ -16,7 +16,7 @@ from kernelwright.report.suite.page import RECORDS
 AUDITS, EXAMPLES = "audits.jsonl", "examples.jsonl"
 """Beside the records; either may be missing."""
 STEP = {"train sft": "step", "train rl": "rl_step"}
-"""Of each command, the kind of the records of its steps."""
+"""The kind of the step records, by command."""
 VALIDATION = {"train sft": "validation", "train rl": "rl_validation"}
 
 
@@ -52,7 +52,7 @@ class Training:
 
     @property
     def summary(self) -> Record:
-        """Of the last part; empty where it was killed, or goes on."""
+        """The summary of the last part; empty where that part was killed, or goes on."""
         last = self.lines.get("summary", [{}])[-1]
         return last if last.get("step", -1) >= self.steps[-1]["step"] else {}
 
@@ -74,7 +74,7 @@ class Training:
         return float(seconds / 3600)
 
     def _seconds_until(self, step: int) -> float:
-        """Of training, from the run's beginning."""
+        """Seconds of training since the run's beginning."""
         took = [line["seconds"] for line in self.steps if line["step"] <= step]
         if self.is_rl:
             return float(sum(seconds["step"] for seconds in took))

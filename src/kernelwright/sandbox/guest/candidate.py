@@ -86,7 +86,7 @@ def _import(path: Path) -> ModuleType:
 
 
 def module_name(path: Path) -> str:
-    """Of the candidate in this file, in `sys.modules`."""
+    """The name of the candidate in this file, in `sys.modules`."""
     return path.stem
 
 

@@ -88,7 +88,8 @@ def serve(inside: "Inside", channel: socket.socket, order: dict[str, Any], held:
 
 
 _KEPT_BYTES = 1 << 30
-"""Of freed memory a guest may hold: to give it back and ask anew costs more than a small call."""
+"""Bytes of freed memory that a guest may hold: returning memory and asking anew costs more than a
+small call."""
 
 
 class Inside:

@@ -110,13 +110,13 @@ def _nothing() -> None:
 
 
 def _sums(values: Iterable[object]) -> list[torch.Tensor]:
-    """Of each tensor's memory, as int64 scalars; nothing is waited for."""
+    """Sums over each tensor's memory, as int64 scalars; nothing is waited for."""
     return [_sum(flat_span(value)) for value in values if isinstance(value, torch.Tensor)]
 
 
 def _sum(span: torch.Tensor) -> torch.Tensor:
-    """Of bytes, eight at a time: PyTorch would copy single ones to int64 first, and eight times an
-    output is more memory than there may be."""
+    """The sum of bytes, eight at a time: PyTorch would copy single ones to int64 first, and eight
+    times an output is more memory than there may be."""
     if span.storage_offset() % 8:
         return span.sum(dtype=torch.int64)
     end = span.numel() // 8 * 8

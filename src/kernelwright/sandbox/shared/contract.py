@@ -57,7 +57,7 @@ class Compiled:
     usage: dict[str, dict[str, int]]
     """Kernel -> registers, shared_bytes, spills; empty unless measured."""
     signatures: tuple[object, ...]
-    """Of the kernels, as the guest writes them: see `launchers.plain_signature`."""
+    """The signatures of the kernels, as the guest writes them: see `launchers.plain_signature`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ SLOWER_TRIES = 3
 """Right kernels that are judged in the whole where none is worth keeping, until one is accepted."""
 SCALED_DOWN = "judged on the program scaled down: there is no GPU for its real sizes"
 COMPARING_SHARE = 0.4
-"""Of the time that is left after tuning: for comparing the forms, at most."""
+"""The largest share of the time after tuning that comparing the forms takes."""
 
 
 class Wholes:
@@ -55,7 +55,7 @@ class Wholes:
         self.judged: list[Record] = []
         """Every whole with kernels that was judged, those that were not kept too."""
         self.forms: list[Record] = []
-        """Of the forms that were compared, with their times."""
+        """Records of the forms that were compared, with their times."""
         self.left_out: list[str] = []
         """Sentences: what the deadline cut off."""
         self.refused: list[Whole] = []

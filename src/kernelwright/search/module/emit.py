@@ -176,7 +176,7 @@ class _Original:
     source: str
     model: ast.ClassDef
     definitions: tuple[ast.FunctionDef, ...]
-    """Of forward; none where the class inherits or assigns it."""
+    """The definitions of forward; empty where the class inherits or assigns forward."""
 
     @classmethod
     def of(cls, source: str) -> "_Original":

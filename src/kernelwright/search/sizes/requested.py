@@ -63,7 +63,7 @@ class Requested:
     places: tuple[Place, ...]
     ranges: Mapping[str, Range]
     example: Sizes
-    """Of the example inputs."""
+    """The sizes of the example inputs."""
 
     def points(self) -> list[Sizes]:
         """Sizes at which programs are compared and wholes are judged, those of the example first:

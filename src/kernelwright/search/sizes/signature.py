@@ -21,7 +21,7 @@ class Signature:
     places: tuple[Place, ...] = ()
     """Dimensions that vary."""
     ranges: Mapping[str, Range] = field(default_factory=dict)
-    """Of their sizes."""
+    """The ranges of the sizes."""
 
     @classmethod
     def of(cls, example: Call, sizes: Requested | None = None) -> "Signature":

@@ -21,8 +21,8 @@ Pattern = Sequence[bool]
 """Whether each slot holds the size of an axis."""
 
 Holds = tuple[bool | None, ...]
-"""Of what a slot reads, for each dimension: it is a size that must be held (not 1), it is 1, or
-either may come out (None)."""
+"""What a slot reads, for each dimension: a size that must be held (True, not 1), a size of 1
+(False), or either (None)."""
 
 
 def holds(shape: Shape, low: int) -> Holds:
@@ -44,7 +44,7 @@ class Spread(NamedTuple):
     """Choices by which the same slots hold the same sizes, of the slots that are looked at."""
 
     shapes: tuple[Shape, ...]
-    """Of those slots."""
+    """The shapes of those slots."""
     result: Shape
     weight: int
     patterns: tuple[Weighted[Pattern], ...]
@@ -171,7 +171,7 @@ class _Patterns:
 
 
 def _only(slots: Sequence[int], num_slots: int) -> Menu:
-    """Of an axis that one slot has."""
+    """The menu of an axis that one slot has."""
     return Menu((tuple(slot in slots for slot in range(num_slots)),))
 
 

@@ -29,7 +29,7 @@ _RELAXED = ((1 << 12, (512, 1024)), (1 << 15, (1024, 4096)), (1 << 17, (4096,) *
 _MOST_REFUSED = 100
 """Solutions that `accept` may refuse."""
 _MARGIN = 1e-6
-"""Of log2: what rounding may do. What is within is looked at again in integers."""
+"""The rounding error of log2. Sizes within the margin are checked again in integers."""
 
 
 class NoSizes(ValueError):
@@ -39,11 +39,12 @@ class NoSizes(ValueError):
 @dataclass(frozen=True, slots=True)
 class Drawn:
     values: Mapping[Var, int]
-    """Of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a size."""
+    """The value of every root; `evaluate(equations.solved(size), drawn.values.__getitem__)` is a
+    size."""
     proposals: int
     """Looked at; the last one was taken."""
     accepted: int
-    """Of these, those within all bounds; `accept` refused all but the last."""
+    """Draws within all bounds; `accept` refused all of them but the last."""
     is_uniform: bool
     """Not where sampling found nothing and the solver did."""
 

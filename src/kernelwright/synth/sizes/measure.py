@@ -29,7 +29,7 @@ class Weights:
         self._up_to = np.concatenate([[0.0], np.cumsum(_weights(measure, highest))])
 
     def between(self, low: Any, high: Any) -> Floats:
-        """Of all sizes from low to high together; arrays of any one shape."""
+        """The weight of all sizes from low to high together; arrays of any one shape."""
         total: Floats = self._up_to[high] - self._up_to[low - 1]
         return total
 

@@ -17,7 +17,7 @@ from kernelwright.synth.sizes.system import Monomial, Parts, Range, Sum, System,
 _LARGEST = 1 << 62
 """In place of an infinite end."""
 _NUM_PASSES = 6
-"""Of narrowing, at most: ranges that stay too wide cost speed, never solutions."""
+"""The most passes that narrow ranges: ranges that stay too wide cost speed, never solutions."""
 
 
 def read_system(

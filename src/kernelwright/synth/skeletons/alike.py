@@ -32,7 +32,7 @@ class Alike(NamedTuple):
     """(place, size): what must be equal to the size at this place among those of all shapes that
     the call reads. Sizes have names of the call's own."""
     made: tuple[Shape, ...]
-    """Of the inputs that the call is the first to read, and of the results asked for."""
+    """The shapes of the inputs that the call is the first to read, and of the results asked for."""
     ways: Weighted[Way]
 
 
@@ -40,19 +40,19 @@ class Sight(NamedTuple):
     """How a plan looks at the choices of a call."""
 
     read: tuple[Holds | None, ...]
-    """Of each value that the call reads; None where it is an input made here."""
+    """What each value that the call reads must hold; None for an input that is made here."""
     matters: tuple[bool, ...]
-    """Of all sizes that are read, whether it is known what they are or anything else depends on
-    them. What does not matter matters where it is to be a constant, or like one that does."""
+    """For each size that is read: whether a later choice depends on the size, or the size is known.
+    A size that must be a constant, or equal to a size that matters, matters too."""
     results: tuple[int, ...]
     """Those asked for."""
     is_coarse: bool
-    """Of sizes that are not 1 nothing is seen but that."""
+    """Sizes that are not 1 count as alike."""
 
 
 class Choices:
-    """Of all calls, grouped. The forms of a call weigh the same, and all its choices have the same
-    weight together whatever is read."""
+    """The choices of all calls, grouped. The forms of a call weigh the same, and all its choices
+    have the same weight together whatever is read."""
 
     def __init__(self) -> None:
         self.broadcast = lru_cache(_KEPT)(Broadcast)

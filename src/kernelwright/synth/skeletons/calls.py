@@ -21,7 +21,7 @@ Kinds = tuple[int, ...]
 
 
 def places(form: Form) -> tuple[Place, ...]:
-    """Of the form's slots, in order."""
+    """The places of the form's slots, in order."""
     seen: dict[str, int] = defaultdict(int)
     found = []
     for slot in form.slots:

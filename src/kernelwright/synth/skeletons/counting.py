@@ -29,14 +29,14 @@ from kernelwright.synth.skeletons.weighted import Weighted
 
 Integers = npt.NDArray[np.int64]
 Objects = npt.NDArray[Any]
-"""Of Python integers."""
+"""An array of Python integers."""
 
 
 class Landing(NamedTuple):
     """What a call reads, up to Kinds, and what waits still if none of its results did."""
 
     gains: range
-    """Of the row of what is read: those there is room for."""
+    """The numbers of values that may join the row of unread values."""
     base: int
     """The state of what waits still."""
 
@@ -97,7 +97,7 @@ class Counts:
         self._counts.append(_objects(counts))
 
     def _all_moves(self, calls: Calls, width: int) -> list[list[Move]]:
-        """Of every state. Finds the landings."""
+        """The moves of every state. Finds the landings."""
         drops_of = {reads: _parts(reads) for reads in calls.rows}
         fitting = {
             (reads, room): range(row.start, bisect(calls.gains, room, row.start, row.stop, key=len))
@@ -142,7 +142,7 @@ def _objects(values: Sequence[int]) -> Objects:
 
 
 def _multisets(num_kinds: int, width: int) -> list[Kinds]:
-    """Of up to `width` Kinds, the empty one first."""
+    """All multisets of up to `width` kinds, the empty one first."""
     sizes = (combinations_with_replacement(range(num_kinds), size) for size in range(width + 1))
     return list(chain.from_iterable(sizes))
 

@@ -34,7 +34,7 @@ class Draft:
 
     kinds: list[Kind] = field(default_factory=list)
     shapes: list[Shape] = field(default_factory=list)
-    """Of every value, in variables that `equations` relates."""
+    """The shape of every value, in variables that `equations` relates."""
     calls: list[DraftCall] = field(default_factory=list)
     equations: Equations = field(default_factory=Equations)
     _made: dict[int, int] = field(default_factory=dict)
@@ -73,7 +73,8 @@ class Draft:
         self._note_free(first)
 
     def sizes(self, source: int) -> Shape | None:
-        """Of a value of the skeleton, as far as known; None before a call has read or made it."""
+        """The sizes of a value of the skeleton, as far as known; None before a call has read or
+        made it."""
         value = self._made.get(source)
         return None if value is None else tuple(map(self.equations.solved, self.shapes[value]))
 

@@ -74,7 +74,7 @@ class Plan:
         """Weight of all that may go together; where it is 0, nothing does."""
 
     def draw(self, rng: Random) -> Iterator[tuple[Fit, Arrangement]]:
-        """Of each call, in proportion to the weights; `total` must not be 0."""
+        """A draw for each call, in proportion to the weights; `total` must not be 0."""
         state: State = ()
         for at in range(len(self._calls)):
             alike, state = self._table(at, state).draw(rng)
@@ -82,7 +82,8 @@ class Plan:
             yield fit, way(rng)
 
     def _table(self, at: int, state: State) -> Weighted[Branch]:
-        """Of the call at a place, where what is read has these shapes."""
+        """The table of the call at a place, when the values that the call reads have these
+        shapes."""
         table = self._tables.get((at, state))
         if table is None:
             branches = []
@@ -127,7 +128,8 @@ class Plan:
     def _matter(
         self, call: SkeletonCall, shapes: Mapping[int, Shape], live: Sequence[int]
     ) -> Iterator[bool]:
-        """Of all sizes that the call reads, whether anything depends on them but what it makes."""
+        """For each size that the call reads: whether anything but the call's results depends on the
+        size."""
         times = Counter(chain.from_iterable(map(variables, chain(*shapes.values()))))
         for value in call.values:
             for size in shapes.get(value, ()):

@@ -112,7 +112,8 @@ class Skeletons:
 
 
 _KEPT_TABLES = 1 << 16
-"""Of each kind. A table has some 10 to 100 integers; with 20 calls there are about a million."""
+"""The most tables of each kind. A table has some 10 to 100 integers; with 20 calls there are about
+a million."""
 
 
 class _Wiring:

@@ -29,7 +29,7 @@ from kernelwright.synth.skeletons.calls import Fit
 from kernelwright.synth.skeletons.skeleton import Skeleton, SkeletonCall, Skeletons
 
 SIZE = 16
-"""Of whatever is free in a plain program."""
+"""Every free size of a plain program."""
 MOST = 1000
 """Skeletons drawn for a sound one. Of 20 calls about one in 20 is."""
 _TRIED = 64
@@ -60,7 +60,7 @@ class _PlainCall:
 
 
 class SoundSkeletons:
-    """Of all skeletons, those that are sound."""
+    """The sound ones among all skeletons."""
 
     def __init__(self, skeletons: Skeletons) -> None:
         self._skeletons = skeletons
@@ -100,7 +100,7 @@ class SoundSkeletons:
 
 
 def _names(index: int, call: SkeletonCall, fit: Fit) -> Iterator[str]:
-    """Of the values in the form's slots."""
+    """The names of the values in the form's slots."""
     for slot, read in enumerate(fit.reads):
         yield f"own{index}.{slot}" if read is None else _name(call.values[read])
 

@@ -36,6 +36,6 @@ class Weighted(Generic[T]):
 
 
 def weighted(each: Iterable[tuple[T, int]]) -> Weighted[T]:
-    """Of (item, weight)."""
+    """A weighted choice from (item, weight)."""
     pairs = list(each)
     return Weighted([item for item, _ in pairs], (weight for _, weight in pairs))

@@ -64,7 +64,7 @@ class Flash:
         self.epilogue = self._epilogue()
 
     def _lengths(self) -> dict[str, int]:
-        """Of the axes "m", "n", "e" and "v"."""
+        """The lengths of the axes "m", "n", "e" and "v"."""
         query, value = (self.program.type_of(self.names[name]).shape for name in "qv")
         return {"m": query[-2], "n": value[-2], "e": query[-1], "v": value[-1]}
 

@@ -7,7 +7,7 @@ START = (
     "row_sum = tl.zeros((BLOCK_M,), dtype=tl.float32)",
     "acc = tl.zeros((BLOCK_M, BLOCK_V), dtype=tl.float32)",
 )
-"""Of a row without keys so far."""
+"""The state of a row without keys so far."""
 ONLINE = (
     "highest = tl.maximum(row_max, tl.max(scores, 1))",
     "# A row without a key so far has no largest score: nothing is subtracted there.",
@@ -29,7 +29,8 @@ class Tile:
     values: int
     """Columns of the result."""
     width: int
-    """Of queries and keys at a time; all of it where it is as long."""
+    """The width of queries and keys that are loaded at a time; the whole width where BLOCK_E is as
+    long."""
     num_warps: int
     num_stages: int
     precision: str = "ieee"

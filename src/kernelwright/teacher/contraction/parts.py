@@ -40,9 +40,9 @@ class Schedule:
     programs: int = 0
     """How many walk all tiles, one after the other; 0: every tile has its own."""
     precision: str = "ieee"
-    """Of a product of tiles: a `tl.dot` mode, or ROUNDED."""
+    """The precision of a product of tiles: a `tl.dot` mode, or ROUNDED."""
     order: str = ""
-    """Of the loop, where the product's form has a choice."""
+    """The order of the loop, where the product's form has a choice."""
     why: str = ""
 
     @property
@@ -184,7 +184,8 @@ class Product(ABC):
 
 
 Loads = tuple[int, bool]
-"""Of a factor's tile: from how many it is made, and whether it is just what a load brings."""
+"""For a factor's tile: how many loads make the tile, and whether the tile is the loaded values
+themselves."""
 
 
 def shared_bytes(product: Product, schedule: Schedule, lhs: Loads, rhs: Loads) -> int:

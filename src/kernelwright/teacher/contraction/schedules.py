@@ -10,7 +10,7 @@ NUM_SMS = 132
 BYTES_PER_S = 4.3e12
 LAUNCH_S = 4e-6
 SHARED_BYTES = 227 << 10
-"""Of one program on Hopper."""
+"""The shared memory of one program on Hopper."""
 _FLOPS_PER_S = {
     "ieee": 35e12, "tf32x3": 160e12, "bf16x3": 190e12, "tf32": 400e12, ROUNDED: 230e12,
     "half": 650e12,

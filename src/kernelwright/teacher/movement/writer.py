@@ -33,9 +33,9 @@ from kernelwright.teacher.tile.views import is_view
 from kernelwright.teacher.ways import Way
 
 _ELEMENTS = ((1024, 4), (2048, 8), (512, 4), (4096, 8), (256, 2), (2048, 4))
-"""Of a program's tile, and its num_warps."""
+"""The elements of a program's tile, and its num_warps."""
 _MAX_COLUMNS = (1024, 256, 64)
-"""Of a tile; shorter rows mean more of them, which suits what reads across rows."""
+"""The most columns of a tile. Shorter rows mean more rows, which suits reads across rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

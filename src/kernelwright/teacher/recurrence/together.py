@@ -14,7 +14,7 @@ from kernelwright.teacher.source import Kernel, kernel_name
 _BLOCK_S = 16
 """Samples of a group: the rows of the smallest product of tensor cores."""
 _MIN_ROWS = 16
-"""Of weights that a program has: that product's columns."""
+"""The least rows of weights that a program has: the columns of the product."""
 _PLACE = 4
 """int32 from one counter to the next: 16 bytes, to which Triton likes pointers to be aligned."""
 _WEIGHTS_A_WARP = 2048

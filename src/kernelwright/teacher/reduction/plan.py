@@ -8,7 +8,7 @@ from kernelwright.teacher.text.scope import Group, group
 from kernelwright.teacher.text.space import Space
 
 PROCESSORS = 132
-"""Of an H200; twice as many programs keep it busy."""
+"""The processors of an H200; twice as many programs keep the GPU busy."""
 MAX_TILE = 32768
 """Elements of a row that one program holds in registers: 32 a thread at 32 warps."""
 MAX_SPLITS = 4096

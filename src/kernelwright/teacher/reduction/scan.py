@@ -44,7 +44,7 @@ class Scan:
     """What an operator does to a row."""
 
     name: str
-    """Of the function of two neighbouring stretches."""
+    """The name of the function that combines two neighbouring stretches."""
     combine: str
     """Its text."""
     neutral: str

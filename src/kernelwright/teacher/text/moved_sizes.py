@@ -8,9 +8,9 @@ from kernelwright.programs.program import Call, Ref
 from kernelwright.teacher.tile.index import replaced, times
 
 Texts = tuple[str, ...]
-"""Of each dimension: a symbol, a number, or a product of them. Size 1 is "1"."""
+"""The size of each dimension: a symbol, a number, or a product of them. Size 1 is "1"."""
 SizesOf = Callable[[str], Texts]
-"""Of a value by its name."""
+"""The sizes of a value, by its name."""
 Rule = Callable[[SizesOf, Call, int], Texts]
 """Sizes of one of a call's results, by its place."""
 

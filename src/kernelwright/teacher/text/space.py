@@ -126,7 +126,8 @@ def _join(row: list[Run], first: Run, second: Run) -> None:
 
 
 def _names_of(stage: Stage, order: Sequence[tuple[int, ...]], leading: Tensor) -> Sequence[str]:
-    """Of an image's dimensions where the leading tensor is one; else by position."""
+    """The names of an image's dimensions where the leading tensor is an image; else names by
+    position."""
     if len(leading.dims) >= 4 and len(order) > 1:
         named = [_image_name(stage, frozenset(group), leading) for group in order]
         if "" not in named and len(set(named)) == len(named):

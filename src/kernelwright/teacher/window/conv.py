@@ -50,7 +50,7 @@ class Counts:
     taken_text: str
     made_text: str
     total_text: str
-    """Of all output channels."""
+    """The text for the number of all output channels."""
 
     @property
     def are_few(self) -> bool:
@@ -70,7 +70,7 @@ class Convolution(Product):
     """The tile's axis of pixels, "m" or "n"; the other is that of channels."""
     counts: Counts
     pixel_index: Index
-    """Of the output of one phase: (sample or nothing, *positions)."""
+    """The pixel of the output of one phase: (sample or nothing, *positions)."""
 
     @property
     def dtype(self) -> str:

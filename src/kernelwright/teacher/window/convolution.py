@@ -78,8 +78,8 @@ _KNOWN_PLACES = 0.3
 """Time of windows whose places are known when the kernel is compiled, over that of others: in tiles
 of 128 x 64 0.7 ms were measured by hand and 3.1 as they were written."""
 _FEW_CHANNELS, _REFUSED = 8, 1.5
-"""Of a contiguous image that cuDNN sums in fp32 whatever it may round to; how much dearer a kernel
-is thought to be that is hardly ever accepted there."""
+"""The most channels of a contiguous image that cuDNN sums in fp32 under every policy, and the
+factor on the estimated cost of kernels there: the judge seldom accepts them."""
 
 _ORDERS = {
     "taps": "taps outside: a step reads one block of channels of one tap",
@@ -171,7 +171,7 @@ def _suits(product: Convolution) -> bool:
 
 
 def _orders(product: Convolution) -> tuple[str, ...]:
-    """Of the loop: all that differ."""
+    """The orders of the loop that differ."""
     if isinstance(product, Direct):
         return ("",)
     if not any(sweep.is_moving for sweep in product.sweeps):
@@ -315,8 +315,8 @@ def _estimate_s(item: _Item) -> float:
 
 
 def _direct_s(product: Direct, schedule: Schedule, num_taps: int) -> float:
-    """Of loads from L1, and where a tile is dense of adding products: what a thread loads there
-    serves the rows and columns of its part of the tile."""
+    """Seconds of loads from L1, and for a dense tile of adding products: a thread's loads serve the
+    rows and columns of its part of the tile."""
     products = float(product.out.numel * product.counts.taken * num_taps)
     loaded_s = products * product.element_bytes / _L1_BYTES_PER_S
     if not product.is_dense(schedule):

@@ -62,7 +62,7 @@ class ImplicitGemm(Convolution):
 
     @cached_property
     def _loads(self) -> dict[tuple[str, bool], tuple[Loads, Loads]]:
-        """Of the tiles in each order of the loop, rounded or not."""
+        """The loads of the tiles in each order of the loop, rounded or not."""
         return {}
 
     def has_known_places(self, schedule: Schedule) -> bool:

@@ -33,6 +33,6 @@ def relaid(program: Program) -> Program | None:
 
 
 def _is_worth_turning(shape: tuple[int, ...]) -> bool:
-    """Of images and weights: there are channels to lie side by side, and pixels they lie apart
-    by."""
+    """Whether an image or weights gain by channels-last: there are several channels and several
+    pixels."""
     return len(shape) in (4, 5) and shape[1] > 1 and any(size > 1 for size in shape[2:])

@@ -20,7 +20,7 @@ class Slide:
     """The window along one spatial dimension of the input."""
 
     symbol: str
-    """Of the input's size: "H". The output's is "OH"."""
+    """The symbol of the input's size: "H". The output's is "OH"."""
     kernel: int
     """Elements of the window; of an adaptive pool, the most it has in the program at hand."""
     stride: int = 1

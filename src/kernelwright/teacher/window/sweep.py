@@ -20,7 +20,7 @@ class Sweep:
     """A convolution's kernel along one spatial dimension."""
 
     symbol: str
-    """Of the input's size: "H". The output's is "OH", the kernel's "KH"."""
+    """The symbol of the input's size: "H". The output's is "OH", the kernel's "KH"."""
     kernel: int
     """The kernel's size in the program at hand; its own symbol is in the texts."""
     stride: int

@@ -28,7 +28,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """Of one answer."""
+    """The credit of one answer."""
 
     plan: float
     """Advantage of the plan's tokens; that of the code's where the loss knows no difference."""

@@ -144,7 +144,7 @@ class Curriculum:
         return rng.choice(left)
 
     def weight(self, name: Name) -> float:
-        """Of being drawn, 0 to 1."""
+        """The weight of a program in draws, 0 to 1."""
         if name in self.state.barred:
             return 0.0
         shares = self.state.visits.get(name, [])

@@ -14,7 +14,7 @@ from kernelwright.train.rl.rollout import Rollout
 
 
 def step_record(batch: Batch, settled: Settled, rewards: Sequence[Reward | None]) -> Record:
-    """Of a step, but for what learning adds."""
+    """The record of a step, without the figures of learning."""
     rollouts, verdicts = batch.rollouts, settled.verdicts
     names = Counter(each.question.name for each in rollouts if each.turn == 0)
     levels = Counter(name.level for name in names)
@@ -62,7 +62,7 @@ def _reached(outcomes: Iterable[Outcome | None]) -> Record:
 
 
 def _shares(verdicts: Sequence[Verdict | None], outcomes: Sequence[Outcome | None]) -> Record:
-    """Of the answers that have outcomes."""
+    """The shares of the answers that have outcomes."""
     num = sum(outcome is not None for outcome in outcomes)
     correct = sum(outcome is not None and outcome.is_correct for outcome in outcomes)
     speedups = speedups_of(verdicts)
@@ -85,7 +85,7 @@ def own_kernel_share(verdicts: Iterable[Verdict | None]) -> float | None:
 
 
 def speedups_of(verdicts: Iterable[Verdict | None]) -> list[float]:
-    """Of what is right and was timed."""
+    """The speed-ups of answers that are right and were timed."""
     accepted = (verdict for verdict in verdicts if verdict is not None and verdict.accepted)
     return [each.speedup for each in accepted if each.speedup is not None]
 

@@ -45,7 +45,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         self._seen: tuple[torch.Tensor, torch.Tensor] | None = None
         """Log-probabilities and entropies (B, T) of the last forward pass."""
         self.sums = torch.zeros(3, dtype=torch.float64, device=config.device)
-        """Of the step: log old - log new, entropy, tokens."""
+        """Sums over the step: log old - log new, entropy, tokens."""
         # Programs are drawn where answers are: an epoch of TRL's loop is a step.
         steps = Dataset.from_dict({"prompt": [""] * config.world_size})
         super().__init__(
@@ -198,7 +198,8 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
         *_: Any,
         **__: Any,
     ) -> tuple[torch.Tensor, torch.Tensor, None]:
-        """Of each token (B, T), given those before it; 0 where it is no answer's.
+        """Log-probabilities of each token (B, T), given the tokens before; 0 for tokens outside
+        answers.
 
         Args:
             attention_mask: 1 on answers alone: rows are padded behind, where a causal model does
@@ -228,7 +229,7 @@ class RowTrainer(KeptTrainer, GRPOTrainer):  # type: ignore[misc]
 
     @torch.no_grad()
     def logps(self, texts: Sequence[Text], model: Any) -> list[np.ndarray]:
-        """Of each text's answer: (its tokens,) float32; in every process."""
+        """Log-probabilities of each text's answer: (tokens,) float32; in every process."""
         found: dict[int, np.ndarray] = {}
         for numbers in self._passes([len(text) for text in texts]):
             few = [texts[max(number, ~number)] for number in numbers]

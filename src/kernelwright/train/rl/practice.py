@@ -24,7 +24,7 @@ from kernelwright.train.rl.rollout import Asker, Judges, Question, Rollout, rest
 from kernelwright.verify.many.jobs import content_of
 
 Old = list[np.ndarray]
-"""Of each answer: (its tokens,) float32, log-probabilities of the policy that wrote it."""
+"""For each answer: (tokens,) float32, log-probabilities of the policy that wrote the answer."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
@@ -33,7 +33,7 @@ class Batch:
 
     step: int
     stage: int
-    """Of the curriculum, when its programs were drawn."""
+    """The stage of the curriculum when the programs were drawn."""
     rollouts: list[Rollout]
     old_logps: Old = field(default_factory=list)
     """Beside `rollouts`; empty where the policy that learns wrote them."""
@@ -167,7 +167,8 @@ class Practice:
     # -- programs
 
     def _questions(self, step: int) -> list[Question]:
-        """Of a step; a program that turns out to be a benchmark's gives way to another."""
+        """The questions of a step. A program that turns out to be a benchmark's task gives way to
+        another."""
         names = self.curriculum.draw(
             self.recipe.rollouts.programs, derive(self.recipe.seed, "programs", step)
         )

@@ -183,7 +183,7 @@ def _parts(path: Path) -> list[Path]:
 
 
 def _source(line: Record) -> Source | None:
-    """Of a line that `synth` or `data collect` wrote, or of a pair."""
+    """The source of a line that `synth` or `data collect` wrote, or of a pair."""
     text, name = line.get("text"), line.get("fingerprint")
     if "program" in line and "canonical" in line:
         text, name = line["program"], line["canonical"]

@@ -49,7 +49,7 @@ class Model:
     path: str
     """Folder of a causal language model in Hugging Face's layout, or "embedded"."""
     dtype: Dtype = Dtype.FLOAT32
-    """Of the weights while they are trained; what is computed is in bfloat16 on a GPU."""
+    """The dtype of the weights in training; a GPU computes in bfloat16."""
     gradient_checkpointing: bool = False
 
 
@@ -128,7 +128,7 @@ class Judging(pool.Judging):
     """As for pools, on any machines."""
 
     cluster: str = ""
-    """Of a Ray cluster, HOST:PORT or "auto"; this machine where not given."""
+    """The address of a Ray cluster, HOST:PORT or "auto". Empty: this machine."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -200,7 +200,7 @@ class Validation:
 
     every_steps: int = 20
     files: tuple[str, ...] = ()
-    """Of programs; a share of the recipe's own where none are given."""
+    """Files of programs. Empty: a share of the recipe's own programs."""
     share: float = 0.02
     programs: int = 64
     """At most, of each level."""
@@ -227,7 +227,7 @@ class Recipe:
     judging: Judging = Judging()
     objective: Objective = Objective()
     micro_tokens: int = 65_536
-    """Of a forward pass of one process, padding included."""
+    """Tokens of a forward pass of one process, padding included."""
     optimizer: Optimizer = Optimizer()
     validation: Validation = Validation()
     audits: Audits = Audits()

@@ -240,7 +240,7 @@ def _keep(rollout: Rollout, written: Written) -> None:
 
 
 def saved(rollouts: Sequence[Rollout]) -> list[dict[str, Any]]:
-    """Of answers that are not learnt from yet, what a run that is resumed needs."""
+    """What a resumed run needs of answers that were not learnt from yet."""
     return [
         {
             "name": list(each.question.name),

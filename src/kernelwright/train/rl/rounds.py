@@ -67,7 +67,7 @@ class Rounds:
         self._plan_length = partial(plan_length, tokenizer=tokenizer, mark=plan_mark(tokenizer))
 
     def lesson(self, batch: Batch) -> Lesson:
-        """Of a batch whose verdicts are waited for.
+        """The lesson of a batch, whose verdicts are waited for.
 
         Raises:
             UsageError, InfraError: no judge can be started.

@@ -66,7 +66,7 @@ class RolloutTrainer(RowTrainer):
         """The step whose weights answers are written with."""
         self._began_s = 0.0
         self._seconds: dict[str, float] = {}
-        """Of the step at hand, by what they were spent on."""
+        """Seconds of this step, by the part of the step."""
         self._line: Record = {}
         """What the record of the step at hand says so far."""
         super().__init__(
@@ -141,8 +141,8 @@ class RolloutTrainer(RowTrainer):
     def _add_old_logps(
         self, model: Any, batch: Batch | None, more: Sequence[Rollout] | None
     ) -> None:
-        """Of answers that were just written, where learning will change the weights before it
-        comes to them; those that write and those that learn are the same now."""
+        """Log-probabilities of answers that were just written, where learning changes the weights
+        before these answers are learnt from. Writer and learner have the same weights now."""
         if self.recipe.rollouts.pool:  # the writer's are stored
             if batch is not None:
                 batch.old_logps = [each.logps for each in more or () if each.logps is not None]

@@ -40,7 +40,7 @@ from kernelwright.verify.tasks.task import CPU, META, ModuleTask, Task
 
 CPU_FLOPS = 2e9
 CPU_BYTES = 3e8
-"""Of one run: what a CPU gets through in time, some thirty runs a task."""
+"""The most bytes of one run on a CPU: a task takes some thirty runs."""
 SCALED_ELEMENTS = 1 << 16
 NOT_A_BUFFER = "which is not a buffer"
 """In what the tracer says of a tensor attribute that forward changes."""
@@ -165,7 +165,8 @@ def _fits(program: Program, device: torch.device) -> bool:
 
 
 def _own_bytes(sketch: Task) -> int:
-    """Of inputs and parameters, from shapes alone; 0 where get_inputs needs real values."""
+    """The bytes of inputs and parameters, from shapes alone; 0 where get_inputs needs real
+    values."""
     try:
         values = sketch.draw(0, META)
         state = sketch.state(META).values() if isinstance(sketch, ModuleTask) else ()

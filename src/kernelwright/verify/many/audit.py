@@ -21,7 +21,7 @@ from kernelwright.verify.many.run import Say, judge_many
 from kernelwright.verify.many.run_folder import RunFolder
 
 FOLDER = "audit"
-"""Of the second run, inside the first one's."""
+"""The folder of the second run, inside the folder of the first."""
 SHARE = 0.02
 """The share of the accepted candidates, and of the rejected candidates, that is judged again."""
 GUEST_STAGES = (Stage.RUN, Stage.COMPARE, Stage.PROBE)

@@ -12,7 +12,7 @@ from kernelwright.verify.many.recipe import Recipe
 JUDGES = "kernelwright.verify.many.worker:judges"
 CLOCKS = "kernelwright.verify.many.worker:clocks"
 CLOCK_SHARE = 0.6
-"""Of a GPU, as Ray counts: above a half, so that a GPU never has two clock owners."""
+"""The share of a GPU, as Ray counts: above a half, so that a GPU never has two clock owners."""
 JUDGES_A_GPU = 16
 
 

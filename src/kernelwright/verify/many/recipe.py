@@ -41,9 +41,10 @@ class Recipe:
     timing: bool = True
     """Time what is accepted; on CUDA only, as speed is never measured elsewhere."""
     timing_s: float | None = None
-    """Of taking a candidate's times, beyond its first pairs, at most; None: the clock's own."""
+    """The most seconds of timing a candidate, beyond the first pairs; None: the clock's own
+    limit."""
     seed: int | None = None
-    """Of the inputs; None: secret, another one in each worker."""
+    """The seed of the inputs; None: a secret seed, another in each worker."""
     wall_s: float | None = None
     """Limit of each request to a guest; None: the judge's own."""
     budget_s: float = 120.0

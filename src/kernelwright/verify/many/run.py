@@ -79,7 +79,7 @@ class _Run:
     _jobs_of: dict[str, list[Job]] = field(default_factory=lambda: defaultdict(list))
     """Content -> the jobs it settles."""
     _batches: dict[str, list[Job]] = field(default_factory=dict)
-    """Of each id that is out with the executor."""
+    """The jobs of each batch that is out with the executor, by the batch's id."""
     _to_judge: "queue.SimpleQueue[ExecutorJob | None]" = field(default_factory=queue.SimpleQueue)
     _to_time: "queue.SimpleQueue[ExecutorJob | None]" = field(default_factory=queue.SimpleQueue)
     _num_open: int = 0
@@ -289,8 +289,8 @@ def _batched(jobs: Sequence[Job], alone: set[str], wanted: int) -> Iterator[list
 
 
 def timing_job(judged: Iterable[tuple[Job, Record]]) -> Record:
-    """Of a row of candidates, with what was found of each. Their kernels are the clock owner's
-    from then on."""
+    """The job that times a row of judged candidates. From then on their kernels belong to the clock
+    owner."""
     batches: dict[str, list[Record]] = defaultdict(list)
     for job, found in judged:
         candidate = {

@@ -44,7 +44,7 @@ class Finding:
 
     verdict: Verdict | None
     failure: str = ""
-    """Of ours; or the program cannot be judged by."""
+    """A failure of ours, or a program that nothing can be judged by."""
     is_usage: bool = False
     """It is the program that cannot be judged by, whatever the candidate."""
     at_s: float = field(default_factory=time.monotonic, compare=False)

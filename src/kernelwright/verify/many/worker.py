@@ -44,8 +44,8 @@ from kernelwright.verify.trial import Trial
 MAX_TASKS = 256
 """Tasks a worker remembers."""
 NICENESS = 10
-"""Of judges and what they compile, beside whoever takes times: launches that wait for a core are
-late, and seem slow."""
+"""The niceness of judges and compilers beside processes that take times: launches that wait for a
+core are late, and seem slow."""
 
 
 def judges(recipe: dict[str, Any], num_threads: int) -> "JudgeWorker":
@@ -239,7 +239,7 @@ class ClockWorker(JudgeWorker):
         return _answer(found)
 
     def _times(self, row: list[tuple[str, Record]]) -> list[Record]:
-        """Of a row, up to the first failure of ours."""
+        """The times of a row, up to the first failure of ours."""
         found: list[Record] = []
         with ExitStack() as alone:
             if self.recipe.grade == "recycled":

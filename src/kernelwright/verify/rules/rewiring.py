@@ -88,7 +88,7 @@ COMPILER_MARKS = {
     "torch.jit.ignore", "torch.jit.unused", "torch.jit.export", "torch.jit.is_scripting",
     "torch.jit.is_tracing", "torch.jit.Final", "torch._inductor.runtime.triton_helpers",
 }  # fmt: skip
-"""Of those, what compiles nothing."""
+"""Those of the names above that compile nothing."""
 COMPILER_PARTS = {"torch.compiler", "torch.jit", "torch.fx", "torch.export", "torch.onnx"}
 COMPILER_QUESTIONS = {
     "is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling", "is_exporting",

@@ -166,8 +166,8 @@ class Source:
         return self.reached - self._kernel_ids
 
     def is_host(self, node: ast.AST) -> bool:
-        """Of the module's own statements or a reached function that is no kernel: it runs on the
-        host, in a judged call or before."""
+        """Whether a node runs on the host, in a judged call or before: it is a statement of the
+        module, or of a reached function that is no kernel."""
         function = self.function(node)
         return function is None or id(function) in self._host
 

@@ -46,7 +46,7 @@ CONTRACTIONS: dict[Any, tuple[int, ...]] = {
 }
 """Where tensor cores apply -> positions of the factors."""
 INDEX_TYPES = (torch.int32, torch.int64)
-"""Of what floats are cast to where they are to be indices."""
+"""The types that floats are cast to where they become indices."""
 COPIES = {aten.clone.default, aten._to_copy.default}
 """Compute nothing: in fp64 a cast rounds nothing either."""
 

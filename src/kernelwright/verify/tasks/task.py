@@ -287,7 +287,7 @@ class ModuleTask(Task):
     arguments: Arguments | None = None
     """Other arguments than the file's."""
     seed: int = 0
-    """Of the construction."""
+    """The seed of the construction."""
     is_redrawn: bool = True
     """Constant parameters and statistics are moved off 1 and 0, which would hide their use."""
     entry: str = "ModelNew"

@@ -17,7 +17,7 @@ from kernelwright.verify.times.sides import Believed
 from kernelwright.verify.values.compare import Precision
 
 WALL_SHARE = 0.2
-"""Of the time claimed; the host's clock may show this much more than the events explain."""
+"""The share of the claimed time by which the host's clock may exceed the events."""
 WALL_SLACK_MS = 0.5
 """As much is always allowed a request, and more on a busy machine, where requests take uneven
 times."""
@@ -30,11 +30,11 @@ BURST_FACTOR, BURST_SLACK_MS = 2.0, 0.05
 OUTPUT_MS = 0.1
 """For each output: the guest queues a sum over it before it answers."""
 CACHED_BYTES = 64 << 20
-"""Of what is written, this much may still be in L2 when a call ends."""
+"""The written bytes that may still be in L2 when a call ends."""
 FLOOR_SHARE = 0.9
 """A time below this share of the floor is refused: events and clocks are not exact."""
 FLOPS_SHARE = 0.5
-"""Of a product's arithmetic; algorithms like Strassen's need less than all of it."""
+"""The share of a product's arithmetic that must be done; algorithms like Strassen's save some."""
 
 
 def check_wall(believed: Believed, num_outputs: int) -> None:

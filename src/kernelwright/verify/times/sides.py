@@ -101,7 +101,7 @@ class Burst:
 
     num: int
     time_ms: float
-    """Of all, by the guest's events."""
+    """The time of all calls, by the guest's events."""
     beyond_ms: float
     """What the host's clock shows beyond them, less the same for as many idle calls."""
 
@@ -157,7 +157,7 @@ class GuestCalls:
         self.believed.bursts.append(Burst(num, timed.time_ms, beyond_ms))
 
     def forget_times(self) -> None:
-        """Of calls that were made to warm up."""
+        """Forget the times of calls that were made to warm up."""
         self.believed = Believed()
 
     def ran(self, like: Sequence[torch.Tensor]) -> Ran:

@@ -175,7 +175,7 @@ def _decide(
 
 
 def worse(first: ErrorFigures | None, second: ErrorFigures | None) -> ErrorFigures | None:
-    """Of two cases, the one that used up more of what it was allowed."""
+    """The case of two that used up more of the allowed error."""
     if first is None or second is None:
         return first or second
     return max(first, second, key=share_of_allowed)

@@ -18,7 +18,7 @@ MOST_UNSETTLED = 0.5
 
 
 class Look(ABC):
-    """Of one output, which roundings are added to.
+    """A look at one output, to which roundings are added.
 
     Args:
         output: the candidate's; whatever device the others are on, it is all done on its own.

@@ -45,7 +45,8 @@ MOST_ROUNDINGS, ENOUGH_ROUNDINGS = 32, 8
 these are. If they do not explain half of those that are off (of one by chance: once in 256), the
 rest is not tried."""
 MOST_ELEMENTS = 1 << 24
-"""Of all outputs, for which elements are looked at one by one: 128 MiB in float64, a few times."""
+"""The most elements of all outputs that are looked at one by one: 128 MiB in float64, a few
+times."""
 
 
 def check_values(
