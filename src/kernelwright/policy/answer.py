@@ -10,8 +10,8 @@
     ```
 
 Whoever wrote it: the embedded model is trained to this form, others are asked for it. Models add
-to it and leave parts out, so reading is lenient where nothing is lost (reasoning before, prose
-around, no plan, no fence) and says why where there is no candidate.
+text and leave parts out. Reading is lenient where nothing is lost: reasoning before, prose around,
+no plan, no fence. Where there is no candidate, reading says why.
 """
 
 import ast

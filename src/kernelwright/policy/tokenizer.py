@@ -1,10 +1,10 @@
 """The embedded model's tokenizer: byte-level BPE trained on requests and answers.
 
-A token holds a line at most, so that what every kernel has takes few, or a word with what stands
-before it, so that a name is spelled alike wherever it is. Digits stand alone, so that a size is
-spelled as it is written; the marks of plan and code are tokens of their own; every text comes back
-from its tokens, and each token knows where in the text it is from, so that a reward can be given to
-the tokens of a plan or of a line.
+A token holds a line at most, so that lines that every kernel has take few tokens. Or a token holds
+a word with the characters before it, so that a name is spelled alike everywhere. Digits stand
+alone, so that a size is spelled as it is written; the marks of plan and code are tokens of their
+own; every text comes back from its tokens, and each token knows where in the text it is from, so
+that a reward can be given to the tokens of a plan or of a line.
 """
 
 from collections.abc import Iterable

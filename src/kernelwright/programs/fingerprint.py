@@ -4,11 +4,11 @@ Names, the order of calls, of inputs and of returned values, and the order of op
 do not matter; what is drawn for inputs does not either. Sharing does: relu(x) + relu(x) of one call
 and of two are different programs.
 
-Every value and call has a colour, a hash. One round passes colours up, from inputs to what reads
-them, and then down, from results to what they are made of, so that a colour says all that leads to
-a value and all that becomes of it. Rounds go on until they tell no more values apart; the
-fingerprint is the hash of all colours, sorted. This is colour refinement: where all colours differ,
-and they nearly always do, equal fingerprints mean isomorphic graphs (or a collision of hashes).
+Every value and call has a colour, a hash. One round passes colours up, from inputs to their
+readers, and then down, from results to their operands. So a colour tells all that leads to a value,
+and all that the value leads to. Rounds go on until they tell no more values apart; the fingerprint
+is the hash of all colours, sorted. This is colour refinement: where all colours differ, and they
+nearly always do, equal fingerprints mean isomorphic graphs (or a collision of hashes).
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Reading flat functional PyTorch back into a program, from its syntax tree; nothing is run.
 
 Canonical text gives the identical program. Text written by hand may also name values freely, nest
-calls, pass attributes by position, use operators (`x * 2`, `a @ b`), methods (`x.sum(dim=1)`) and
-constants defined above or inside the functions.
+calls and pass attributes by position. Such text may use operators (`x * 2`, `a @ b`), methods
+(`x.sum(dim=1)`), and constants defined above or inside the functions.
 """
 
 import ast

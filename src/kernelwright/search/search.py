@@ -373,9 +373,10 @@ class Search:
 
         They are tried where they are what another winner leaves of it: both cannot be kept. Where
         nothing may stay in PyTorch, several other winners together may leave them.
-        Where speed is measured and the library may stay, they are tried if the larger one took a
-        product from it that they leave there, or if they are a product without the calls that
-        compute its factors: two kernels may be faster than one.
+        Where speed is measured and the library may stay, a smaller fragment is tried in two cases.
+        Either the larger fragment took a product from the library that the smaller one leaves
+        there, or the smaller one is a product without the calls that compute its factors: two
+        kernels may be faster than one.
         """
         is_pure = self._judge.rules.mode == "pure"
         may_stay = self._judge.on_gpu and not is_pure

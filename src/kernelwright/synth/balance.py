@@ -1,10 +1,10 @@
 """Weights under which every operator is called equally often.
 
 Uniform over programs is not uniform over operators: an operator with three operands can be wired in
-many more ways than one with a single operand, and at level 20 hardly anything else is drawn. Of all
-distributions over skeletons in which operators are called equally often, the one that says least
-else (of maximum entropy) weighs a skeleton by a product of one factor an operator; these are
-the factors, found by proportional fitting.
+many more ways than one with a single operand, and at level 20 hardly anything else is drawn. Many
+distributions over skeletons call all operators equally often. The distribution of maximum entropy
+among them weighs a skeleton by a product of one factor an operator; these are the factors, found by
+proportional fitting.
 
 Skeletons are drawn whether they are sound or not. Weights fitted to the sound ones favour whatever
 is rarely sound, so much that of 20 calls not one skeleton in a thousand is.

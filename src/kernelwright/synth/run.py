@@ -1,9 +1,9 @@
 """Programs into a file: drawn side by side, each new, the same bytes however many processes.
 
-Program `index` of a group is the first attempt of its own random stream that passes and that no
-program before it in the file equals, up to names, order of calls and the like
-(`programs.fingerprint`). So it depends on those before it and on nothing else, and a file of more
-programs begins with the file of fewer.
+Program `index` of a group is the first attempt of its own random stream that passes and is new. New
+means: no program before it in the file has the same fingerprint (`programs.fingerprint`). So it
+depends on those before it and on nothing else, and a file of more programs begins with the file of
+fewer.
 """
 
 import time

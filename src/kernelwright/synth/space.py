@@ -14,9 +14,10 @@ from kernelwright.synth.skeletons.sound import is_constant
 
 
 def space_record(recipe: Recipe) -> Record:
-    """Operators with their families, the values of attributes that have some to choose from, and
-    by operator the kinds of value it makes and those it reads from other calls, as indices of
-    `kinds`. Where one makes what another reads, a program may have the pair."""
+    """The record holds operators with their families, and the values of attributes with a choice.
+    By operator the record holds the kinds of value that the operator makes, and those that it reads
+    from other calls, as indices of `kinds`. Where one makes what another reads, a program may have
+    the pair."""
     usable = usable_forms(recipe)
     names = dict.fromkeys(form.op for form in usable)
     kinds = sorted({kind for form in usable for kind in (*form.results, *_read(form))}, key=_text)

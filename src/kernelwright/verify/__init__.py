@@ -1,8 +1,8 @@
 """The judge: a task and a candidate in, a verdict out.
 
-`judge` is the entry. `tasks` are what candidates have to compute, `values` compares outputs with a
-float64 reference, `rules` read the source, `trial` goes through the steps of one judgement, `times`
-takes the times, and `many` judges thousands. The package itself can be called:
+`judge` is the entry, and `trial` goes through the steps of one judgement. `tasks` are what
+candidates have to compute. `rules` read the source, `values` compares outputs with a float64
+reference, and `times` takes the times. `many` judges thousands. The package itself can be called:
 `kernelwright.verify(ref, candidate)`.
 """
 

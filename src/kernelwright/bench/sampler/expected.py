@@ -1,8 +1,9 @@
 """How often one operator reads from another, in expectation: for pairs that no program drawn had.
 
-Which operator a call of a skeleton is depends on nothing but the call's pattern. So a skeleton says
-of each pair of operators how often it occurs among all skeletons that differ from it in operators
-alone, and the mean over drawn skeletons tells pairs of one in a million from impossible ones.
+Which operator a call of a skeleton is depends on nothing but the call's pattern. So a skeleton
+tells for each pair of operators how often the pair occurs among all skeletons that differ in
+operators alone. The mean over drawn skeletons tells pairs of one in a million from impossible
+pairs.
 """
 
 from collections.abc import Sequence

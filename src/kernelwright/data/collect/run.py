@@ -1,8 +1,9 @@
 """A collection: a target's modules, found, taken apart and written down, in one order.
 
-The file holds a "run" record, a "source" for each file with the classes in it, then for each module
-its new programs and a "module" that says how it ended, at last a "summary". It is the same whatever
-the number of workers. A run that was cut short goes on after the last "source" or "module".
+The file begins with a "run" record and a "source" for each file, with its classes. Each module
+follows: its new programs, and a "module" that says how it ended. The "summary" is last. It is the
+same whatever the number of workers. A run that was cut short goes on after the last "source" or
+"module".
 """
 
 import time

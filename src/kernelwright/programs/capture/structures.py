@@ -246,9 +246,9 @@ def has_alias(spec: pytree.TreeSpec) -> bool:
 class Boundary(torch.nn.Module):
     """A module that returns, beside the result of another, the inputs that the call changed.
 
-    Its result is a pair: what `inner` returns, with an `Alias` for each part that is an input
-    itself, and a dict of the mutable inputs whose content is another after the call, by their place
-    in `mutable_parts`.
+    Its result is a pair: the result of `inner`, with an `Alias` for each part that is an input
+    itself; and a dict of the mutable inputs that the call changed, by their place in
+    `mutable_parts`.
     """
 
     def __init__(self, inner: torch.nn.Module) -> None:

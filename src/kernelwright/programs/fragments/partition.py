@@ -1,9 +1,9 @@
 """Proposing fragments: convex connected parts of a program that one candidate may replace.
 
 From every call a fragment is grown neighbour by neighbour for as long as a writer can still write
-it as a whole. What growth passes on the way is proposed too where the kind of kernel changes there
-(a pointwise group before it swallows a reduction), so the search can cut elsewhere than at the
-largest fragment. Where two of them overlap, what the later one leaves is proposed as well.
+it as a whole. A smaller fragment on the way is proposed too where the kind of kernel changes (a
+pointwise group before it swallows a reduction). So the search can cut elsewhere than at the largest
+fragment. Where two of them overlap, what the later one leaves is proposed as well.
 """
 
 import math

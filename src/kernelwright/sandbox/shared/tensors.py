@@ -1,7 +1,7 @@
 """Tensors as metadata and raw bytes, in both directions, strides kept.
 
-A tensor travels as the contiguous span of storage it covers, so that strided and expanded tensors
-arrive with the layout they left with, each in a storage of its own.
+A tensor travels as the contiguous span of storage that it covers. So strided and expanded tensors
+arrive with their layout, each in a storage of its own.
 """
 
 from collections.abc import Sequence
@@ -147,8 +147,8 @@ def flatten(value: object) -> tuple[str, list[object]]:
     """Structure of a returned value as text, and its leaves that are tensors.
 
     `[a, (b, None)]` gives `"[T,(T,None)]"` and `[a, b]`; the reference's text can be compared
-    with a candidate's. A tensor subclass is spelt by its name, so that it never passes for one, and
-    so is a tensor with attributes of its own, which may stand in for its methods.
+    with a candidate's. A tensor subclass is spelt by its name, so that the subclass never passes
+    for a tensor. So is a tensor with attributes of its own, which may stand in for its methods.
     """
     if isinstance(value, torch.Tensor):
         kind = type(value)

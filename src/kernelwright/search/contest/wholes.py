@@ -92,9 +92,9 @@ class Wholes:
     def settle(self, variants: Sequence[Variant], target: Target) -> Whole:
         """The first variant that is accepted as a whole and wins against the original.
 
-        A variant that does not win comes again when the others had their turn, without the fragment
-        that saves least, then without the next two, the next four and so on. Where nothing of any
-        is left, or no time, the original module stays.
+        A variant that does not win comes again after the others, without the fragment that saves
+        least. Then the next two fragments are left out, then the next four, and so on. Where
+        nothing of any is left, or no time, the original module stays.
         """
         variant = variants[-1]
         waiting = deque((each, 1) for each in variants if each.chosen)

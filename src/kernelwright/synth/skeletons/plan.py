@@ -2,11 +2,11 @@
 
 Drafts drawn call by call are given up where they contradict themselves, and of some skeletons
 nearly all do. What later calls meet of earlier ones are the shapes of the values that they read.
-So a plan goes through the shapes that values can have after each call, up to names of sizes, and
-adds up the weight of all choices that go on from there without a contradiction; and choices are
-drawn in proportion. Less is known of the shapes than a draft knows: a size that depends on one that
-nothing else depends on could be anything, and is named anew. So there may be more in a plan than
-goes together, and never less: a draw from it that is given up where it contradicts itself is a
+So a plan goes through the shapes that values can have after each call, up to names of sizes. The
+plan adds up the weight of all choices that go on from there without a contradiction; and choices
+are drawn in proportion. Less is known of the shapes than a draft knows: a size that depends on one
+that nothing else depends on could be anything, and is named anew. So there may be more in a plan
+than goes together, and never less: a draw from it that is given up where it contradicts itself is a
 draw from all drafts that do not.
 """
 

@@ -1,8 +1,8 @@
 """The walk of a recurrent layer by programs that wait for each other at every step.
 
-Each keeps the weights of a few units of the state at hand for all steps, in shared memory, and
-brings these units a step on for a group of samples; then all programs of the group read what the
-others made. They have to run at once: the launch is cooperative, and an interpreter, which runs one
+Each program keeps the weights of a few units of the state in shared memory for all steps. Each step
+updates these units for a group of samples; then all programs of the group read what the others
+made. They have to run at once: the launch is cooperative, and an interpreter, which runs one
 program after the other, is given one for each group, that has all units.
 """
 

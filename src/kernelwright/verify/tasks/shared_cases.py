@@ -71,9 +71,9 @@ class SharedCases(Cases):
     """The variant at other shapes, where there is one."""
 
     def all(self) -> Iterator[Case]:
-        """Plain values of every variant, the first ones with a part changed or in another order,
-        some of the other families at other shapes, and plain values of the base again under the
-        other poison. Each draw of cases takes other families; `fresh` takes them all."""
+        """Plain values of every variant; the first ones with a part changed or in another order;
+        some of the other families at other shapes; plain values of the base again under the other
+        poison. Each draw of cases takes other families; `fresh` takes them all."""
         dice = random.Random(derive(self.seed, "families"))
         families = dice.sample([f for f in FAMILIES if f not in ("plain", *ADVISORY)], NUM_FAMILIES)
         kinds = [(name, "plain") for name in self.variants]

@@ -1,6 +1,6 @@
 """Decides whether outputs are right, by the reference's own error against an fp64 oracle.
 
-Two figures an output, both on the scale of the answer itself, so that one rule suits softmax
+Each output has two figures, both on the scale of the answer itself. So one rule suits softmax
 (values below 1) and matmul (around 1e3), and near-zero elements do not fail on rounding:
 
     max |y - o| / (|o| + rms(o))        over elements

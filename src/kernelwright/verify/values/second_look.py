@@ -1,8 +1,8 @@
 """A second look at outputs that are wrong by little, or in few elements: is it rounding?
 
 **Magnified.** The bound is the reference's own error, and that is one draw: where few elements
-carry the answer (a scalar, an exponential of outliers) it can be near zero by luck, or because
-PyTorch computes a part in float64 (batch statistics on a CPU). So inputs and what each operator
+carry the answer (a scalar, an exponential of outliers), the error can be near zero by luck. PyTorch
+may also compute a part in float64 (batch statistics on a CPU). So inputs and what each operator
 makes are moved by an ulp, several times where few elements count, and what that makes of the fp64
 answer is allowed too.
 

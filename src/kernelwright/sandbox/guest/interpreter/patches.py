@@ -1,10 +1,10 @@
 """Guest side: Triton's interpreter, made trustworthy. Patches for Triton 3.6 and 3.7.
 
-Stock, it computes bfloat16 on the raw bit pattern, writes outside buffers into the host's heap,
-computes tf32 dots in full fp32, knows no libdevice and (3.6 with NumPy 2.4) no runtime loop
-bounds. After `install`:
-- bfloat16 values are `ml_dtypes.bfloat16`, rounded to nearest;
-- every load, store and atomic must fall inside the storage of an argument, else `OutOfBounds`
+The interpreter as released computes bfloat16 on the raw bit pattern, writes outside buffers into
+the host's heap, and computes tf32 dots in full fp32. It knows no libdevice and (3.6 with NumPy 2.4)
+no runtime loop bounds. After `install`: - bfloat16 values are `ml_dtypes.bfloat16`, rounded to
+nearest; - every load, store and atomic must fall inside the storage of an argument, else
+`OutOfBounds`
   (`interpreter_bounds`);
 - `tl.dot` rounds its operands as `input_precision` says;
 - `libdevice` functions are computed by torch;
