@@ -18,6 +18,8 @@ SOURCES = sorted([*SRC.rglob("*.py"), *(ROOT / "tools").rglob("*.py")])
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 60
 MAX_FOLDER_FILES = 25
+MOST_WORDS = 30
+"""The most words of a sentence."""
 DOCS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MACHINE_PATH = re.compile(r"(?<![\w.<])/(?:root|home|work|tmp|Users|mnt|opt)/\w")
 
@@ -63,6 +65,37 @@ def test_no_folder_has_too_many_files():
 def test_every_package_says_what_it_is():
     inits = SRC.rglob("__init__.py")
     assert [path for path in inits if not ast.get_docstring(ast.parse(path.read_text()))] == []
+
+
+def docstrings() -> Iterator[tuple[str, str]]:
+    """(where, text) of every docstring, those of attributes and constants too."""
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            value = node.value if isinstance(node, ast.Expr) else None
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                yield f"{path.relative_to(ROOT)}:{value.lineno}", value.value
+
+
+def sentences(text: str) -> list[str]:
+    """Sentences, and the parts between colons and semicolons; a paragraph ends a sentence. Drawings
+    and tables, which have columns, are none."""
+    parts = re.split(r"(?<=[.!?:;])\s+|\n\s*\n", text)
+    return [part for part in parts if not re.search(r"\S {2,}\S", part)]
+
+
+def test_docstrings_name_their_subject():
+    headless = [where for where, text in docstrings() if text.startswith("Of ")]
+    assert headless == [], "begin with the noun: not 'Of the run.' but 'The folder of the run.'"
+
+
+def test_sentences_of_docstrings_are_short():
+    long = [
+        f"{where}: {sentence[:60]}"
+        for where, text in docstrings()
+        for sentence in sentences(text)
+        if len(sentence.split()) > MOST_WORDS
+    ]
+    assert long == []
 
 
 def test_no_function_is_too_long():

@@ -3,8 +3,8 @@
 A token holds a line at most, so that lines that every kernel has take few tokens. Or a token holds
 a word with the characters before it, so that a name is spelled alike everywhere. Digits stand
 alone, so that a size is spelled as it is written; the marks of plan and code are tokens of their
-own; every text comes back from its tokens, and each token knows where in the text it is from, so
-that a reward can be given to the tokens of a plan or of a line.
+own; every text comes back from its tokens. Each token knows its place in the text, so that the
+tokens of a plan or of a line can have a reward of their own.
 """
 
 from collections.abc import Iterable

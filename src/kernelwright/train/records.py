@@ -1,8 +1,8 @@
 """What a run writes down while it trains, and shows: records.jsonl, TensorBoard, a line.
 
-records.jsonl holds {"record": "part"} where the run begins and wherever it is resumed, then "step",
-"validation" and "checkpoint" as they come, and a "summary" at the end of each part that was not
-killed. Each step stands there once: what a resumed run trains again is cut off first.
+records.jsonl holds {"record": "part"} where the run begins and wherever it is resumed. "step",
+"validation" and "checkpoint" follow as they come. A part that was not killed ends with a "summary".
+Each step stands there once: what a resumed run trains again is cut off first.
 """
 
 import json

@@ -57,8 +57,8 @@ def build(
         The summary, also written as summary.json: see `assemble`.
 
     Raises:
-        UsageError: the folder holds something else, a file that the recipe names cannot be read or
-            has a program that is none, or a source cannot be used as the recipe says.
+        UsageError: the folder holds something else. Or a file that the recipe names cannot be
+            read, or holds a text that is no program. Or a source refuses its options.
         InfraError: a shard could not be written. What is written stays good.
     """
     if parquet:

@@ -9,9 +9,9 @@ from kernelwright.teacher.tile.views import Side, sources
 
 
 def measure(program: Program, symbol: str, sides: Sequence[Side]) -> str:
-    """The wrapper's expression for a size: a dimension of an input that is exactly it, else the
-    product of dimensions that a view joined to it, else that of a value that other calls make,
-    else the number that a view gives."""
+    """The wrapper's expression for a size. The first that exists: a dimension of an input that is
+    the size; a product of dimensions that a view joined; such a dimension of a value that other
+    calls make; the number that a view gives."""
     [term] = {t for side in sides for dim in side.index for t in dim if t.size == symbol}
     given = {value.name for value in program.inputs}
     joined = made = ""

@@ -145,9 +145,9 @@ class Task(ABC):
         self, inputs: list[Any], seed: int, device: torch.device, number: int = 0
     ) -> tuple[torch.Tensor, ...]:
         """The fp64 answer when each input moves by at most an ulp, as computing with it in fp32 may
-        move it, and what each operator makes by at most one of its type (half of one where that
-        has 16 bits): the least error that any computation must be allowed. Each `number` moves
-        them otherwise."""
+        move it. Each operator's result moves by at most an ulp of its type too (half an ulp of
+        16-bit types). This is the least error that any computation must be allowed. Each `number`
+        moves them otherwise."""
         salt = derive(seed, "nudge", number) >> 1
 
         def moved(value: Any) -> Any:
